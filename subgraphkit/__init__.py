@@ -1,0 +1,59 @@
+"""Split an ONNX model into subgraphs, give each to the backend that runs it best, run the whole.
+
+The road is ``load``, ``bind``, ``partition``, ``compile_subgraphs``, ``plan`` and ``Session.run``;
+``InferenceSession`` is that road in one call. Names are loaded when first used, so that importing
+the package costs milliseconds and pulls in neither NumPy nor onnx.
+"""
+
+from importlib import import_module
+from typing import Any, Final
+
+__version__: Final = "0.1.0"
+
+_HOMES: Final = {
+    "Backend": "subgraphkit.backend.contract",
+    "Graph": "subgraphkit.ir",
+    "InferenceSession": "subgraphkit.running",
+    "Node": "subgraphkit.ir",
+    "OpSelector": "subgraphkit.backend.selector",
+    "Option": "subgraphkit.backend.options",
+    "PatternSelector": "subgraphkit.backend.selector",
+    "ProbeResult": "subgraphkit.backend.contract",
+    "Refusal": "subgraphkit.backend.refusal",
+    "Session": "subgraphkit.running",
+    "Subgraph": "subgraphkit.ir",
+    "SubgraphOperator": "subgraphkit.backend.operator",
+    "SubgraphProperty": "subgraphkit.backend.property",
+    "SubgraphSelector": "subgraphkit.backend.selector",
+    "Unsupported": "subgraphkit.backend.refusal",
+    "bind": "subgraphkit.binding",
+    "compile_subgraphs": "subgraphkit.compiling",
+    "config": "subgraphkit.backend.config",
+    "errors": "subgraphkit.errors",
+    "get_backend": "subgraphkit.backend.registry",
+    "hookimpl": "subgraphkit.backend.hookspecs",
+    "list_backends": "subgraphkit.backend.registry",
+    "load": "subgraphkit.onnx_io",
+    "partition": "subgraphkit.partitioning",
+    "plan": "subgraphkit.planning",
+    "register_backend": "subgraphkit.backend.registry",
+    "register_property": "subgraphkit.backend.registry",
+    "unregister_backend": "subgraphkit.backend.registry",
+}
+__all__ = sorted(_HOMES)  # noqa: PLE0605 (the table above is the list)
+
+
+def __getattr__(name: str) -> Any:
+    """Import the home of a public name on first use (PEP 562)."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(home)
+    value = module if name == "errors" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return [*__all__, "__version__"]

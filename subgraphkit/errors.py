@@ -1,0 +1,261 @@
+"""Every exception subgraphkit raises, grouped by who can mend it.
+
+``ModelError`` is for the model's author, ``CallerError`` for the caller, ``BackendError`` for the
+author of a backend, and ``InternalError`` for us. Each error carries a stable code (``SGK103``), a
+message that says what failed, what was expected and what was found, and a hint that says what to
+do. The codes are listed in ``CODES`` and rendered in golden tests, so a code never changes meaning.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+__all__ = [
+    "CODES",
+    "BackendConflictError",
+    "BackendError",
+    "BackendIncompatibleError",
+    "BackendLoadError",
+    "BackendNotFoundError",
+    "BackendUnavailableError",
+    "BindError",
+    "CallerError",
+    "CompileError",
+    "ConfigError",
+    "ExecutionError",
+    "InputError",
+    "InternalError",
+    "InvalidModelError",
+    "ModelError",
+    "ModelNotFoundError",
+    "OptionError",
+    "SelectorContractError",
+    "SubgraphkitError",
+    "SubgraphkitWarning",
+    "UnclaimedNodesError",
+    "UnsupportedModelError",
+    "WeightUpdateError",
+]
+
+CODES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        # choosing backends
+        "SGK101": "a backend that was named is known but not installed",
+        "SGK102": "a backend that was named is unknown",
+        "SGK103": "a backend is installed but could not be loaded",
+        "SGK104": "a backend is installed but cannot run on this machine",
+        "SGK105": "a backend needs another version of the plugin API",
+        "SGK106": "two distributions provide a backend of the same name",
+        "SGK107": "a backend selection cannot be read",
+        "SGK108": "a setting has a value of the wrong kind",
+        "SGK109": "a configuration file cannot be read",
+        "SGK110": "a backend has no option of that name",
+        "SGK111": "an option has a value of the wrong type",
+        "SGK112": "an option has a value out of its range",
+        "SGK113": "options were given for a backend that is not selected",
+        "SGK114": "a setting is unknown",
+        "SGK115": "a backend was registered or named in a way the registry cannot take",
+        "SGK116": "a manifest cannot be read",
+        "SGK117": "a backend is blocked by the configuration",
+        "SGK118": "an option was given by a deprecated name",
+        # partitioning
+        "SGK120": "nodes are claimed by no backend",
+        "SGK121": "a selector broke its contract",
+        "SGK122": "a property broke its contract",
+        "SGK123": "a constraint on the partitioning cannot be met",
+        # compiling and running
+        "SGK130": "a backend claimed a subgraph but failed to compile it",
+        "SGK131": "a subgraph failed while running",
+        "SGK132": "a subgraph returned something other than it declared",
+        "SGK133": "weights cannot be updated",
+        "SGK134": "a compiled artefact cannot be restored",
+        "SGK140": "an input has the wrong shape",
+        "SGK141": "an input has the wrong dtype",
+        "SGK142": "an input is missing, unknown or given twice",
+        "SGK143": "an output of that name does not exist",
+        "SGK144": "a session is closed",
+        "SGK145": "an input is of a kind that cannot be read",
+        # extensions
+        "SGK190": "an extension failed and was switched off",
+        "SGK191": "an extension implements a hook that does not exist",
+        # loading models
+        "SGK201": "the model file does not exist or cannot be opened",
+        "SGK202": "the bytes are not an ONNX model",
+        "SGK203": "the graph has a cycle",
+        "SGK204": "a value is assigned more than once",
+        "SGK205": "a value is read but never made",
+        "SGK206": "an operator set is newer than supported",
+        "SGK207": "an operator or its domain is unknown",
+        "SGK208": "a tensor's dimensions and payload disagree",
+        "SGK209": "bodies are nested too deeply",
+        "SGK210": "external data lies outside the model's directory",
+        "SGK211": "external data is missing or too short",
+        "SGK212": "model-local functions are recursive or cannot be inlined",
+        "SGK213": "the source is of a kind that cannot be loaded",
+        "SGK214": "the model breaks the ONNX specification",
+        "SGK215": "the model uses a feature that is not supported",
+        # binding
+        "SGK220": "a shape was given for an input or symbol that does not exist",
+        "SGK221": "a given shape contradicts the model",
+        "SGK222": "types or shapes of the model contradict each other",
+        # command line
+        "SGK301": "the command line cannot be carried out as written",
+        # us
+        "SGK900": "a bug in subgraphkit",
+    }
+)
+
+
+class SubgraphkitWarning(UserWarning):
+    """A warning about something the user should change; results are right nevertheless."""
+
+
+class SubgraphkitError(Exception):
+    """Base class of every error that subgraphkit raises on purpose.
+
+    Attributes:
+        code: Stable identifier, a key of ``CODES``.
+        message: What failed, what was expected, what was found; no trailing full stop.
+        hint: What to do about it; one line per remedy, or an empty string.
+        context: Facts for programs (names, indices); keys depend on the code.
+    """
+
+    def __init__(self, code: str, message: str, *, hint: str = "", **context: Any) -> None:
+        """Build an error.
+
+        Args:
+            code: A key of ``CODES``.
+            message: What failed, what was expected, what was found.
+            hint: What to do; printed indented below the message.
+            **context: Facts for programs.
+        """
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.context: dict[str, Any] = context
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        """Render as ``[code] message`` with the hint indented below."""
+        lines = [f"[{self.code}] {self.message}"]
+        lines += [f"  {line}" for line in self.hint.splitlines()]
+        return "\n".join(lines)
+
+
+class ModelError(SubgraphkitError):
+    """The model is at fault; its author can mend it."""
+
+
+class InvalidModelError(ModelError, ValueError):
+    """The model breaks a rule of ONNX, or its bytes are damaged."""
+
+
+class UnsupportedModelError(ModelError):
+    """The model is valid but uses something that subgraphkit does not support."""
+
+
+class CallerError(SubgraphkitError):
+    """The call is at fault; the caller can mend it."""
+
+
+class ModelNotFoundError(CallerError, FileNotFoundError):
+    """The model file does not exist or cannot be opened."""
+
+
+class ConfigError(CallerError, ValueError):
+    """A selection, setting or configuration file cannot be read."""
+
+
+class OptionError(CallerError, ValueError):
+    """A backend option is unknown, of the wrong type, or out of range."""
+
+
+class BackendNotFoundError(CallerError, LookupError):
+    """A backend that was named is not installed or not known."""
+
+
+class BindError(CallerError, ValueError):
+    """The shapes given to ``bind`` do not fit the model."""
+
+
+class InputError(CallerError, ValueError):
+    """``run`` was given feeds or output names that the model does not have."""
+
+
+class UnclaimedNodesError(CallerError):
+    """Some nodes are claimed by no selected backend and no fallback is installed."""
+
+
+class WeightUpdateError(CallerError, ValueError):
+    """New weights do not fit the model, or a subgraph cannot take them."""
+
+
+class BackendError(SubgraphkitError):
+    """A backend is at fault; its author can mend it.
+
+    Attributes:
+        backend: Name of the backend.
+        subgraph: Identifier of the subgraph concerned, or None.
+    """
+
+    def __init__(  # noqa: D417 (the other arguments are those of the base class)
+        self,
+        code: str,
+        message: str,
+        *,
+        backend: str,
+        subgraph: str | None = None,
+        hint: str = "",
+        **context: Any,
+    ) -> None:
+        """Build an error of a backend.
+
+        Args:
+            backend: Name of the backend.
+            subgraph: Identifier of the subgraph concerned, or None.
+        """
+        super().__init__(code, message, hint=hint, **context)
+        self.backend = backend
+        self.subgraph = subgraph
+
+
+class BackendLoadError(BackendError, ImportError):
+    """A backend is installed but its import or registration failed."""
+
+
+class BackendUnavailableError(BackendError, RuntimeError):
+    """A backend is loaded but cannot run on this machine."""
+
+
+class BackendIncompatibleError(BackendError):
+    """A backend needs another version of the plugin API."""
+
+
+class BackendConflictError(BackendError):
+    """Two distributions provide a backend of the same name."""
+
+
+class SelectorContractError(BackendError):
+    """A selector or property returned something its contract forbids."""
+
+
+class CompileError(BackendError):
+    """A backend claimed a subgraph but failed to compile it."""
+
+
+class ExecutionError(BackendError, RuntimeError):
+    """A subgraph failed while running, or returned something other than declared."""
+
+
+class InternalError(SubgraphkitError):
+    """A bug in subgraphkit; the message asks for a report."""
+
+    def __init__(self, message: str, **context: Any) -> None:
+        """Build an internal error.
+
+        Args:
+            message: The broken invariant, with the facts that show it.
+            **context: Facts for programs.
+        """
+        hint = "This is a bug in subgraphkit; report it with the model and this message."
+        super().__init__("SGK900", message, hint=hint, **context)
