@@ -1,0 +1,36 @@
+"""The graph as subgraphkit sees it: frozen, indexed by integers, made for asking and cutting.
+
+Nodes are numbered by their place in the model's node list, because ONNX node names may be empty or
+repeated; values go by name, because ONNX graphs are single assignment. Dependencies are flat
+integer arrays built once.
+
+Source: ONNX IR specification, "Graphs".
+"""
+
+from subgraphkit.ir.adjacency import Adjacency
+from subgraphkit.ir.building import build_graph
+from subgraphkit.ir.graph import (
+    BoundGraph,
+    Graph,
+    GraphWriter,
+    Initializer,
+    Node,
+    NodeTable,
+)
+from subgraphkit.ir.subgraph import Boundary, Subgraph, boundaries, boundary, make_subgraph
+
+__all__ = [
+    "Adjacency",
+    "BoundGraph",
+    "Boundary",
+    "Graph",
+    "GraphWriter",
+    "Initializer",
+    "Node",
+    "NodeTable",
+    "Subgraph",
+    "boundaries",
+    "boundary",
+    "build_graph",
+    "make_subgraph",
+]

@@ -1,0 +1,122 @@
+"""Dependencies between nodes as flat integer arrays, with a topological order.
+
+The predecessors of node ``i`` are ``preds[pred_start[i]:pred_start[i + 1]]``, and successors alike
+(compressed sparse rows). At a million nodes this costs some 20 MB where dictionaries of sets cost a
+gigabyte, and a plain loop over a slice is the fastest walk that Python offers.
+"""
+
+import heapq
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Adjacency"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjacency:
+    """A directed graph over nodes ``0 .. count - 1``; parallel edges are kept once.
+
+    Attributes:
+        count: Number of nodes.
+        pred_start: ``count + 1`` offsets into ``preds``.
+        preds: Predecessors, ascending in order of first use by the node.
+        succ_start: ``count + 1`` offsets into ``succs``.
+        succs: Successors, ascending.
+    """
+
+    count: int
+    pred_start: "array[int]"
+    preds: "array[int]"
+    succ_start: "array[int]"
+    succs: "array[int]"
+
+    @classmethod
+    def from_predecessors(cls, predecessors: Iterable[Sequence[int]]) -> "Adjacency":
+        """Build from the predecessors of each node, without duplicates, node by node."""
+        pred_start = array("i", [0])
+        preds = array("i")
+        for row in predecessors:
+            preds.extend(row)
+            pred_start.append(len(preds))
+        count = len(pred_start) - 1
+        succ_start, succs = _transpose(count, pred_start, preds)
+        return cls(count, pred_start, preds, succ_start, succs)
+
+    def predecessors(self, node: int) -> "array[int]":
+        """Return the nodes that ``node`` waits for."""
+        return self.preds[self.pred_start[node] : self.pred_start[node + 1]]
+
+    def successors(self, node: int) -> "array[int]":
+        """Return the nodes that wait for ``node``."""
+        return self.succs[self.succ_start[node] : self.succ_start[node + 1]]
+
+    def topological_order(self) -> "array[int] | None":
+        """Order the nodes so that every node follows its predecessors.
+
+        Where the numbering already is such an order it is returned unchanged; otherwise the
+        smallest number that is ready comes first, so the result depends on the graph alone.
+
+        Returns:
+            The order, or None if the graph has a cycle.
+
+        Source:
+            A. B. Kahn, "Topological sorting of large networks", CACM 5(11), 1962.
+        """
+        pred_start, preds = self.pred_start, self.preds
+        if all(
+            preds[edge] < node
+            for node in range(self.count)
+            for edge in range(pred_start[node], pred_start[node + 1])
+        ):
+            return array("i", range(self.count))
+        waiting = [pred_start[node + 1] - pred_start[node] for node in range(self.count)]
+        ready = [node for node in range(self.count) if not waiting[node]]
+        order = array("i")
+        while ready:
+            node = heapq.heappop(ready)
+            order.append(node)
+            for successor in self.successors(node):
+                waiting[successor] -= 1
+                if not waiting[successor]:
+                    heapq.heappush(ready, successor)
+        return order if len(order) == self.count else None
+
+    def find_cycle(self) -> list[int]:
+        """Return the nodes of one cycle in edge order, or an empty list if there is none."""
+        waiting = [self.pred_start[node + 1] - self.pred_start[node] for node in range(self.count)]
+        stack = [node for node in range(self.count) if not waiting[node]]
+        while stack:
+            for successor in self.successors(stack.pop()):
+                waiting[successor] -= 1
+                if not waiting[successor]:
+                    stack.append(successor)
+        node = next((node for node in range(self.count) if waiting[node]), None)
+        if node is None:
+            return []
+        # Every node left over has a predecessor left over, so walking upwards must repeat a node.
+        seen: dict[int, int] = {}
+        path: list[int] = []
+        while node not in seen:
+            seen[node] = len(path)
+            path.append(node)
+            node = next(pred for pred in self.predecessors(node) if waiting[pred])
+        return path[seen[node] :][::-1]
+
+
+def _transpose(
+    count: int, start: "array[int]", targets: "array[int]"
+) -> "tuple[array[int], array[int]]":
+    counts = [0] * (count + 1)
+    for target in targets:
+        counts[target + 1] += 1
+    for node in range(count):
+        counts[node + 1] += counts[node]
+    transposed_start = array("i", counts)
+    transposed = array("i", bytes(4 * len(targets)))
+    for node in range(count):
+        for edge in range(start[node], start[node + 1]):
+            target = targets[edge]
+            transposed[counts[target]] = node
+            counts[target] += 1
+    return transposed_start, transposed

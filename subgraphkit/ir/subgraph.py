@@ -1,0 +1,275 @@
+"""Regions cut out of a graph: what crosses their edge, and all a compiler needs to know of them.
+
+A *region* is any set of nodes. Its *boundary* is the values that cross its edge: an input is read
+inside and made outside; an output is made inside and read outside, or is an output of the graph. A
+*subgraph* is a region with its boundary and the backend that is to run it.
+
+Constants never cross: a region that reads one refers to it, and an output of the graph that is a
+constant is known without running anything, so no region hands it out.
+
+Every node is *at home* in exactly one subgraph. A cheap node may be *copied* into others besides,
+so that its value need not cross.
+"""
+
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from subgraphkit.errors import InternalError
+from subgraphkit.ir.graph import BoundGraph, Graph, Initializer, Node
+from subgraphkit.types import ValueType
+
+__all__ = ["Boundary", "Subgraph", "boundaries", "boundary", "make_subgraph"]
+
+_NO_COPIES: Mapping[int, Collection[int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The values that cross the edge of a region.
+
+    Attributes:
+        inputs: Values to be fed, in order of first use.
+        outputs: Values to be handed out, in order of production.
+        constants: Names of constants read inside, in order of first use.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Subgraph:
+    """A region with its boundary and its backend: what is compiled.
+
+    Attributes:
+        id: Name of the subgraph within its partitioning: the backend and its first home node, so
+            that repartitioning one region leaves the names of the others alone.
+        backend: Name of the backend that claimed it.
+        graph: The bound graph it was cut from.
+        nodes: Everything to run, as indices into the model's node list, in an order in which they
+            can run; copies included.
+        inputs: Values to be fed, in the order of ``SubgraphOperator.run``.
+        outputs: Values handed out, in the order of ``SubgraphOperator.run``.
+        constants: Constants read inside, by name; their data is read when asked for.
+        property_name: Name of the property that claimed it.
+        copies: Those of ``nodes`` that are at home in another subgraph; ascending.
+    """
+
+    id: str
+    backend: str
+    graph: BoundGraph
+    nodes: tuple[int, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, Initializer]
+    property_name: str = ""
+    copies: tuple[int, ...] = ()
+
+    @property
+    def home(self) -> tuple[int, ...]:
+        """The nodes that are at home here, in order: ``nodes`` without ``copies``."""
+        if not self.copies:
+            return self.nodes
+        copies = frozenset(self.copies)
+        return tuple(node for node in self.nodes if node not in copies)
+
+    @cached_property
+    def members(self) -> tuple[Node, ...]:
+        """The nodes to run, in order; ``Constant`` nodes are left out, see ``constants``."""
+        graph = self.graph
+        return tuple(Node(graph, i) for i in self.nodes if not graph.is_constant_node(i))
+
+    @property
+    def input_types(self) -> tuple[ValueType | None, ...]:
+        """Types of the inputs; None only for values of unknown operators."""
+        return tuple(self.graph.types.get(name) for name in self.inputs)
+
+    @property
+    def output_types(self) -> tuple[ValueType | None, ...]:
+        """Types of the outputs; None only for values of unknown operators."""
+        return tuple(self.graph.types.get(name) for name in self.outputs)
+
+    def to_model(self) -> Any:
+        """Return the subgraph as a stand-alone ``onnx.ModelProto`` with typed inputs and outputs.
+
+        Constants become initializers that refer to the same bytes where the format allows it.
+
+        Raises:
+            InternalError: If the graph was built without a writer.
+        """
+        if self.graph.writer is None:
+            raise InternalError(f"the graph of subgraph {self.id!r} cannot be written as ONNX")
+        return self.graph.writer.subgraph_model(self)
+
+    def __repr__(self) -> str:
+        """Render as ``Subgraph('numpy_0', 176 nodes, 1 input, 1 output)``."""
+        return (
+            f"Subgraph({self.id!r}, {len(self.nodes)} nodes, "
+            f"{len(self.inputs)} inputs, {len(self.outputs)} outputs)"
+        )
+
+
+def boundary(graph: Graph, region: Collection[int], copies: Collection[int] = ()) -> Boundary:
+    """Find the values that cross the edge of one region, as if nothing else were copied.
+
+    Args:
+        graph: The graph; not changed.
+        region: Node indices in an order in which the nodes can run.
+        copies: Those of ``region`` that are at home elsewhere; they hand out nothing.
+
+    Returns:
+        Inputs in order of first use, outputs in order of production, constants in order of first
+        use.
+    """
+    inside = region if isinstance(region, frozenset | set) else frozenset(region)
+    inputs: dict[str, None] = {}
+    outputs: dict[str, None] = {}
+    constants: dict[str, None] = {}
+    for node in region:
+        for value in _read_by(graph, node):
+            if value in graph.constants:
+                constants[value] = None
+            elif value and graph.producers.get(value) not in inside:
+                inputs[value] = None
+        if node in copies:
+            continue
+        for value in graph.table.outputs[node]:
+            if value and _leaves(graph, node, value, inside):
+                outputs[value] = None
+    return Boundary(tuple(inputs), tuple(outputs), tuple(constants))
+
+
+def boundaries(
+    graph: Graph,
+    regions: Sequence[Sequence[int]],
+    copies: Mapping[int, Collection[int]] = _NO_COPIES,
+    *,
+    also_wanted: Collection[str] = (),
+) -> list[Boundary]:
+    """Find the values that cross the edges of many regions at once, in linear time.
+
+    What a region hands out is what others take in, so a value whose every reader has a copy of its
+    producer does not cross.
+
+    Args:
+        graph: The graph; not changed.
+        regions: For each region its nodes, copies included, in an order in which they can run.
+            Nodes that are in no region count as outside.
+        copies: By region, those of its nodes that are at home elsewhere.
+        also_wanted: Values that are read outside all of ``regions``.
+
+    Returns:
+        One boundary per region, ordered as ``boundary`` orders it.
+    """
+    home = array("i", [-1]) * len(graph.table.op_types)
+    for index, region in enumerate(regions):
+        copied = copies.get(index, ())
+        for node in region:
+            if node not in copied:
+                home[node] = index
+    entering = [
+        _entering(graph, index, region, home, copies.get(index, ()))
+        for index, region in enumerate(regions)
+    ]
+    constants = graph.constants
+    wanted = {value for value in graph.outputs if value and value not in constants}
+    wanted.update(also_wanted)
+    for inputs, _ in entering:
+        wanted.update(inputs)
+    made = graph.table.outputs
+    return [
+        Boundary(
+            tuple(inputs),
+            tuple(
+                value
+                for node in region
+                if home[node] == index
+                for value in made[node]
+                if value in wanted
+            ),
+            tuple(read),
+        )
+        for index, (region, (inputs, read)) in enumerate(zip(regions, entering, strict=True))
+    ]
+
+
+def _entering(
+    graph: Graph,
+    index: int,
+    region: Sequence[int],
+    home: "array[int]",
+    copies: Collection[int],
+) -> tuple[dict[str, None], dict[str, None]]:
+    """Return the values a region takes in and the constants it reads."""
+    inputs: dict[str, None] = {}
+    read: dict[str, None] = {}
+    constants, find, bodies = graph.constants, graph.producers.get, graph.table.bodies
+    columns = graph.table.inputs
+    for node in region:
+        for value in columns[node] if node not in bodies else _read_by(graph, node):
+            if value in constants:
+                read[value] = None
+                continue
+            made_by = find(value)
+            if made_by is None:
+                if value:
+                    inputs[value] = None
+            elif home[made_by] != index and made_by not in copies:
+                inputs[value] = None
+    return inputs, read
+
+
+def _read_by(graph: Graph, node: int) -> tuple[str, ...]:
+    return (*graph.table.inputs[node], *graph.captures_of(node))
+
+
+def _leaves(graph: Graph, node: int, value: str, inside: Collection[int]) -> bool:
+    if value in graph.constants:
+        return False
+    if graph.is_output(value):
+        return True
+    return any(
+        consumer not in inside and value in _read_by(graph, consumer)
+        for consumer in graph.adjacency.successors(node)
+    )
+
+
+def make_subgraph(
+    graph: BoundGraph,
+    nodes: Sequence[int],
+    backend: str,
+    property_name: str = "",
+    *,
+    copies: Collection[int] = (),
+    edge: Boundary | None = None,
+) -> Subgraph:
+    """Cut a region out of a graph.
+
+    Args:
+        graph: The bound graph.
+        nodes: Node indices in an order in which they can run, copies included; at least one of
+            them at home here.
+        backend: Name of the backend that is to run it.
+        property_name: Name of the property that claimed it.
+        copies: Those of ``nodes`` that are at home elsewhere.
+        edge: The region's boundary, if it is known already.
+    """
+    if edge is None:
+        edge = boundary(graph, nodes, copies)
+    first = min(node for node in nodes if node not in copies) if copies else min(nodes)
+    constants = graph.constants
+    return Subgraph(
+        id=f"{backend}_{first}",
+        backend=backend,
+        graph=graph,
+        nodes=tuple(nodes),
+        inputs=edge.inputs,
+        outputs=edge.outputs,
+        constants={name: constants[name] for name in edge.constants},
+        property_name=property_name,
+        copies=tuple(sorted(copies)),
+    )
