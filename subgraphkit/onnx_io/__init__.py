@@ -1,0 +1,12 @@
+"""ONNX files to graphs and back: the only room that knows protobuf.
+
+``load`` is the first step of the road. The rest serves the rooms above: ``infer`` types the values
+for ``bind``, and a graph's writer turns subgraphs into stand-alone models.
+"""
+
+from subgraphkit.onnx_io.inference import Inferred, infer
+from subgraphkit.onnx_io.model import Model, load
+from subgraphkit.onnx_io.sources import ModelSource
+from subgraphkit.onnx_io.weights import array_of
+
+__all__ = ["Inferred", "Model", "ModelSource", "array_of", "infer", "load"]

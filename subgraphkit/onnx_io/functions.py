@@ -1,0 +1,94 @@
+"""Model-local functions: checked for recursion and size, then inlined."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import onnx
+from onnx import inliner
+
+from subgraphkit.errors import InvalidModelError
+from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.protos import normal_domain
+
+__all__ = ["MAX_INLINED_NODES", "inline_functions"]
+
+MAX_INLINED_NODES: Final = 10_000_000
+"""A model that grows beyond this many nodes when inlined is refused."""
+
+_Key = tuple[str, str, str]
+_Nodes = Sequence[onnx.NodeProto]
+
+
+def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with every call of a model-local function replaced by the function's body.
+
+    The given model is returned as it is if it has no functions, and is never changed.
+
+    Raises:
+        InvalidModelError: Functions that call each other in a circle, whose calls multiply beyond
+            ``MAX_INLINED_NODES``, or that onnx cannot inline (SGK212).
+    """
+    if not model.functions:
+        return model
+    functions = {_key(f.domain, f.name, f.overload): f for f in model.functions}
+    sizes = _inlined_sizes(functions)
+    total = _inlined_size(model.graph.node, sizes)
+    if total > MAX_INLINED_NODES:
+        raise InvalidModelError(
+            "SGK212",
+            f"inlining the model's functions would make {total} nodes; the limit is "
+            f"{MAX_INLINED_NODES}",
+            hint="The functions call each other too often; a model from an exporter never does.",
+        )
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:
+        raise InvalidModelError(
+            "SGK212", f"the model's functions cannot be inlined: {error}"
+        ) from error
+
+
+def _key(domain: str, name: str, overload: str) -> _Key:
+    return normal_domain(domain), name, overload
+
+
+def _calls(nodes: _Nodes, known: Mapping[_Key, object]) -> list[_Key]:
+    """Return the functions called by nodes and by the bodies in them, with repetition."""
+    found: list[_Key] = []
+    stack: list[_Nodes] = [nodes]
+    while stack:
+        for node in stack.pop():
+            key = _key(node.domain, node.op_type, node.overload)
+            if key in known:
+                found.append(key)
+            stack += [body.node for body in body_protos(node).values()]
+    return found
+
+
+def _inlined_sizes(functions: dict[_Key, onnx.FunctionProto]) -> dict[_Key, int]:
+    """Return the nodes each function has once inlined; callees before callers, no recursion."""
+    callees = {key: _calls(function.node, functions) for key, function in functions.items()}
+    sizes: dict[_Key, int] = {}
+    for root in functions:
+        path: list[_Key] = [root]
+        while path:
+            key = path[-1]
+            pending = next((c for c in callees[key] if c not in sizes), None)
+            if pending is None:
+                path.pop()
+                sizes[key] = len(functions[key].node) + sum(sizes[c] for c in callees[key])
+            elif pending in path:
+                circle = [*path[path.index(pending) :], pending]
+                raise InvalidModelError(
+                    "SGK212",
+                    "model-local functions call each other in a circle: "
+                    + " -> ".join(name for _, name, _ in circle),
+                    hint="ONNX functions must not be recursive; repetition needs Loop or Scan.",
+                )
+            else:
+                path.append(pending)
+    return sizes
+
+
+def _inlined_size(nodes: _Nodes, sizes: Mapping[_Key, int]) -> int:
+    return len(nodes) + sum(sizes[key] for key in _calls(nodes, sizes))

@@ -1,0 +1,72 @@
+"""Loading: the first step of the road."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from subgraphkit.ir import Graph
+from subgraphkit.onnx_io.functions import inline_functions
+from subgraphkit.onnx_io.reading import read_graph
+from subgraphkit.onnx_io.sources import ModelSource, read_model
+from subgraphkit.onnx_io.validation import check_graph, opsets_of
+
+__all__ = ["Model", "load"]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A valid model whose weights have not been read.
+
+    Attributes:
+        graph: The main graph, model-local functions inlined.
+        proto: The model in protobuf, functions inlined; not to be changed.
+        path: The file it was loaded from, or None.
+
+    Thread-safety: immutable, safe.
+    """
+
+    graph: Graph
+    proto: onnx.ModelProto
+    path: Path | None
+
+    @property
+    def name(self) -> str:
+        """What reports call the model: its file's name, or its graph's."""
+        return self.path.name if self.path else (self.graph.name or "model")
+
+    @property
+    def base_dir(self) -> Path | None:
+        """Directory in which external data is looked for, or None if there is none."""
+        return self.path.parent if self.path else None
+
+    def __repr__(self) -> str:
+        """Render as ``Model('m.onnx', 176 nodes)``."""
+        return f"Model({self.name!r}, {len(self.graph.nodes)} nodes)"
+
+
+def load(source: ModelSource) -> Model:
+    """Load and validate a model; weights stay where they are until something needs them.
+
+    Model-local functions are inlined; the numbers of nodes used everywhere later are places in the
+    node list after that. A node list that is not in topological order is fine.
+
+    Args:
+        source: A path, the bytes of a model, or an ``onnx.ModelProto`` (kept, not copied: do not
+            change it afterwards). External data is only read for models loaded by path.
+
+    Returns:
+        The model.
+
+    Raises:
+        ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
+        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK214).
+        UnsupportedModelError: It needs a newer onnx (SGK206).
+        CallerError: The source is of another kind (SGK213).
+    """
+    stored, path = read_model(source)
+    opsets = opsets_of(stored)
+    proto = inline_functions(stored)
+    base_dir = path.parent if path else None
+    check_graph(proto.graph, opsets, base_dir)
+    return Model(read_graph(proto, proto.graph, opsets, base_dir), proto, path)

@@ -1,0 +1,108 @@
+"""Types between protobuf and subgraphkit, both ways."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+
+from subgraphkit.types import (
+    DataType,
+    Dim,
+    MapType,
+    OptionalType,
+    SequenceType,
+    Shape,
+    SparseTensorType,
+    TensorType,
+    ValueType,
+)
+
+__all__ = ["normal_domain", "read_type", "substitute_symbols", "write_value_info"]
+
+
+def normal_domain(domain: str) -> str:
+    """Return the operator domain with the alias ``ai.onnx`` of the default domain resolved."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def read_type(proto: onnx.TypeProto) -> ValueType | None:
+    """Read a type; None if the model leaves it open."""
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        return TensorType(_data_type(proto.tensor_type.elem_type), _shape(proto.tensor_type))
+    if kind == "sparse_tensor_type":
+        sparse = proto.sparse_tensor_type
+        return SparseTensorType(_data_type(sparse.elem_type), _shape(sparse))
+    if kind == "sequence_type":
+        return SequenceType(read_type(proto.sequence_type.elem_type))
+    if kind == "optional_type":
+        return OptionalType(read_type(proto.optional_type.elem_type))
+    if kind == "map_type":
+        return MapType(_data_type(proto.map_type.key_type), read_type(proto.map_type.value_type))
+    return None
+
+
+def write_value_info(name: str, type_: ValueType | None) -> onnx.ValueInfoProto:
+    """Write a named, typed value; an element type that is not known is left out."""
+    info = onnx.ValueInfoProto(name=name)
+    if type_ is not None:
+        _write_type(info.type, type_)
+    return info
+
+
+def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> None:
+    """Replace named dimensions by their values, in place, at any depth of the type."""
+    kind = proto.WhichOneof("value")
+    if kind in {"sequence_type", "optional_type"}:
+        substitute_symbols(getattr(proto, kind).elem_type, symbols)
+    elif kind == "map_type":
+        substitute_symbols(proto.map_type.value_type, symbols)
+    elif kind in {"tensor_type", "sparse_tensor_type"}:
+        for dim in getattr(proto, kind).shape.dim:
+            if dim.dim_param in symbols:
+                dim.dim_value = symbols[dim.dim_param]
+
+
+def _data_type(number: int) -> DataType:
+    try:
+        return DataType(number)
+    except ValueError:
+        return DataType.UNDEFINED
+
+
+def _shape(proto: Any) -> Shape | None:
+    return tuple(_dim(dim) for dim in proto.shape.dim) if proto.HasField("shape") else None
+
+
+def _dim(proto: onnx.TensorShapeProto.Dimension) -> Dim:
+    kind = proto.WhichOneof("value")
+    if kind == "dim_value":
+        # Exporters write -1 (or another negative number) where they mean "not known".
+        return int(proto.dim_value) if proto.dim_value >= 0 else None
+    return str(proto.dim_param) if kind == "dim_param" and proto.dim_param else None
+
+
+def _write_type(proto: onnx.TypeProto, type_: ValueType) -> None:
+    if isinstance(type_, TensorType | SparseTensorType):
+        tensor = proto.tensor_type if isinstance(type_, TensorType) else proto.sparse_tensor_type
+        tensor.elem_type = int(type_.dtype)
+        if type_.shape is not None:
+            tensor.shape.SetInParent()
+            for dim in type_.shape:
+                _write_dim(tensor.shape.dim.add(), dim)
+    elif isinstance(type_, MapType):
+        proto.map_type.key_type = int(type_.key)
+        if type_.value is not None:
+            _write_type(proto.map_type.value_type, type_.value)
+    else:
+        holder = proto.sequence_type if isinstance(type_, SequenceType) else proto.optional_type
+        holder.elem_type.SetInParent()
+        if type_.element is not None:
+            _write_type(holder.elem_type, type_.element)
+
+
+def _write_dim(proto: onnx.TensorShapeProto.Dimension, dim: Dim) -> None:
+    if isinstance(dim, int):
+        proto.dim_value = dim
+    elif dim is not None:
+        proto.dim_param = dim

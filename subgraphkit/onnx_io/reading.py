@@ -1,0 +1,122 @@
+"""From a ``GraphProto`` to the graph of ``subgraphkit.ir``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from sys import intern
+from types import MappingProxyType
+from typing import Any
+
+import onnx
+
+from subgraphkit.ir import Graph, Initializer, NodeTable, build_graph
+from subgraphkit.onnx_io.attributes import LazyAttributes, body_protos, constant_of
+from subgraphkit.onnx_io.protos import normal_domain, read_type
+from subgraphkit.onnx_io.weights import initializer_of, sparse_initializer_of
+from subgraphkit.onnx_io.writing import OnnxGraphWriter
+from subgraphkit.types import ValueType
+
+__all__ = ["read_bodies", "read_graph", "read_types"]
+
+_OVERRIDABLE_SINCE_IR = 4
+_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
+
+
+def read_graph(
+    model: onnx.ModelProto,
+    graph: onnx.GraphProto,
+    opsets: Mapping[str, int],
+    base_dir: Path | None,
+    *,
+    is_body: bool = False,
+) -> Graph:
+    """Index a graph; its weights are not read.
+
+    Before IR version 4 every initializer had to be listed among the inputs, so there only later
+    models say by it that a caller may override it (ONNX Runtime reads it the same way).
+
+    Raises:
+        InvalidModelError: The graph has a cycle, a value is made twice or never (SGK203 to SGK205).
+    """
+    stored = _initializers(graph, base_dir)
+    listed = [value.name for value in graph.input]
+    overridable = model.ir_version >= _OVERRIDABLE_SINCE_IR and not is_body
+    defaults = {name: stored.pop(name) for name in listed if overridable and name in stored}
+    inputs = tuple(name for name in listed if name not in stored and name not in defaults)
+    table, constants = _columns(model, graph, opsets, base_dir)
+    types = read_types(graph)
+    for initializers in (stored, defaults, constants):
+        types |= {name: initializer.type for name, initializer in initializers.items()}
+    return build_graph(
+        name=graph.name,
+        table=table,
+        inputs=inputs,
+        outputs=tuple(value.name for value in graph.output),
+        initializers=stored,
+        defaults=defaults,
+        opset_imports=opsets,
+        types=types,
+        node_constants=constants,
+        is_body=is_body,
+        writer=OnnxGraphWriter(model, graph),
+    )
+
+
+def read_types(graph: onnx.GraphProto) -> dict[str, ValueType]:
+    """Return the types that a graph states of its values."""
+    types: dict[str, ValueType] = {}
+    for values in (graph.value_info, graph.input, graph.output):
+        for value in values:
+            type_ = read_type(value.type)
+            if type_ is not None:
+                types[intern(value.name)] = type_
+    return types
+
+
+def read_bodies(
+    model: onnx.ModelProto, node: onnx.NodeProto, opsets: Mapping[str, int], base_dir: Path | None
+) -> dict[str, Graph]:
+    """Index the graphs held by a node's attributes, by attribute name."""
+    return {
+        name: read_graph(model, body, opsets, base_dir, is_body=True)
+        for name, body in body_protos(node).items()
+    }
+
+
+def _initializers(graph: onnx.GraphProto, base_dir: Path | None) -> dict[str, Initializer]:
+    dense = [initializer_of(tensor, base_dir) for tensor in graph.initializer]
+    sparse = [sparse_initializer_of(tensor, base_dir) for tensor in graph.sparse_initializer]
+    return {initializer.name: initializer for initializer in (*dense, *sparse)}
+
+
+def _columns(
+    model: onnx.ModelProto,
+    graph: onnx.GraphProto,
+    opsets: Mapping[str, int],
+    base_dir: Path | None,
+) -> tuple[NodeTable, dict[str, Initializer]]:
+    op_types: list[str] = []
+    domains: list[str] = []
+    names: list[str] = []
+    inputs: list[tuple[str, ...]] = []
+    outputs: list[tuple[str, ...]] = []
+    attributes: list[Mapping[str, Any]] = []
+    bodies: dict[int, Mapping[str, Graph]] = {}
+    constants: dict[str, Initializer] = {}
+    for index, node in enumerate(graph.node):
+        op_types.append(intern(node.op_type))
+        domains.append(intern(normal_domain(node.domain)))
+        names.append(node.name)
+        inputs.append(tuple([intern(name) for name in node.input]))
+        outputs.append(tuple([intern(name) for name in node.output]))
+        if not node.attribute:
+            attributes.append(_NO_ATTRIBUTES)
+            continue
+        attributes.append(LazyAttributes(node, base_dir))
+        if found := read_bodies(model, node, opsets, base_dir):
+            bodies[index] = found
+        if op_types[index] == "Constant" and not domains[index]:
+            constant = constant_of(node, base_dir)
+            if constant is not None:
+                constants[constant.name] = constant
+    table = NodeTable(op_types, domains, names, inputs, outputs, attributes, bodies)
+    return table, constants

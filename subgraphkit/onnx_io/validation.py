@@ -1,0 +1,179 @@
+"""Checks that a model keeps the rules of ONNX, made before anything is built from it.
+
+onnx's own loader does not validate, and its checker accepts operator sets from the future; runtimes
+then fail in the middle. Acyclicity and single assignment are checked where the graph is indexed
+(``subgraphkit.ir.build_graph``).
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import onnx
+from onnx import defs
+
+from subgraphkit.errors import InvalidModelError, UnsupportedModelError
+from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.protos import normal_domain
+from subgraphkit.onnx_io.weights import check_tensor
+
+__all__ = ["MAX_DEPTH", "check_graph", "opsets_of"]
+
+MAX_DEPTH: Final = 32
+"""Bodies may be nested this deep; ONNX Runtime and protobuf draw the same line."""
+
+_SUGGESTIONS = 1
+
+
+def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
+    """Return the imported version of each operator set, checked against this build of onnx.
+
+    Raises:
+        UnsupportedModelError: A version or the IR version is newer than supported (SGK206).
+        InvalidModelError: A domain is imported twice with different versions (SGK214).
+    """
+    if model.ir_version > onnx.IR_VERSION:
+        raise UnsupportedModelError(
+            "SGK206",
+            f"the model has IR version {model.ir_version}; onnx {onnx.__version__} knows up to "
+            f"{int(onnx.IR_VERSION)}",
+            hint="Upgrade onnx, or export the model for an older version.",
+        )
+    known = defs.C.schema_version_map()
+    opsets: dict[str, int] = {}
+    for entry in model.opset_import:
+        domain = normal_domain(entry.domain)
+        if opsets.setdefault(domain, entry.version) != entry.version:
+            raise InvalidModelError(
+                "SGK214",
+                f"operator set {_shown(domain)} is imported in versions {opsets[domain]} and "
+                f"{entry.version}",
+                hint="Import each operator set once.",
+            )
+        if domain in known and not 1 <= entry.version <= known[domain][1]:
+            raise UnsupportedModelError(
+                "SGK206",
+                f"the model needs operator set {_shown(domain)} version {entry.version}; onnx "
+                f"{onnx.__version__} has versions 1 to {known[domain][1]}",
+                hint="Upgrade onnx, or export the model for an older operator set.",
+                have=known[domain][1],
+                need=entry.version,
+            )
+    return opsets
+
+
+def check_graph(graph: onnx.GraphProto, opsets: Mapping[str, int], base_dir: Path | None) -> None:
+    """Check operators, tensors and nesting of a graph and all bodies in it.
+
+    Raises:
+        InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
+            (SGK208), bodies nested too deeply (SGK209), external data out of bounds (SGK210) or
+            missing (SGK211), a name given twice (SGK204).
+    """
+    seen: set[tuple[str, str]] = set()
+    for body, depth in _walk(graph):
+        if depth > MAX_DEPTH:
+            raise InvalidModelError(
+                "SGK209",
+                f"bodies are nested more than {MAX_DEPTH} deep, down to graph {body.name!r}",
+                hint="Flatten the control flow; no runtime accepts such a model.",
+            )
+        _check_tensors(body, base_dir)
+        for index, node in enumerate(body.node):
+            key = (node.domain, node.op_type)
+            if key not in seen:
+                _check_operator(node, index, opsets)
+                seen.add(key)
+
+
+def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
+    """Yield the graph and every body below it with its depth, without recursion."""
+    stack = [(graph, 0)]
+    while stack:
+        body, depth = stack.pop()
+        yield body, depth
+        if depth <= MAX_DEPTH:
+            stack += [
+                (inner, depth + 1)
+                for node in body.node
+                if node.attribute
+                for inner in body_protos(node).values()
+            ]
+
+
+def _check_tensors(graph: onnx.GraphProto, base_dir: Path | None) -> None:
+    where = f"graph {graph.name!r}"
+    names: set[str] = set()
+    for tensor in graph.initializer:
+        check_tensor(tensor, base_dir, where)
+    for name in [t.name for t in graph.initializer] + [
+        s.values.name for s in graph.sparse_initializer
+    ]:
+        if name in names:
+            raise InvalidModelError(
+                "SGK204",
+                f"initializer {name!r} of {where} is given twice",
+                hint="Every value of an ONNX graph is assigned once; rename one of the two.",
+            )
+        names.add(name)
+    inputs = [value.name for value in graph.input]
+    if len(set(inputs)) != len(inputs):
+        twice = next(name for name in inputs if inputs.count(name) > 1)
+        raise InvalidModelError("SGK204", f"input {twice!r} of {where} is declared twice")
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                check_tensor(attribute.t, base_dir, f"node {node.name or node.op_type!r}")
+
+
+def _check_operator(node: onnx.NodeProto, index: int, opsets: Mapping[str, int]) -> None:
+    domain = normal_domain(node.domain)
+    label = f"node #{index} {node.op_type}{f' {node.name!r}' if node.name else ''}"
+    if domain not in opsets:
+        raise InvalidModelError(
+            "SGK207",
+            f"{label} is of operator set {_shown(domain)}, which the model does not import "
+            f"(it imports {', '.join(_shown(d) for d in opsets) or 'none'})",
+            hint="Add the operator set to the model's opset_import.",
+            domain=domain,
+        )
+    if domain not in defs.C.schema_version_map():
+        return  # an operator set of somebody's own; a backend may claim it
+    try:
+        defs.get_schema(node.op_type, opsets[domain], domain)
+    except defs.SchemaError as error:
+        raise _unknown_operator(node, label, opsets[domain]) from error
+
+
+def _unknown_operator(node: onnx.NodeProto, label: str, version: int) -> InvalidModelError:
+    domain = normal_domain(node.domain)
+    versions = _operators(domain).get(node.op_type)
+    if versions:
+        what = f"exists from version {min(versions)} on; the model imports version {version}"
+        hint = "Import a newer operator set, or export the model again."
+    else:
+        what = "does not exist"
+        close = difflib.get_close_matches(node.op_type, _operators(domain), _SUGGESTIONS)
+        hint = f"Did you mean {close[0]!r}?" if close else "Operators of your own need a domain."
+    return InvalidModelError(
+        "SGK207",
+        f"{label}: operator {node.op_type!r} of operator set {_shown(domain)} {what}",
+        hint=hint,
+        domain=domain,
+        op_type=node.op_type,
+    )
+
+
+@lru_cache(maxsize=8)
+def _operators(domain: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for schema in defs.get_all_schemas_with_history():
+        if schema.domain == domain:
+            found.setdefault(schema.name, []).append(schema.since_version)
+    return found
+
+
+def _shown(domain: str) -> str:
+    return repr(domain or "ai.onnx")

@@ -1,0 +1,247 @@
+"""Tensors stored in a model: their sizes checked, their data read when asked for.
+
+External data is read through a path that cannot leave the model's directory: relative, without
+``..``, through no link, to a regular file with one name. The rules follow the fixes of onnx's own
+loader (CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34446).
+"""
+
+import os
+import stat
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import numpy_helper
+
+from subgraphkit.errors import InvalidModelError
+from subgraphkit.ir import Initializer
+from subgraphkit.types import DataType, TensorType
+
+__all__ = ["array_of", "check_tensor", "initializer_of", "sparse_initializer_of"]
+
+_Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _ExternalData:
+    path: Path
+    offset: int
+    length: int
+
+
+def initializer_of(tensor: onnx.TensorProto, base_dir: Path | None, name: str = "") -> Initializer:
+    """Wrap a tensor so that its data is read when asked for.
+
+    Args:
+        tensor: The tensor, already passed by ``check_tensor``; kept, not copied.
+        base_dir: Directory of the model, for external data.
+        name: Name of the value; the tensor's own if empty.
+    """
+    type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
+    return Initializer(name or tensor.name, type_, _shared(lambda: array_of(tensor, base_dir)))
+
+
+def sparse_initializer_of(sparse: onnx.SparseTensorProto, base_dir: Path | None) -> Initializer:
+    """Wrap a sparse tensor; its data is read as a dense array.
+
+    Source: ONNX IR specification, ``SparseTensorProto``: indices are linear or one row per element.
+    """
+    shape = tuple(sparse.dims)
+    type_ = TensorType(DataType(sparse.values.data_type), shape)
+
+    def read() -> _Array:
+        values = array_of(sparse.values, base_dir)
+        indices = array_of(sparse.indices, base_dir)
+        dense = np.zeros(shape, dtype=values.dtype)
+        if indices.ndim == 1:
+            dense.reshape(-1)[indices] = values
+        else:
+            dense[tuple(indices.T)] = values
+        dense.setflags(write=False)
+        return dense
+
+    return Initializer(sparse.values.name, type_, _shared(read))
+
+
+def array_of(tensor: onnx.TensorProto, base_dir: Path | None) -> _Array:
+    """Read a tensor's data as a read-only array; strings are objects.
+
+    Raises:
+        InvalidModelError: If external data is out of bounds, missing or short (SGK210, SGK211).
+    """
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        data = _read_external(tensor, base_dir)
+        stored = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
+        dtype = DataType(tensor.data_type)
+        if dtype.bits % 8 == 0:
+            array = np.frombuffer(data, dtype=dtype.numpy).reshape(tuple(tensor.dims))
+        else:
+            stored.raw_data = data.tobytes()
+            array = numpy_helper.to_array(stored)
+    else:
+        array = numpy_helper.to_array(tensor)
+    array.setflags(write=False)
+    return array
+
+
+def check_tensor(tensor: onnx.TensorProto, base_dir: Path | None, where: str) -> None:
+    """Check that dimensions are sane and match the payload, reading none of it.
+
+    Raises:
+        InvalidModelError: Bad dimensions or payload (SGK208), external data out of bounds (SGK210)
+            or missing (SGK211).
+    """
+    try:
+        dtype = DataType(tensor.data_type)
+    except ValueError:
+        dtype = DataType.UNDEFINED
+    if dtype is DataType.UNDEFINED:
+        raise _disagree(tensor, where, f"has data type {tensor.data_type}, which ONNX lacks")
+    if any(dim < 0 for dim in tensor.dims):
+        raise _disagree(tensor, where, f"has dimensions {list(tensor.dims)}, one is negative")
+    type_ = TensorType(dtype, tuple(tensor.dims))
+    count, nbytes = type_.element_count or 0, type_.nbytes or 0
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        found = _locate(tensor, base_dir, where).length
+        expected, unit = nbytes, "bytes"
+    elif tensor.HasField("raw_data"):
+        expected, found, unit = nbytes, len(tensor.raw_data), "bytes"
+    else:
+        expected, found, unit = _stored_count(tensor, dtype, count), _field_length(tensor), "items"
+    if expected != found:
+        raise _disagree(
+            tensor, where, f"is {type_}, which needs {expected} {unit}, but {found} are stored"
+        )
+
+
+def _disagree(tensor: onnx.TensorProto, where: str, what: str) -> InvalidModelError:
+    return InvalidModelError(
+        "SGK208",
+        f"tensor {tensor.name!r} of {where} {what}",
+        hint="The model file is damaged or was written wrongly; export it again.",
+        tensor=tensor.name,
+    )
+
+
+def _stored_count(tensor: onnx.TensorProto, dtype: DataType, count: int) -> int:
+    if dtype in {DataType.COMPLEX64, DataType.COMPLEX128}:
+        return 2 * count
+    if dtype.bits in {2, 4, 6} and tensor.int32_data:
+        # int32_data holds one byte of packed elements per entry.
+        return (count * dtype.bits + 7) // 8
+    return count
+
+
+def _field_length(tensor: onnx.TensorProto) -> int:
+    fields = ("float_data", "int32_data", "int64_data", "string_data", "double_data", "uint64_data")
+    return max(len(getattr(tensor, field)) for field in fields)
+
+
+def _shared(read: Callable[[], _Array]) -> Callable[[], _Array]:
+    """Read anew only if nobody holds the array of the last reading any more."""
+    held: Callable[[], _Array | None] = lambda: None  # noqa: E731 (the state before any reading)
+
+    def array() -> _Array:
+        nonlocal held
+        found = held()
+        if found is None:
+            found = read()
+            held = weakref.ref(found)
+        return found
+
+    return array
+
+
+def _read_external(tensor: onnx.TensorProto, base_dir: Path | None) -> npt.NDArray[np.uint8]:
+    data = _locate(tensor, base_dir, "the graph")
+    descriptor = os.open(data.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(data.offset)
+        payload = np.fromfile(file, dtype=np.uint8, count=data.length)
+    if len(payload) != data.length:
+        raise InvalidModelError(
+            "SGK211",
+            f"external data of tensor {tensor.name!r} ends after {len(payload)} of "
+            f"{data.length} bytes",
+            hint="The file was cut short after the model was loaded; copy it again.",
+        )
+    return payload
+
+
+def _locate(tensor: onnx.TensorProto, base_dir: Path | None, where: str) -> _ExternalData:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    subject = f"external data of tensor {tensor.name!r} of {where}"
+    if base_dir is None:
+        raise InvalidModelError(
+            "SGK210",
+            f"{subject} lies in a file, but the model was not loaded from a path",
+            hint="Load the model by its path, or store the data inside the model.",
+        )
+    path = _contained(entries.get("location", ""), base_dir, subject)
+    offset = _number(entries, "offset", 0, subject)
+    size = path.stat().st_size
+    needed = TensorType(DataType(tensor.data_type), tuple(tensor.dims)).nbytes or 0
+    length = _number(entries, "length", needed, subject)
+    if offset + length > size:
+        raise InvalidModelError(
+            "SGK211",
+            f"{subject} needs bytes {offset} to {offset + length} of {path.name!r}, which has "
+            f"{size}",
+            hint="The data file is incomplete or belongs to another model; copy it again.",
+        )
+    return _ExternalData(path, offset, length)
+
+
+def _number(entries: Mapping[str, str], key: str, default: int, subject: str) -> int:
+    text = entries.get(key)
+    if text is None:
+        return default
+    # int() would also take "1_0" or " 7 ", and a signed or huge number is never right.
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(2**63)):
+        raise InvalidModelError("SGK211", f"{subject} has {key} {text!r}, which is not a size")
+    return int(text)
+
+
+def _contained(location: str, base_dir: Path, subject: str) -> Path:
+    def refuse(reason: str) -> InvalidModelError:
+        return InvalidModelError(
+            "SGK210",
+            f"{subject} is at {location!r}, {reason}",
+            hint="External data must be a plain file below the model's own directory.",
+            location=location,
+        )
+
+    parts = PurePosixPath(location).parts
+    if not location or "\0" in location:
+        raise refuse("which is not a file name")
+    if location.startswith("/") or "\\" in location or ":" in parts[0]:
+        raise refuse("which is not a relative path")
+    if ".." in parts:
+        raise refuse("which leads out of the model's directory")
+    path = base_dir
+    for part in parts:
+        path = path / part
+        if path.is_symlink():
+            raise refuse("which goes through a link")
+    return _plain_file(path, subject, refuse)
+
+
+def _plain_file(path: Path, subject: str, refuse: Callable[[str], InvalidModelError]) -> Path:
+    try:
+        status = path.lstat()
+    except OSError as error:
+        raise InvalidModelError(
+            "SGK211",
+            f"{subject} is missing: {path.name!r} cannot be opened ({error.strerror})",
+            hint="Keep the data file beside the model file.",
+        ) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise refuse("which is not a regular file")
+    if status.st_nlink > 1:
+        raise refuse("which is a hard link, so it may be a file from elsewhere")
+    return path

@@ -1,0 +1,50 @@
+"""Small models in ONNX text, and the real ones that the onnx wheel ships."""
+
+from pathlib import Path
+
+import onnx
+import onnx.backend.test
+from onnx import parser
+
+import subgraphkit as sk
+from subgraphkit.ir import BoundGraph
+
+LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
+
+
+def parsed(body: str, opset: int = 18, header: str = "") -> onnx.ModelProto:
+    """Parse the text of a graph into a model of IR version 10."""
+    imports = header or f'"" : {opset}'
+    return parser.parse_model(f"<ir_version: 10, opset_import: [{imports}]>\n{body}")
+
+
+def bound(body: str, backend: object = "none", **symbols: int) -> BoundGraph:
+    """Load and bind the text of a graph."""
+    return sk.bind(sk.load(parsed(body)), symbols, backend=backend)
+
+
+CHAIN = """
+chain (float[N, 4] x) => (float[N, 4] y) {
+  a = Relu(x)
+  b = Neg(a)
+  y = Relu(b)
+}
+"""
+
+DIAMOND = """
+diamond (float[2, 3] x) => (float[2, 3] y) {
+  a = Relu(x)
+  b = Neg(a)
+  c = Abs(a)
+  y = Add(b, c)
+}
+"""
+
+LINEAR = """
+linear (float[N, 3] x) => (float[N, 2] y)
+<float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[2] bias = {10, 20}>
+{
+  product = MatMul(x, w)
+  y = Add(product, bias)
+}
+"""

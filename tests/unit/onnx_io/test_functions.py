@@ -1,0 +1,54 @@
+"""Model-local functions are inlined, within reason."""
+
+import onnx
+import pytest
+from onnx import parser
+
+import subgraphkit as sk
+from subgraphkit.errors import InvalidModelError
+
+HEADER = '<ir_version: 10, opset_import: ["": 18, "local": 1]>'
+FUNCTION = '<domain: "local", opset_import: ["": 18, "local": 1]>'
+
+
+def model(*functions: str, body: str = "y = local.Twice(x)") -> onnx.ModelProto:
+    text = "\n".join(f"{FUNCTION}\n{function}" for function in functions)
+    return parser.parse_model(f"{HEADER}\ng (float[2] x) => (float[2] y) {{ {body} }}\n{text}")
+
+
+def test_calls_are_replaced_by_the_nodes_of_the_function() -> None:
+    twice = "Twice (a) => (b) { c = Add(a, a) b = Relu(c) }"
+    graph = sk.load(model(twice, body="z = local.Twice(x) y = local.Twice(z)")).graph
+    assert [node.op_type for node in graph.nodes] == ["Add", "Relu", "Add", "Relu"]
+
+
+def test_functions_may_call_functions() -> None:
+    graph = sk.load(
+        model("Twice (a) => (b) { b = local.Inner(a) }", "Inner (a) => (b) { b = Neg(a) }")
+    ).graph
+    assert [node.op_type for node in graph.nodes] == ["Neg"]
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        ["Twice (a) => (b) { b = local.Twice(a) }"],
+        ["Twice (a) => (b) { b = local.Inner(a) }", "Inner (a) => (b) { b = local.Twice(a) }"],
+    ],
+)
+def test_functions_that_call_each_other_in_a_circle_are_refused(functions: list[str]) -> None:
+    with pytest.raises(InvalidModelError, match="Twice") as refusal:
+        sk.load(model(*functions))
+    assert refusal.value.code == "SGK212"
+
+
+def test_calls_that_multiply_beyond_reason_are_refused_before_they_are_inlined() -> None:
+    calls = " ".join(f"t{i} = local.F1({'a' if i == 0 else f't{i - 1}'})" for i in range(10))
+    functions = [f"Twice (a) => (b) {{ {calls} b = Relu(t9) }}"]
+    for level in range(1, 9):
+        inner = calls.replace("F1", f"F{level + 1}")
+        functions.append(f"F{level} (a) => (b) {{ {inner} b = Relu(t9) }}")
+    functions.append("F9 (a) => (b) { b = Relu(a) }")
+    with pytest.raises(InvalidModelError, match="nodes; the limit is") as refusal:
+        sk.load(model(*functions))
+    assert refusal.value.code == "SGK212"

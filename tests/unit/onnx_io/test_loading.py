@@ -1,0 +1,192 @@
+"""What can be loaded, and how what cannot be is refused."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import subgraphkit as sk
+from subgraphkit.errors import (
+    CallerError,
+    InvalidModelError,
+    ModelNotFoundError,
+    UnsupportedModelError,
+)
+from subgraphkit.onnx_io.validation import MAX_DEPTH
+from tests.models import CHAIN, LIGHT, parsed
+
+
+def refusal(source: object, kind: type[Exception] = InvalidModelError) -> str:
+    with pytest.raises(kind) as caught:
+        sk.load(source)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_a_model_loads_from_path_bytes_and_proto(tmp_path: Path) -> None:
+    proto = parsed(CHAIN)
+    path = tmp_path / "chain.onnx"
+    onnx.save(proto, path)
+    for source in (path, str(path), path.read_bytes(), bytearray(path.read_bytes()), proto):
+        assert len(sk.load(source).graph.nodes) == 3
+    assert sk.load(path).name == "chain.onnx"
+    assert sk.load(proto).name == "chain"
+
+
+def test_a_missing_file_is_named() -> None:
+    told = refusal("nowhere/m.onnx", ModelNotFoundError)
+    assert "[SGK201]" in told
+    assert "nowhere/m.onnx" in told
+
+
+def test_a_directory_is_not_a_model(tmp_path: Path) -> None:
+    assert "[SGK201]" in refusal(tmp_path, ModelNotFoundError)
+
+
+def test_a_truncated_file_is_not_a_model() -> None:
+    data = (LIGHT / "light_resnet50.onnx").read_bytes()
+    assert "[SGK202]" in refusal(data[: len(data) // 2])
+
+
+def test_a_text_file_is_recognised_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "readme.onnx"
+    path.write_text("Dear reader, this is not a model.")
+    assert "looks like text" in refusal(path)
+
+
+def test_an_empty_file_is_recognised_as_empty() -> None:
+    assert "The file is empty" in refusal(b"")
+
+
+def test_an_empty_proto_is_not_a_model() -> None:
+    assert "[SGK202]" in refusal(onnx.ModelProto())
+
+
+def test_a_number_is_not_a_source() -> None:
+    assert "[SGK213]" in refusal(17, CallerError)
+
+
+def test_an_operator_set_from_the_future_is_named_with_have_and_need() -> None:
+    proto = parsed(CHAIN)
+    proto.opset_import[0].version = 9999
+    told = refusal(proto, UnsupportedModelError)
+    assert "[SGK206]" in told
+    assert "9999" in told
+    assert f"1 to {onnx.defs.onnx_opset_version()}" in told
+
+
+def test_an_ir_version_from_the_future_is_refused() -> None:
+    proto = parsed(CHAIN)
+    proto.ir_version = 9999
+    assert "[SGK206]" in refusal(proto, UnsupportedModelError)
+
+
+def test_an_operator_set_imported_in_two_versions_is_refused() -> None:
+    proto = parsed(CHAIN)
+    proto.opset_import.add(domain="ai.onnx", version=7)
+    assert "[SGK214]" in refusal(proto)
+
+
+def test_an_operator_of_a_set_that_is_not_imported_is_refused() -> None:
+    told = refusal(parsed("g (float x) => (float y) { y = com.acme.Foo(x) }"))
+    assert "[SGK207]" in told
+    assert "'com.acme'" in told
+
+
+def test_a_misspelt_operator_gets_a_suggestion() -> None:
+    assert "Did you mean 'Relu'?" in refusal(parsed("g (float x) => (float y) { y = Reluu(x) }"))
+
+
+def test_an_operator_newer_than_the_model_says_since_when() -> None:
+    told = refusal(parsed("g (float x) => (float y) { y = Gelu(x) }", opset=13))
+    assert "exists from version 20 on; the model imports version 13" in told
+
+
+def test_operators_of_somebodys_own_set_are_left_to_the_backends() -> None:
+    text = "g (float x) => (float y) { y = com.acme.Foo(x) }"
+    model = sk.load(parsed(text, header='"": 18, "com.acme": 1'))
+    assert model.graph.nodes[0].qualified_op_type == "com.acme::Foo"
+
+
+def with_initializer(**fields: object) -> onnx.ModelProto:
+    proto = parsed("g (float[2] x) => (float[2] y) { y = Add(x, w) }")
+    proto.graph.initializer.append(TensorProto(name="w", **fields))
+    return proto
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"data_type": 1, "dims": [3], "raw_data": b"1234"},
+        {"data_type": 1, "dims": [2], "float_data": [1.0]},
+        {"data_type": 1, "dims": [-1], "raw_data": b"1234"},
+        {"data_type": 1, "dims": [2**62, 8], "raw_data": b"1234"},
+        {"data_type": 1, "dims": [2]},
+        {"data_type": 0, "dims": [2], "raw_data": b"12345678"},
+        {"data_type": 999, "dims": [2], "raw_data": b"12345678"},
+        {"data_type": 22, "dims": [3], "raw_data": b"1"},
+    ],
+)
+def test_a_tensor_whose_payload_does_not_fit_is_refused(fields: dict[str, object]) -> None:
+    assert "[SGK208]" in refusal(with_initializer(**fields))
+
+
+def test_a_tensor_of_half_bytes_is_packed_two_to_a_byte() -> None:
+    proto = parsed("g (int4[3] x) => (int4[3] y) { y = Identity(x) }", opset=21)
+    proto.graph.initializer.append(
+        TensorProto(name="w", data_type=TensorProto.INT4, dims=[3], raw_data=b"\x21\x03")
+    )
+    assert [int(v) for v in sk.load(proto).graph.initializers["w"].array()] == [1, 2, 3]
+
+
+def test_an_initializer_given_twice_is_refused() -> None:
+    proto = with_initializer(data_type=1, dims=[2], float_data=[1, 2])
+    proto.graph.initializer.append(proto.graph.initializer[0])
+    assert "[SGK204]" in refusal(proto)
+
+
+def test_an_input_declared_twice_is_refused() -> None:
+    proto = parsed(CHAIN)
+    proto.graph.input.append(proto.graph.input[0])
+    assert "[SGK204]" in refusal(proto)
+
+
+def nested(depth: int) -> onnx.ModelProto:
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "leaf", [], [value("y", 1, [1])]
+    )
+    for _ in range(depth):
+        node = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
+        body = helper.make_graph([node], "level", [], [value("y", 1, [1])])
+    body.input.extend([value("c", 9, []), value("x", 1, [1])])
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def test_bodies_nested_too_deeply_are_refused() -> None:
+    # Each level holds the one below twice, so real depths would be astronomically large files.
+    proto = nested(3)
+    assert sk.load(proto).graph.nodes[0].op_type == "If"
+    leaf = onnx.GraphProto(name="leaf")
+    for _ in range(MAX_DEPTH + 1):
+        outer = onnx.GraphProto(name="level")
+        attribute = outer.node.add(op_type="If", output=["y"]).attribute.add(
+            name="then_branch", type=onnx.AttributeProto.GRAPH
+        )
+        attribute.g.CopyFrom(leaf)
+        leaf = outer
+    model = onnx.ModelProto(ir_version=10, graph=leaf)
+    model.opset_import.add(domain="", version=18)
+    assert "[SGK209]" in refusal(model)
+
+
+def test_initializers_of_old_models_are_weights_and_of_new_ones_defaults() -> None:
+    text = "g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }"
+    for ir_version, inputs, defaults in ((3, ("x",), []), (10, ("x",), ["w"])):
+        proto = parsed(text)
+        proto.ir_version = ir_version
+        proto.graph.initializer.append(helper.make_tensor("w", 1, [2], [1.0, 2.0]))
+        graph = sk.load(proto).graph
+        assert graph.inputs == inputs
+        assert list(graph.defaults) == defaults
+        assert ("w" in graph.initializers) is (not defaults)
