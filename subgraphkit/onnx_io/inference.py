@@ -1,7 +1,8 @@
 """Shape inference: every value typed, for the shapes that were given."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import onnx
@@ -19,7 +20,12 @@ __all__ = ["Inferred", "infer"]
 # Reshape targets, axes and sizes are small; inference never looks into anything larger.
 _LARGEST_READ: Final = 4096
 
+# onnx copies a model four times on the way through inference; a slice at a time bounds that. The
+# contents of shape computations are not known across slices, so only huge graphs are sliced.
+_SLICE: Final = 200_000
 
+
+@dataclass(frozen=True, slots=True)
 class Inferred:
     """What inference found.
 
@@ -28,20 +34,24 @@ class Inferred:
         bodies: Bodies of nodes with their values typed, by node and attribute name.
     """
 
-    def __init__(
-        self, types: dict[str, ValueType], bodies: Mapping[int, Mapping[str, Graph]]
-    ) -> None:
-        self.types = types
-        self.bodies = bodies
+    types: dict[str, ValueType]
+    bodies: dict[int, Mapping[str, Graph]]
 
 
-def infer(model: Model, symbols: Mapping[str, int], input_shapes: Mapping[str, Shape]) -> Inferred:
+def infer(
+    model: Model,
+    symbols: Mapping[str, int],
+    input_shapes: Mapping[str, Shape],
+    *,
+    slice_size: int = _SLICE,
+) -> Inferred:
     """Type every value of a model.
 
     Args:
         model: The model.
         symbols: Values of named dimensions.
         input_shapes: Shapes of inputs that replace those of the model.
+        slice_size: How many nodes are looked at together.
 
     Raises:
         InvalidModelError: The types or shapes of the model contradict each other (SGK222).
@@ -49,54 +59,90 @@ def infer(model: Model, symbols: Mapping[str, int], input_shapes: Mapping[str, S
     Source:
         ONNX operator schemas, through ``onnx.shape_inference`` with data propagation.
     """
-    skeleton = _skeleton(model, symbols, input_shapes)
-    inferred = _run_inference(skeleton, model)
-    types = read_types(inferred.graph)
     graph = model.graph
-    for initializers in (graph.initializers, graph.defaults, graph.constants):
-        types |= {name: initializer.type for name, initializer in initializers.items()}
+    stated = _Stated(model, symbols, input_shapes)
+    inferred = Inferred(stated.given_types(), {})
+    order = graph.order
+    for start in range(0, len(order), slice_size):
+        nodes = order[start : start + slice_size]
+        result = _run_inference(stated.skeleton(nodes, inferred.types), model)
+        inferred.types.update(read_types(result.graph))
+        for place, node in enumerate(nodes if graph.table.bodies else ()):
+            if node in graph.table.bodies:
+                proto = result.graph.node[place]
+                inferred.bodies[node] = read_bodies(
+                    result, proto, graph.opset_imports, model.base_dir
+                )
+    inferred.types.update((name, stored.type) for name, stored in graph.constants.items())
     unknown = TensorType(DataType.UNDEFINED)
     for outputs in graph.table.outputs:
         for value in outputs:
-            if value and value not in types:
-                types[value] = unknown
-    place = {node: index for index, node in enumerate(graph.order)} if graph.table.bodies else {}
-    bodies = {
-        node: read_bodies(
-            inferred, inferred.graph.node[place[node]], graph.opset_imports, model.base_dir
-        )
-        for node in graph.table.bodies
-    }
-    return Inferred(types, bodies)
+            if value:
+                inferred.types.setdefault(value, unknown)
+    return inferred
 
 
-def _skeleton(
-    model: Model, symbols: Mapping[str, int], input_shapes: Mapping[str, Shape]
-) -> onnx.ModelProto:
-    """Copy the model without its large weights, which inference would copy four times over."""
-    proto, graph = model.proto, model.graph
-    # From IR version 4 on, initializers need not be listed as inputs.
-    ir_version = max(proto.ir_version, 4)
-    skeleton = onnx.ModelProto(ir_version=ir_version, opset_import=proto.opset_import)
-    target = skeleton.graph
-    target.name = proto.graph.name or "graph"
-    target.node.extend(proto.graph.node[index] for index in graph.order)
-    for initializer in proto.graph.initializer:
-        if initializer.ByteSize() <= _LARGEST_READ and not initializer.external_data:
-            target.initializer.append(initializer)
-    small = {initializer.name for initializer in target.initializer}
-    for value in proto.graph.input:
-        if value.name in graph.inputs or value.name in graph.defaults:
-            target.input.append(_input(value, input_shapes, symbols))
-    for name, stored in graph.initializers.items():
-        if name not in small:
-            target.input.append(write_value_info(name, stored.type))
-    target.output.extend(_substituted(value, symbols) for value in proto.graph.output)
-    target.value_info.extend(_substituted(value, symbols) for value in proto.graph.value_info)
-    return skeleton
+class _Stated:
+    """What the model says of its values, with the given shapes put in."""
+
+    def __init__(
+        self, model: Model, symbols: Mapping[str, int], input_shapes: Mapping[str, Shape]
+    ) -> None:
+        self._model = model
+        self._graph = model.graph
+        graph = model.proto.graph
+        self._small = {
+            tensor.name: tensor
+            for tensor in graph.initializer
+            if tensor.ByteSize() <= _LARGEST_READ and not tensor.external_data
+        }
+        fed = {*self._graph.inputs, *self._graph.defaults}
+        self._inputs = {
+            value.name: _fed(value, input_shapes, symbols)
+            for value in graph.input
+            if value.name in fed
+        }
+        self._values = {value.name: _substituted(value, symbols) for value in graph.value_info}
+        self._outputs = {value.name: _substituted(value, symbols) for value in graph.output}
+
+    def given_types(self) -> dict[str, ValueType]:
+        """Return the types of inputs and initializers."""
+        types = read_types(onnx.GraphProto(input=self._inputs.values()))
+        stored = {**self._graph.initializers, **self._graph.defaults}
+        return types | {name: s.type for name, s in stored.items() if name not in types}
+
+    def skeleton(self, nodes: Sequence[int], types: Mapping[str, ValueType]) -> onnx.ModelProto:
+        """Make a model of some of the nodes, without the large weights."""
+        proto = self._model.proto
+        # From IR version 4 on, initializers need not be listed as inputs.
+        ir_version = max(proto.ir_version, 4)
+        skeleton = onnx.ModelProto(ir_version=ir_version, opset_import=proto.opset_import)
+        target = skeleton.graph
+        target.name = proto.graph.name or "graph"
+        target.node.extend(proto.graph.node[node] for node in nodes)
+        made = {value for node in nodes for value in self._graph.table.outputs[node] if value}
+        for value in self._read_from_outside(nodes, made):
+            if value in self._small and value in self._graph.initializers:
+                target.initializer.append(self._small[value])
+            elif value in self._inputs:
+                target.input.append(self._inputs[value])
+            elif value in types:
+                target.input.append(write_value_info(value, types[value]))
+        for stated, field in ((self._values, target.value_info), (self._outputs, target.output)):
+            field.extend(info for value, info in stated.items() if value in made)
+        return skeleton
+
+    def _read_from_outside(self, nodes: Sequence[int], made: set[str]) -> Iterator[str]:
+        table = self._graph.table
+        seen = set(made)
+        for node in nodes:
+            for value in (*table.inputs[node], *self._graph.captures_of(node)):
+                if value and value not in seen:
+                    seen.add(value)
+                    yield value
 
 
-def _input(
+def _fed(
     value: onnx.ValueInfoProto, shapes: Mapping[str, Shape], symbols: Mapping[str, int]
 ) -> onnx.ValueInfoProto:
     if value.name in shapes:
@@ -136,10 +182,9 @@ def _blames_function_bodies(message: str, opsets: Mapping[str, int]) -> bool:
     onnx infers those through their bodies, some of which (MeanVarianceNormalization 9, for one) do
     not pass its own strict check.
     """
-    # Indented complaints are about the nodes of such bodies, a complaint of its own starts a line.
-    blamed = set(
-        re.findall(r"^(?:\[\w+\] Inference error\(s\): )?\(op_type:(\w+)", message, re.MULTILINE)
-    )
+    # A complaint of its own starts a line; what follows it is about the nodes of such a body.
+    complaint = r"^(?:\[\w+\] Inference error\(s\): )?\(op_type:(\w+)"
+    blamed = set(re.findall(complaint, message, re.MULTILINE))
     return bool(blamed) and all(
         any(
             defs.has(name, opset, domain) and _has_body(defs.get_schema(name, opset, domain))

@@ -1,6 +1,7 @@
 """Types between protobuf and subgraphkit, both ways."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import onnx
@@ -29,7 +30,7 @@ def read_type(proto: onnx.TypeProto) -> ValueType | None:
     """Read a type; None if the model leaves it open."""
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
-        return TensorType(_data_type(proto.tensor_type.elem_type), _shape(proto.tensor_type))
+        return _tensor_type(proto.tensor_type.elem_type, _shape(proto.tensor_type))
     if kind == "sparse_tensor_type":
         sparse = proto.sparse_tensor_type
         return SparseTensorType(_data_type(sparse.elem_type), _shape(sparse))
@@ -63,6 +64,12 @@ def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> Non
                 dim.dim_value = symbols[dim.dim_param]
 
 
+@lru_cache(maxsize=4096)
+def _tensor_type(elem_type: int, shape: Shape | None) -> TensorType:
+    """Share one object among the many values of a model that have the same type."""
+    return TensorType(_data_type(elem_type), shape)
+
+
 def _data_type(number: int) -> DataType:
     try:
         return DataType(number)
@@ -71,7 +78,7 @@ def _data_type(number: int) -> DataType:
 
 
 def _shape(proto: Any) -> Shape | None:
-    return tuple(_dim(dim) for dim in proto.shape.dim) if proto.HasField("shape") else None
+    return tuple([_dim(dim) for dim in proto.shape.dim]) if proto.HasField("shape") else None
 
 
 def _dim(proto: onnx.TensorShapeProto.Dimension) -> Dim:

@@ -1,0 +1,93 @@
+"""Binding fixes shapes, types every value and reads the configuration."""
+
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.errors import BindError, InvalidModelError
+from subgraphkit.onnx_io import infer
+from tests.models import CHAIN, LIGHT, LINEAR, parsed
+
+TWO = "g (float[batch, n] a, float[batch, 3] b) => (float[batch, m] y) { y = Concat<axis=1>(a, b) }"
+
+
+def test_a_symbol_gets_its_value_everywhere() -> None:
+    graph = sk.bind(sk.load(parsed(TWO)), {"batch": 8})
+    assert graph.shape("a") == (8, "n")
+    assert graph.shape("b") == (8, 3)
+    assert graph.shape("y")[0] == 8  # type: ignore[index]
+    assert graph.symbols == {"batch": 8}
+
+
+def test_the_shape_of_an_input_fixes_the_symbols_in_it() -> None:
+    graph = sk.bind(sk.load(parsed(TWO)), {"a": (8, 5)})
+    assert (graph.shape("b"), graph.shape("y")) == ((8, 3), (8, 8))
+
+
+def test_a_shape_may_leave_dimensions_as_they_are() -> None:
+    graph = sk.bind(sk.load(parsed(TWO)), {"a": (None, 5)})
+    assert graph.shape("a") == ("batch", 5)
+
+
+def test_without_shapes_dimensions_stay_symbolic() -> None:
+    assert sk.bind(sk.load(parsed(CHAIN))).shape("y") == ("N", 4)
+
+
+@pytest.mark.parametrize("path", sorted(LIGHT.glob("light_*.onnx")), ids=lambda p: p.stem)
+def test_every_value_of_a_real_model_is_typed(path: object) -> None:
+    graph = sk.bind(sk.load(path))  # type: ignore[arg-type]
+    read = {value for inputs in graph.table.inputs for value in inputs if value}
+    assert all(value in graph.types for outputs in graph.table.outputs for value in outputs)
+    assert all("?" not in str(graph.types[value]) for value in read)
+    assert all("..." not in str(graph.types[value]) for value in read)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "code", "told"),
+    [
+        ({"bath": 8}, "SGK220", "Did you mean 'batch'?"),
+        ({"c": (1, 2)}, "SGK220", "no input of that name"),
+        ({"a": (1, 2, 3)}, "SGK221", "of rank 3"),
+        ({"b": (1, 4)}, "SGK221", "dimension 1 of float32[batch,3] is 3"),
+        ({"a": (1, 2), "b": (2, 3)}, "SGK221", "dimension 0"),
+        ({"batch": 4, "a": (1, 2)}, "SGK221", "dimension 0"),
+        ({"batch": -1}, "SGK221", "sizes are 0 or more"),
+        ({"batch": "eight"}, "SGK221", "neither a size nor a shape"),
+        ({"batch": True}, "SGK221", "neither a size nor a shape"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(
+    shapes: dict[str, object], code: str, told: str
+) -> None:
+    with pytest.raises(BindError) as refusal:
+        sk.bind(sk.load(parsed(TWO)), shapes)  # type: ignore[arg-type]
+    assert refusal.value.code == code
+    assert told in str(refusal.value)
+
+
+def test_a_model_that_contradicts_itself_is_refused() -> None:
+    text = "g (float[2, 3] x, float[4, 5] w) => (float[2, 5] y) { y = MatMul(x, w) }"
+    with pytest.raises(InvalidModelError, match="contradict") as refusal:
+        sk.bind(sk.load(parsed(text)))
+    assert refusal.value.code == "SGK222"
+
+
+def test_operators_nobody_knows_leave_their_values_untyped() -> None:
+    text = "g (float[2] x) => (y) { a = com.acme.Foo(x) y = Relu(a) }"
+    graph = sk.bind(sk.load(parsed(text, header='"": 18, "com.acme": 1')))
+    assert str(graph.types["a"]) == "unknown[...]"
+
+
+def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = sk.load(parsed(LINEAR))
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "none")
+    first = sk.bind(model)
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy")
+    second = sk.bind(model)
+    assert [choice.name for choice in first.settings.backends] == []
+    assert [choice.name for choice in second.settings.backends] == ["numpy"]
+
+
+@pytest.mark.parametrize("slice_size", [1, 7, 100])
+def test_types_do_not_depend_on_how_many_nodes_are_looked_at_together(slice_size: int) -> None:
+    model = sk.load(LIGHT / "light_shufflenet.onnx")
+    assert infer(model, {}, {}, slice_size=slice_size).types == infer(model, {}, {}).types
