@@ -1,0 +1,64 @@
+"""Subgraph operators: what a backend makes of a region it claimed, and how the session calls it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+__all__ = ["SubgraphOperator"]
+
+
+class SubgraphOperator(ABC):
+    """A compiled region; it may hold engines, device memory, caches and other state.
+
+    Inputs and outputs are positional, in the order of ``subgraph.inputs`` and
+    ``subgraph.outputs``, with the dtypes and ranks the bound graph gives them. Tensors are NumPy
+    arrays (or objects that speak DLPack, where both neighbours do); strings are object arrays;
+    sequences are lists; an absent optional is None.
+
+    Thread-safety: the session holds a lock around ``run`` unless ``thread_safe`` is true. ``close``
+    and ``update_weights`` are never called while ``run`` is running.
+    """
+
+    thread_safe: ClassVar[bool] = False
+    """Whether several threads may be inside ``run`` at once."""
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Compute the outputs.
+
+        Args:
+            inputs: One array per subgraph input; must not be written to, may be read-only or
+                not contiguous.
+            outputs: None, or one entry per subgraph output: an array of the right dtype and shape
+                to write into, or None to let the operator allocate.
+
+        Returns:
+            One array per subgraph output. An array that was not passed in ``outputs`` belongs to
+            the caller from now on: the operator must not write to it again.
+
+        Raises:
+            Exception: Anything; the session wraps it in ``ExecutionError``.
+        """
+
+    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+        """Take new values of some of the subgraph's constants, by refitting or rebuilding.
+
+        The names are the subgraph's constants only; dtypes and shapes equal the old ones.
+
+        Returns:
+            True if the operator now computes with the new values; False if it cannot, in which
+            case the session compiles the subgraph again.
+        """
+        del changed
+        return False
+
+    def serialize(self) -> bytes | None:
+        """Return what ``Backend.deserialize`` needs to restore the operator, or None."""
+        return None
+
+    def info(self) -> Mapping[str, Any]:
+        """Return facts for people and reports (engine size, layers, precision); JSON-able."""
+        return {}
+
+    def close(self) -> None:
+        """Release what the operator holds. May be called more than once."""

@@ -1,0 +1,206 @@
+"""Typed options of backends: declared once, checked at every bind, never imported with a runtime.
+
+An option is one line in the backend class. From it follow the check of a given value, the default,
+the name of the environment variable, the line in ``subgraphkit info`` and whether the value is part
+of the key under which a compiled engine is stored.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from subgraphkit.backend import messages
+from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.option_values import READERS
+from subgraphkit.errors import OptionError
+
+__all__ = ["Option", "OptionKind", "cache_values", "validate_options"]
+
+OptionKind = Literal["bool", "int", "float", "str", "enum", "bytes", "path", "list", "shapes"]
+"""The kinds of values: ``bytes`` is a size such as ``2GiB``, ``shapes`` maps inputs to shapes."""
+
+_KINDS: Final = frozenset({*READERS, "enum"})
+_ORDERED: Final = frozenset({"int", "float", "bytes"})
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_Declared = OptionKind | type[bool] | type[int] | type[float] | type[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a backend.
+
+    Attributes:
+        name: Lower-case identifier.
+        type: Kind of the value; ``bool``, ``int``, ``float`` and ``str`` may be given as classes.
+        default: Value if none is given; None means the backend decides.
+        help: One sentence for people.
+        choices: The allowed values; required for ``enum``, allowed for others.
+        minimum: Smallest allowed value (numbers and sizes).
+        maximum: Largest allowed value (numbers and sizes).
+        unit: Unit of a number, for people.
+        scope: ``"bind"`` for what shapes the compiled engine, ``"run"`` for what may differ
+            between runs.
+        cache: Whether engines compiled with different values must not be exchanged.
+        alias: Former name, still accepted with a warning.
+
+    Raises:
+        OptionError: If default, bounds or choices do not fit the kind (SGK111, SGK112), or the
+            name or the kind is not one (SGK111).
+    """
+
+    name: str
+    type: _Declared
+    default: Any = None
+    help: str = ""
+    choices: tuple[Any, ...] = ()
+    minimum: float | str | None = None
+    maximum: float | str | None = None
+    unit: str = ""
+    scope: Literal["bind", "run"] = "bind"
+    cache: bool = False
+    alias: str = ""
+
+    def __post_init__(self) -> None:
+        """Normalise the kind, the choices, the bounds and the default; check them."""
+        kind = self.type if isinstance(self.type, str) else self.type.__name__
+        self._require(_NAME.fullmatch(self.name) is not None, "a lower-case identifier as its name")
+        self._require(kind in _KINDS, f"one of the kinds {', '.join(sorted(_KINDS))}, not {kind!r}")
+        self._require(kind != "enum" or bool(self.choices), "choices")
+        self._require(self.scope in {"bind", "run"}, "scope 'bind' or 'run'")
+        object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "choices", tuple(self.choices))
+        for bound in ("minimum", "maximum"):
+            value = getattr(self, bound)
+            if value is not None:
+                self._require(kind in _ORDERED, f"no {bound}, since {kind} has no order")
+                object.__setattr__(self, bound, self._typed(value, f"given as its {bound}"))
+        if self.default is not None:
+            object.__setattr__(self, "default", self.read(self.default, "its default"))
+
+    @property
+    def kind(self) -> str:
+        """The kind as a word, whichever way it was declared."""
+        return str(self.type)
+
+    def env_name(self, backend: str) -> str:
+        """Return the name of the environment variable that sets the option."""
+        return f"SUBGRAPH_{backend}_{self.name}".upper()
+
+    def read(self, value: object, origin: str, backend: str = "") -> Any:
+        """Turn a given value into a typed and allowed one.
+
+        Args:
+            value: What was given; text is read, as it comes from the environment.
+            origin: Who gave it, for the message.
+            backend: Name of the backend, for the message.
+
+        Returns:
+            The typed value; immutable.
+
+        Raises:
+            OptionError: If the type is wrong (SGK111) or the value is not allowed (SGK112).
+        """
+        typed = self._typed(value, f"given by {origin}", backend)
+        given = f"{value!r} (given by {origin})"
+        if self.choices and self.kind != "enum" and typed not in self.choices:
+            expected = f"one of {', '.join(map(repr, self.choices))}"
+            raise messages.option_out_of_range(backend, self.name, given, expected)
+        if self._too_small(typed) or self._too_large(typed):
+            raise messages.option_out_of_range(backend, self.name, given, self._range())
+        return typed
+
+    def _require(self, holds: bool, expected: str) -> None:  # noqa: FBT001 (reads as an assertion)
+        if not holds:
+            raise OptionError("SGK111", f"the declaration of option {self.name!r} needs {expected}")
+
+    def _typed(self, value: object, remark: str, backend: str = "") -> Any:
+        if self.kind == "enum":
+            return self._choice(value, remark, backend)
+        try:
+            return READERS[self.kind](value)
+        except ValueError as error:
+            given = f"{value!r} ({remark})"
+            raise messages.bad_option_type(backend, self.name, given, str(error)) from None
+
+    def _choice(self, value: object, remark: str, backend: str) -> Any:
+        for choice in self.choices:
+            # text from the environment names a choice of any type by how it is written
+            if value == choice or (isinstance(value, str) and value.strip() == str(choice)):
+                return choice
+        expected = f"one of {', '.join(map(repr, self.choices))}"
+        raise messages.option_out_of_range(backend, self.name, f"{value!r} ({remark})", expected)
+
+    def _too_small(self, typed: Any) -> bool:
+        # written as "not at least", so that nan is refused as well
+        return self.minimum is not None and not typed >= self.minimum
+
+    def _too_large(self, typed: Any) -> bool:
+        return self.maximum is not None and not typed <= self.maximum
+
+    def _range(self) -> str:
+        unit = f" {self.unit}" if self.unit else " bytes" if self.kind == "bytes" else ""
+        if self.maximum is None:
+            return f"at least {self.minimum}{unit}"
+        if self.minimum is None:
+            return f"at most {self.maximum}{unit}"
+        return f"between {self.minimum} and {self.maximum}{unit}"
+
+
+def validate_options(
+    backend_name: str, schema: Sequence[Option], given: Mapping[str, tuple[Any, str]]
+) -> dict[str, Any]:
+    """Check the options given for a backend and fill in the defaults.
+
+    Args:
+        backend_name: Name of the backend, for messages.
+        schema: The options the backend understands.
+        given: By option name, the value and who gave it.
+
+    Returns:
+        A typed value for every option of ``schema``, in its order.
+
+    Raises:
+        OptionError: If an option is unknown or given twice (SGK110), has a value of the wrong type
+            (SGK111), or one that is not allowed (SGK112).
+    """
+    by_name = {option.name: option for option in schema}
+    renamed = _rename_aliases(backend_name, schema, given)
+    for key, (_, origin) in renamed.items():
+        if key not in by_name:
+            raise messages.unknown_option(backend_name, key, origin, list(by_name))
+    values = {}
+    for name, option in by_name.items():
+        if name in renamed:
+            value, origin = renamed[name]
+            values[name] = option.read(value, origin, backend_name)
+        else:
+            values[name] = option.default
+    return values
+
+
+def cache_values(schema: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that belong into the key of a stored engine, in order of name."""
+    names = sorted(option.name for option in schema if option.cache)
+    return {name: values[name] for name in names if name in values}
+
+
+def _rename_aliases(
+    backend_name: str, schema: Sequence[Option], given: Mapping[str, tuple[Any, str]]
+) -> dict[str, tuple[Any, str]]:
+    current = {option.alias: option.name for option in schema if option.alias}
+    renamed: dict[str, tuple[Any, str]] = {}
+    for key, (value, origin) in given.items():
+        name = current.get(key, key)
+        if name in renamed:
+            raise OptionError(
+                "SGK110",
+                f"option {name!r} of backend {backend_name!r} is given twice, also by its former "
+                f"name (given by {origin})",
+                backend=backend_name,
+                option=name,
+            )
+        if name != key:
+            warn_user(messages.deprecated_option(backend_name, key, name, origin))
+        renamed[name] = (value, origin)
+    return renamed

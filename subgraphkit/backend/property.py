@@ -1,0 +1,124 @@
+"""Properties: one partitioning strategy of a backend, from first question to compiled operator.
+
+Source: MXNet subgraph API, ``SubgraphProperty``. ``CreateSubgraphSelector`` is ``create_selector``,
+``CreateSubgraphNode`` is ``create_operator``, ``reviewSubgraph`` is ``accept``, ``PrePartition`` is
+``prepare`` and ``PostPartition`` is ``finish``.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Protocol
+
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.refusal import Answer
+from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.ir import BoundGraph, Node, Subgraph
+
+__all__ = ["BindContext", "Connectivity", "PartitionSummary", "SubgraphProperty"]
+
+Connectivity = Literal["connected", "any"]
+"""Whether a region must hang together or may consist of unconnected pieces."""
+
+
+class PartitionSummary(Protocol):
+    """What ``SubgraphProperty.finish`` may look at: the finished partitioning, read-only."""
+
+    @property
+    def subgraphs(self) -> tuple[Subgraph, ...]:
+        """All subgraphs, in an order in which they can run."""
+
+
+def _no_fallback(subgraph: Subgraph) -> SubgraphOperator:
+    raise LookupError(f"no fallback backend is available to run subgraph {subgraph.id!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class BindContext:
+    """What a property is told about the bind it works for.
+
+    Attributes:
+        backend: Name of the backend.
+        options: The backend's options, validated against its schema, defaults filled in.
+        fallback: Compiles a subgraph on the fallback backend; what ``create_operator`` does unless
+            overridden.
+        logger: Where to report progress and oddities.
+    """
+
+    backend: str
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    fallback: Callable[[Subgraph], SubgraphOperator] = _no_fallback
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))
+
+
+class SubgraphProperty(ABC):
+    """One partitioning strategy of a backend.
+
+    A backend lists one or several properties and they are applied in order; each bind gets new
+    instances, so a property may keep state for the bind.
+
+    Thread-safety: used by one thread at a time.
+    """
+
+    name: ClassVar[str] = ""
+    """Name in reports; the class name if empty."""
+
+    min_nodes: int = 1
+    """Regions with fewer nodes are given back (``Constant`` nodes do not count)."""
+
+    max_nodes: int | None = None
+    """Regions with more nodes are cut where the fewest bytes cross, or None for no limit."""
+
+    connectivity: Connectivity = "connected"
+    """``"connected"`` is MXNet's rule; ``"any"`` gives provably the fewest regions."""
+
+    def prepare(self, graph: BoundGraph, context: BindContext) -> None:
+        """Look at the whole graph before the first question is asked."""
+
+    @abstractmethod
+    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        """Make a selector for one seed node; called once if the selector is stateless."""
+
+    def accept(self, subgraph: Subgraph) -> Answer:
+        """Review one finished candidate; a refusal gives its nodes to the next property."""
+        del subgraph
+        return True
+
+    def accept_input(self, node: Node, value: str) -> Answer:
+        """Say whether ``value`` may enter a region at ``node`` from outside (its dtype, say)."""
+        del node, value
+        return True
+
+    def accept_output(self, node: Node, value: str) -> Answer:
+        """Say whether ``value``, made by ``node``, may leave a region."""
+        del node, value
+        return True
+
+    def groups(self, graph: BoundGraph) -> Iterable[Collection[int]]:
+        """Name sets of nodes that must stay together or be left out together."""
+        del graph
+        return ()
+
+    def duplicable(self, node: Node) -> bool:
+        """Say whether a cheap, deterministic node outside may be copied into a region.
+
+        Asked for nodes the property's selector takes, when a consumer lies in another region.
+        """
+        del node
+        return False
+
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+        """Compile a region this property claimed.
+
+        The default runs the region on the fallback backend, so that a backend may customise the
+        selection alone (MXNet's default subgraph operator).
+
+        Raises:
+            Unsupported: To give nodes back; the region is then partitioned again without them.
+        """
+        return context.fallback(subgraph)
+
+    def finish(self, partitioning: PartitionSummary, context: BindContext) -> None:
+        """Look at the finished partitioning before anything is compiled."""

@@ -1,0 +1,91 @@
+"""How a backend says no: a refusal carries a code for programs and a sentence for people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["REFUSAL_CODES", "Answer", "Refusal", "Unsupported"]
+
+REFUSAL_CODES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        # what a backend says
+        "op_unsupported": "the backend has no implementation of the operator",
+        "opset": "the operator is known, this version of it is not",
+        "attribute": "an attribute has a value the backend cannot take",
+        "dtype": "an input or output has an element type the backend cannot take",
+        "rank": "an input or output has a number of axes the backend cannot take",
+        "shape": "an input or output has a shape the backend cannot take",
+        "dynamic_shape": "a dimension is not known before running",
+        "not_constant": "an input must be constant and is not",
+        "border": "a value of this type may not cross the edge of a subgraph of the backend",
+        "unprofitable": "the backend could, but expects to be slower",
+        "pattern": "the node is not part of a pattern the property looks for",
+        "declined": "the selector said no without giving a reason",
+        "compile_failed": "the backend could not compile a subgraph with the node",
+        # what the partition pass says
+        "too_small": "the region would have fewer nodes than the property's minimum",
+        "too_large": "the region would have more nodes than the property's maximum",
+        "not_convex": "taking the node would make subgraphs wait on each other",
+        "excluded": "the user excluded the node",
+        "pinned": "the user pinned the node to another backend",
+        "group": "another node of an atomic group was refused",
+        "filtered": "the selector's filter dropped the node",
+        "not_accepted": "the property's review did not accept the region",
+    }
+)
+"""Codes used by the core; a backend may add its own, in ``snake_case``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A falsy answer with a reason.
+
+    Return it wherever a selector or a property may answer ``bool``; the reason ends up in the
+    report of the partitioning.
+
+    Attributes:
+        code: A key of ``REFUSAL_CODES``, or a ``snake_case`` code of the backend's own.
+        text: One sentence for people: what is there and what the backend can take.
+    """
+
+    code: str
+    text: str
+
+    def __bool__(self) -> bool:
+        """A refusal is always false."""
+        return False
+
+    def __str__(self) -> str:
+        """Render as ``code: text``."""
+        return f"{self.code}: {self.text}"
+
+
+Answer = bool | Refusal
+"""Yes, no, or no with a reason."""
+
+
+class Unsupported(NotImplementedError):  # noqa: N818 (the word of the contract)
+    """Raised by ``SubgraphProperty.create_operator`` to give nodes of a subgraph back.
+
+    The partition pass then repartitions that one region without the nodes. Any other exception is
+    a failure and is reported as such.
+
+    Attributes:
+        refusal: The reason, kept in the report for every node given back.
+        nodes: Indices of the nodes to give back; empty means the whole subgraph.
+    """
+
+    def __init__(
+        self, text: str, *, nodes: tuple[int, ...] = (), code: str = "compile_failed"
+    ) -> None:
+        """Build the exception.
+
+        Args:
+            text: One sentence for people.
+            nodes: Indices of the nodes to give back; empty means the whole subgraph.
+            code: A refusal code.
+        """
+        super().__init__(text)
+        self.refusal = Refusal(code, text)
+        self.nodes = nodes
