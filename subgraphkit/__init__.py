@@ -32,12 +32,12 @@ _HOMES: Final = {
     "errors": "subgraphkit.errors",
     "get_backend": "subgraphkit.backend.registry",
     "hookimpl": "subgraphkit.backend.hookspecs",
-    "list_backends": "subgraphkit.backend.registry",
+    "list_backends": "subgraphkit.backend.listing",
     "load": "subgraphkit.onnx_io",
     "partition": "subgraphkit.partitioning",
     "plan": "subgraphkit.planning",
     "register_backend": "subgraphkit.backend.registry",
-    "register_property": "subgraphkit.backend.registry",
+    "register_property": "subgraphkit.backend.properties",
     "unregister_backend": "subgraphkit.backend.registry",
 }
 __all__ = sorted(_HOMES)  # noqa: PLE0605 (the table above is the list)

@@ -1,0 +1,201 @@
+"""Probe a backend in a child process, where it may crash, exit or never return.
+
+``python -m subgraphkit.backend.child_probe NAME`` loads and probes one backend and writes one JSON
+document to standard output. What the plugin itself prints, from Python or from C, goes to standard
+error: the descriptor is exchanged before the plugin is imported.
+
+Source: jax#24901, a plugin that crashed the process that asked for its version.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, Literal
+
+from subgraphkit.backend.selection import BackendChoice, parse_selection
+from subgraphkit.errors import SubgraphkitError
+
+__all__ = ["ChildProbe", "main", "probe_in_child"]
+
+_MODULE: Final = "subgraphkit.backend.child_probe"
+_LAST_OUTPUT: Final = 2000
+"""How many characters of what the child printed are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildProbe:
+    """What became of a backend in a child process.
+
+    Attributes:
+        name: The backend asked for.
+        state: ``ok``; ``unavailable`` if it cannot run here; ``error`` if it could not be found,
+            loaded or probed; ``crash`` if it took the process down; ``hang`` if it did not return.
+        code: Code of the error, or an empty string.
+        text: What happened, as the user would be told; empty if ``ok``.
+        devices: Devices the backend found.
+        versions: Versions of its libraries, by name.
+        missing: Requirements of the manifest that are not met.
+        seconds: How long it took, the start of the process included.
+        output: The end of what the plugin printed.
+    """
+
+    name: str
+    state: Literal["ok", "unavailable", "error", "crash", "hang"]
+    code: str = ""
+    text: str = ""
+    devices: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    seconds: float = 0.0
+    output: str = ""
+
+
+def probe_in_child(name: str, timeout_seconds: float = 30.0, *, deep: bool = False) -> ChildProbe:
+    """Load and probe an installed backend in a child process.
+
+    A backend registered by a call is not known to the child.
+
+    Args:
+        name: Name of the backend, or ``name@distribution``.
+        timeout_seconds: After how long the child is stopped and the state is ``hang``.
+        deep: Whether to let the backend compile and run a small model.
+
+    Returns:
+        What became of it; this function does not raise because of a plugin.
+
+    Thread-safety: may be called from any thread; several children may run at once.
+    """
+    if not sys.executable:
+        return ChildProbe(name, "error", text="this process does not know its Python interpreter")
+    command = [sys.executable, "-P", "-m", _MODULE, name, *(["--deep"] if deep else [])]
+    started = time.monotonic()
+    # Files, not pipes: a grandchild that outlives the child would keep a pipe open for ever.
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
+        code = _run(command, answer, output, timeout_seconds)
+        seconds = time.monotonic() - started
+        printed = _read(output)[-_LAST_OUTPUT:]
+        return _judge(name, code, _read(answer), seconds=seconds, output=printed)
+
+
+def _run(
+    command: Sequence[str], answer: IO[bytes], output: IO[bytes], timeout_seconds: float
+) -> int | None:
+    """Run the child; return its exit status, or None if it had to be stopped."""
+    # "-P" keeps the working directory, which may hold a folder called like a module, off the path;
+    # the parent's own path is handed on instead.
+    folders = [folder or str(Path.cwd()) for folder in sys.path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=answer,
+        stderr=output,
+        env=environment,
+        start_new_session=True,
+    ) as child:
+        try:
+            return child.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            _stop(child)
+            return None
+        except BaseException:
+            _stop(child)
+            raise
+
+
+def _stop(child: "subprocess.Popen[bytes]") -> None:
+    """Stop the child and, where the system has groups, what it started."""
+    if hasattr(os, "killpg"):
+        os.killpg(child.pid, signal.SIGKILL)
+    else:
+        child.kill()
+
+
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", errors="replace")
+
+
+def _judge(name: str, code: int | None, answer: str, *, seconds: float, output: str) -> ChildProbe:
+    if code is None:
+        text = f"backend {name!r} did not return within {seconds:.0f} s"
+        return ChildProbe(name, "hang", text=text, seconds=seconds, output=output)
+    # a child that fails after it has answered has a library that fails when it is unloaded
+    if code != 0 or not answer:
+        text = f"backend {name!r} took the process down: {_how_it_ended(code)}"
+        return ChildProbe(name, "crash", text=text, seconds=seconds, output=output)
+    facts: dict[str, Any] = json.loads(answer)
+    for key in ("devices", "missing"):
+        facts[key] = tuple(facts.get(key, ()))
+    return ChildProbe(name, seconds=seconds, output=output, **facts)
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Probe the backend named by the first argument and write the findings as JSON.
+
+    Returns:
+        The exit status: 0 whenever findings were written.
+    """
+    # The duplicate is ours alone; descriptor 1, which C code writes to, becomes standard error.
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    facts = _probe_here(arguments[0], deep="--deep" in arguments[1:])
+    with os.fdopen(answer, "w", encoding="utf-8") as stream:
+        json.dump(facts, stream)
+    return 0
+
+
+def _probe_here(name: str, *, deep: bool) -> dict[str, Any]:
+    try:
+        (choice,) = parse_selection(name, f"the argument {name!r}")
+        return _facts(choice, deep=deep)
+    except SubgraphkitError as error:
+        state = "unavailable" if error.code == "SGK104" else "error"
+        return {"state": state, "code": error.code, "text": str(error)}
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+        # the plugin's own exception, under SUBGRAPH_RAISE_PLUGIN_ERRORS
+        return {"state": "error", "text": f"{type(error).__name__}: {error}"}
+
+
+def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
+    # Imported here: the parent, which only starts children, has no use for the registry and NumPy.
+    from subgraphkit.backend.config import resolve  # noqa: PLC0415
+    from subgraphkit.backend.registry import find_record, probe_record  # noqa: PLC0415
+    from subgraphkit.backend.requirements import missing_requirements  # noqa: PLC0415
+
+    resolved = resolve()
+    record = find_record(choice, resolved)
+    requires = record.manifest.requires if record.manifest is not None else ()
+    missing = missing_requirements(requires, libraries=True)
+    try:
+        found = probe_record(record, deep=deep, raise_errors=resolved.raise_plugin_errors)
+    except SubgraphkitError as error:
+        state = "unavailable" if error.code == "SGK104" else "error"
+        return {"state": state, "code": error.code, "text": str(error), "missing": missing}
+    return {
+        "state": "ok",
+        "devices": list(found.devices),
+        "versions": dict(found.versions),
+        "missing": missing,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

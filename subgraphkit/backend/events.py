@@ -1,0 +1,86 @@
+"""What extensions are told: plain, frozen facts about what the core has just done."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = ["Check", "CompileEvent", "FallbackEvent", "RunEvent"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompileEvent:
+    """A backend has compiled a subgraph, or the cache has restored one.
+
+    Attributes:
+        backend: Name of the backend.
+        subgraph: Identifier of the subgraph.
+        node_count: How many nodes it has.
+        seconds: How long it took.
+        from_cache: Whether a stored engine was used.
+        info: What the operator says about itself.
+    """
+
+    backend: str
+    subgraph: str
+    node_count: int
+    seconds: float
+    from_cache: bool = False
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackEvent:
+    """Something ran, or will run, elsewhere than the user's list says.
+
+    Attributes:
+        level: Which step was given up: choosing the backend, compiling (``Unsupported``, or an
+            error), or running.
+        backend: The backend that was to do it.
+        target: The backend that does it instead, or an empty string if that is not known yet.
+        code: Code of the error or of the refusal.
+        reason: One sentence.
+        subgraph: Identifier of the subgraph, or None.
+        node_count: How many nodes are concerned; zero if that is not known yet.
+    """
+
+    level: Literal["selection", "unsupported", "compile", "run"]
+    backend: str
+    target: str
+    code: str
+    reason: str
+    subgraph: str | None = None
+    node_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """A session begins a run, or has ended one.
+
+    Attributes:
+        session: Number of the session in this process.
+        run: Number of the run in its session, from zero.
+        seconds: How long it took; None at the beginning.
+        error: The error it ended with, as text; None if it did not.
+    """
+
+    session: int
+    run: int
+    seconds: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding of ``subgraphkit doctor``.
+
+    Attributes:
+        name: What was looked at.
+        status: What came of it.
+        text: One sentence.
+        fix: What to do about it, or an empty string.
+    """
+
+    name: str
+    status: Literal["ok", "warning", "failure"]
+    text: str
+    fix: str = ""

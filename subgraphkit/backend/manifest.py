@@ -1,0 +1,299 @@
+"""The manifest of a backend: what is known about a plugin without importing it.
+
+``subgraphkit-backend.toml`` lies beside the ``__init__.py`` of the plugin's top-level package. It
+is found through ``importlib.util.find_spec`` of the top-level name, which imports nothing and works
+for wheels and for editable installs alike (``Distribution.files`` does not list it in the latter).
+
+Source: npe2 and spatch for static manifests; the JAX plugin crashes (jax#24901) for comparing
+versions before importing.
+"""
+
+import importlib.util
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from subgraphkit.backend import messages
+from subgraphkit.backend.options import Option
+from subgraphkit.backend.plugin_api import parse_api
+from subgraphkit.backend.selection import BACKEND_NAME
+from subgraphkit.backend.suggestion import did_you_mean
+from subgraphkit.errors import OptionError
+
+__all__ = [
+    "MANIFEST_FILE",
+    "Manifest",
+    "OperatorSupport",
+    "Requirement",
+    "find_manifest",
+    "parse_manifest",
+    "read_manifest",
+]
+
+MANIFEST_FILE: Final = "subgraphkit-backend.toml"
+"""Name of the file beside the package's ``__init__.py``."""
+
+_OPTION_KEYS: Final = {
+    **{key: key for key in ("type", "default", "help", "choices", "unit", "scope", "cache")},
+    "alias": "alias",
+    "min": "minimum",
+    "max": "maximum",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Something a backend needs besides Python packages that pip installs with it.
+
+    Attributes:
+        module: Top-level Python module, or an empty string.
+        minimum: Smallest version of the module's distribution, or an empty string.
+        pip: What to give to ``pip install`` to get the module.
+        library: Shared library, by the name the loader knows, or an empty string.
+        hint: What to do if it is missing.
+    """
+
+    module: str = ""
+    minimum: str = ""
+    pip: str = ""
+    library: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSupport:
+    """What a manifest says about one operator; for documentation only.
+
+    Attributes:
+        since: First operator version supported.
+        until: Last operator version supported, or None.
+        dtypes: Element types supported; empty if not said.
+        notes: Constraints in words.
+    """
+
+    since: int = 1
+    until: int | None = None
+    dtypes: tuple[str, ...] = ()
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a plugin declares about its backend.
+
+    Attributes:
+        name: Name of the backend.
+        api: The newest plugin API it uses, as (major, minor).
+        summary: One sentence.
+        priority: Used by ``auto`` only; larger is earlier, ties break by name.
+        devices: Kinds of devices it runs on.
+        homepage: Address of the project.
+        docs: Address of the documentation.
+        license: SPDX expression.
+        requires: What it needs besides its Python dependencies.
+        options: The options it understands.
+        ops: By operator name, what is supported; empty if not said.
+        conformance: Result of the last conformance run, as written.
+    """
+
+    name: str
+    api: tuple[int, int]
+    summary: str = ""
+    priority: int = 0
+    devices: tuple[str, ...] = ()
+    homepage: str = ""
+    docs: str = ""
+    license: str = ""
+    requires: tuple[Requirement, ...] = ()
+    options: tuple[Option, ...] = ()
+    ops: Mapping[str, OperatorSupport] = field(default_factory=lambda: MappingProxyType({}))
+    conformance: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def find_manifest(module: str) -> Path | None:
+    """Find the manifest of the package that contains ``module``, importing nothing.
+
+    Args:
+        module: Dotted name of the module an entry point refers to.
+
+    Returns:
+        Path of the manifest, or None if the package cannot be found or has none.
+    """
+    try:
+        spec = importlib.util.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        return None
+    if spec is None or spec.submodule_search_locations is None:
+        return None
+    for folder in spec.submodule_search_locations:
+        path = Path(folder) / MANIFEST_FILE
+        if path.is_file():
+            return path
+    return None
+
+
+def read_manifest(path: Path, backend: str) -> Manifest:
+    """Read the manifest of a backend.
+
+    Args:
+        path: The file.
+        backend: The name under which the backend is registered.
+
+    Raises:
+        BackendLoadError: If the file cannot be read, is malformed, or names another backend
+            (SGK116).
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = messages.describe_exception(error)
+        raise messages.bad_manifest(backend, str(path), problem) from error
+    return parse_manifest(text, backend, source=str(path))
+
+
+def parse_manifest(text: str, backend: str, *, source: str = MANIFEST_FILE) -> Manifest:
+    """Read the text of a manifest.
+
+    Args:
+        text: TOML.
+        backend: The name under which the backend is registered.
+        source: Where the text comes from, for messages.
+
+    Raises:
+        BackendLoadError: If the text is malformed, or names another backend (SGK116).
+    """
+    try:
+        return _Reader(tomllib.loads(text)).manifest(backend)
+    except (tomllib.TOMLDecodeError, _MalformedError, OptionError) as error:
+        problem = error.message if isinstance(error, OptionError) else str(error)
+        raise messages.bad_manifest(backend, source, problem) from error
+
+
+class _MalformedError(ValueError):
+    """The manifest breaks its schema; the text says where."""
+
+
+class _Reader:
+    """Takes typed fields out of one table and complains about what is left."""
+
+    def __init__(self, table: Mapping[str, Any], where: str = "") -> None:
+        self.table = dict(table)
+        self.where = where
+        self.seen: list[str] = []
+
+    def manifest(self, backend: str) -> Manifest:
+        name = self.text("name", required=True)
+        if BACKEND_NAME.fullmatch(name) is None:
+            raise _MalformedError(
+                f"name = {name!r} is not a lower-case identifier of 1 to 32 letters"
+            )
+        if name != backend:
+            raise _MalformedError(
+                f"it names backend {name!r}, but the entry point is called {backend!r}"
+            )
+        api = self.text("api", required=True)
+        try:
+            version = parse_api(api)
+        except ValueError:
+            raise _MalformedError(f'api = {api!r}, expected "MAJOR.MINOR"') from None
+        manifest = Manifest(
+            name,
+            version,
+            summary=self.text("summary"),
+            priority=self.number("priority", 0),
+            devices=self.texts("devices"),
+            homepage=self.text("homepage"),
+            docs=self.text("docs"),
+            license=self.text("license"),
+            requires=tuple(_requirement(reader) for reader in self.tables("requires")),
+            options=tuple(_option(name, reader) for name, reader in self.named("options")),
+            ops=MappingProxyType({n: _operator(reader) for n, reader in self.named("ops")}),
+            conformance=MappingProxyType(self.take("conformance", dict, {})),
+        )
+        self.finish()
+        return manifest
+
+    def take(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
+        self.seen.append(key)
+        value = self.table.pop(key, default)
+        # TOML has booleans, and Python counts them as integers
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+            raise _MalformedError(f"{self.where}{key} = {value!r} has the wrong type")
+        return value
+
+    def text(self, key: str, *, required: bool = False) -> str:
+        if required and key not in self.table:
+            raise _MalformedError(f"{self.where}{key} is missing")
+        return str(self.take(key, str, ""))
+
+    def number(self, key: str, default: int) -> int:
+        return int(self.take(key, int, default))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        values = self.take(key, list, [])
+        if not all(isinstance(value, str) for value in values):
+            raise _MalformedError(f"{self.where}{key} = {values!r}, expected a list of strings")
+        return tuple(values)
+
+    def tables(self, key: str) -> Sequence["_Reader"]:
+        values = self.take(key, list, [])
+        if not all(isinstance(value, dict) for value in values):
+            raise _MalformedError(f"{key} = {values!r}, expected [[{key}]] tables")
+        return [_Reader(value, f"{key}[{index}].") for index, value in enumerate(values)]
+
+    def named(self, key: str) -> Sequence[tuple[str, "_Reader"]]:
+        values = self.take(key, dict, {})
+        for name, value in values.items():
+            if not isinstance(value, dict):
+                raise _MalformedError(f"{key}.{name} = {value!r}, expected a [{key}.{name}] table")
+        return [(name, _Reader(value, f"{key}.{name}.")) for name, value in values.items()]
+
+    def finish(self) -> None:
+        for key in self.table:
+            guess = did_you_mean(key, self.seen)
+            raise _MalformedError(f"{self.where}{key} is not a key of a manifest{guess}")
+
+
+def _requirement(reader: _Reader) -> Requirement:
+    requirement = Requirement(
+        module=reader.text("module"),
+        minimum=reader.text("min"),
+        pip=reader.text("pip"),
+        library=reader.text("library"),
+        hint=reader.text("hint"),
+    )
+    reader.finish()
+    if bool(requirement.module) == bool(requirement.library):
+        raise _MalformedError(f"{reader.where.rstrip('.')} needs either a module or a library")
+    return requirement
+
+
+def _operator(reader: _Reader) -> OperatorSupport:
+    until = reader.number("until", 0)
+    support = OperatorSupport(
+        since=reader.number("since", 1),
+        until=until or None,
+        dtypes=reader.texts("dtypes"),
+        notes=reader.text("notes"),
+    )
+    reader.finish()
+    return support
+
+
+def _option(name: str, reader: _Reader) -> Option:
+    fields: dict[str, Any] = {"type": reader.text("type", required=True)}
+    for key, attribute in _OPTION_KEYS.items():
+        if key in reader.table:
+            # Option checks the values; a manifest only says under which keys they are written
+            fields[attribute] = reader.take(key, object, None)
+    reader.seen.extend(_OPTION_KEYS)
+    reader.finish()
+    for key, kind in (("help", str), ("unit", str), ("alias", str), ("cache", bool)):
+        if not isinstance(fields.get(key, kind()), kind):
+            raise _MalformedError(f"{reader.where}{key} = {fields[key]!r} has the wrong type")
+    if not isinstance(fields.get("choices", []), list):
+        raise _MalformedError(f"{reader.where}choices = {fields['choices']!r}, expected a list")
+    return Option(name, **fields)

@@ -1,0 +1,53 @@
+"""Compare a text with the one kept in a file, or, with ``--update-golden``, keep the new one.
+
+Loaded as a plugin (``-p tests.golden_support``), because options cannot be added by a conftest that
+pytest finds late.
+"""
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GoldenCheck = Callable[[str, str], None]
+"""Takes the name of the file, without folder or suffix, and the text."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--update-golden``."""
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the golden files anew instead of comparing with them",
+    )
+
+
+@pytest.fixture
+def golden_folder(request: pytest.FixtureRequest) -> Path:
+    """Return where the golden files of a test module lie: ``messages/`` for test_messages.py."""
+    return request.path.parent / request.path.stem.removeprefix("test_")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, golden_folder: Path) -> GoldenCheck:
+    """Return the check ``golden(name, text)``; the file is ``<golden_folder>/<name>.txt``."""
+    update = bool(request.config.getoption("--update-golden"))
+
+    def check(name: str, text: str) -> None:
+        path = golden_folder / f"{name}.txt"
+        found = text.rstrip("\n") + "\n"
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(found, encoding="utf-8")
+            return
+        if not path.is_file():
+            pytest.fail(f"there is no {path.name}; write it with --update-golden and read it")
+        expected = path.read_text(encoding="utf-8")
+        if found != expected:
+            lines = difflib.unified_diff(
+                expected.splitlines(), found.splitlines(), "golden", "found", lineterm=""
+            )
+            pytest.fail("\n".join([f"{path.name} differs (--update-golden accepts it):", *lines]))
+
+    return check

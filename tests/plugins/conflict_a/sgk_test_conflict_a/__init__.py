@@ -1,0 +1,14 @@
+"""Provides the same name as conflict_b."""
+
+from collections.abc import Sequence
+
+from subgraphkit.backend import Backend, SubgraphProperty
+
+
+class Plugin(Backend):
+    """Provides the same name as conflict_b."""
+
+    name = "conflict"
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return []

@@ -1,0 +1,6 @@
+"""Never comes back from its import."""
+
+import time
+
+while True:
+    time.sleep(3600)

@@ -1,0 +1,3 @@
+"""Hands over something that is no backend."""
+
+Plugin = 42

@@ -1,0 +1,174 @@
+"""The manifest: reading, refusing, writing, and drift."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from subgraphkit.backend import Backend, Option, SubgraphProperty
+from subgraphkit.backend.drift import manifest_drift, manifest_from_class, render_manifest
+from subgraphkit.backend.manifest import find_manifest, parse_manifest, read_manifest
+from subgraphkit.backend.requirements import missing_requirements
+from subgraphkit.errors import BackendLoadError
+from tests.unit.backend.conftest import Install
+
+FULL = """
+name = "tensorrt"
+api = "1.0"
+summary = "NVIDIA TensorRT \\"engines\\""
+priority = 300
+devices = ["cuda"]
+homepage = "h"
+docs = "d"
+license = "Apache-2.0"
+[[requires]]
+module = "tensorrt"
+min = "10.0"
+pip = "subgraphkit-tensorrt[cu12]"
+[[requires]]
+library = "libcuda.so.1"
+hint = "install the NVIDIA driver"
+[options.precision]
+type = "enum"
+choices = ["fp32", "fp16"]
+default = "fp32"
+scope = "bind"
+cache = true
+[options.workspace]
+type = "bytes"
+default = "1GiB"
+min = "16MiB"
+help = "scratch memory"
+[ops.Conv]
+since = 1
+until = 22
+dtypes = ["float32"]
+notes = "2-D"
+[conformance]
+level = 3
+version = "0.1.0"
+"""
+
+
+class TensorRT(Backend):
+    """NVIDIA TensorRT engines.
+
+    More words.
+    """
+
+    name = "tensorrt"
+    options = (
+        Option("precision", "enum", "fp32", choices=("fp32", "fp16"), cache=True),
+        Option("workspace", "bytes", "1GiB", "scratch memory", minimum="16MiB"),
+    )
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return []
+
+
+def test_a_full_manifest_is_read() -> None:
+    manifest = parse_manifest(FULL, "tensorrt")
+    assert manifest.api == (1, 0)
+    assert manifest.priority == 300
+    assert manifest.requires[0].minimum == "10.0"
+    assert manifest.requires[1].library == "libcuda.so.1"
+    assert [option.name for option in manifest.options] == ["precision", "workspace"]
+    assert manifest.options[1].default == 2**30
+    assert manifest.ops["Conv"].until == 22
+    assert manifest.conformance["level"] == 3
+
+
+def test_name_and_api_are_enough() -> None:
+    manifest = parse_manifest('name = "a"\napi = "1.2"', "a")
+    assert (manifest.name, manifest.api, manifest.options) == ("a", (1, 2), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name = ", "Invalid value"),
+        ('api = "1.0"', "name is missing"),
+        ('name = "a"', "api is missing"),
+        ('name = "b"\napi = "1.0"', "names backend 'b', but the entry point is called 'a'"),
+        ('name = "A"\napi = "1.0"', "not a lower-case identifier"),
+        ('name = "a"\napi = "1"', "api = '1'"),
+        ('name = "a"\napi = 1.0', "api = 1.0 has the wrong type"),
+        ('name = "a"\napi = "1.0"\npriority = true', "priority = True"),
+        ('name = "a"\napi = "1.0"\nprioritty = 1', "did you mean 'priority'?"),
+        ('name = "a"\napi = "1.0"\ndevices = [1]', "list of strings"),
+        ('name = "a"\napi = "1.0"\nrequires = [1]', "[[requires]]"),
+        ('name = "a"\napi = "1.0"\noptions.x = 1', "[options.x]"),
+        ('name = "a"\napi = "1.0"\n[[requires]]\npip = "x"', "either a module or a library"),
+        ('name = "a"\napi = "1.0"\n[[requires]]\nmodul = "x"', "requires[0].modul is not a key"),
+        ('name = "a"\napi = "1.0"\n[options.x]', "options.x.type is missing"),
+        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\ndefault = "y"', "option 'x'"),
+        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nminimum = 1', "did you mean 'min'?"),
+        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nhelp = 1', "options.x.help"),
+        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "enum"\nchoices = "a"', "expected a list"),
+        ('name = "a"\napi = "1.0"\n[ops.Conv]\nsinse = 1', "did you mean 'since'?"),
+    ],
+)
+def test_a_bad_manifest_is_refused_with_the_place(text: str, problem: str) -> None:
+    with pytest.raises(BackendLoadError) as caught:
+        parse_manifest(text, "a")
+    assert caught.value.code == "SGK116"
+    assert caught.value.backend == "a"
+    assert problem in caught.value.message
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(BackendLoadError, match="UnicodeDecodeError"):
+        read_manifest(path, "a")
+
+
+def test_a_manifest_written_out_reads_back_equal() -> None:
+    manifest = parse_manifest(FULL, "tensorrt")
+    assert parse_manifest(render_manifest(manifest), "tensorrt") == manifest
+
+
+def test_a_manifest_made_from_the_class_has_not_drifted() -> None:
+    manifest = parse_manifest(render_manifest(manifest_from_class(TensorRT)), "tensorrt")
+    assert manifest.summary == "NVIDIA TensorRT engines"
+    assert manifest_drift(manifest, TensorRT) == []
+
+
+def test_drift_is_told_in_sentences() -> None:
+    text = FULL.replace("1GiB", "2GiB").replace("1.0", "1.1").replace("[options.pre", "[options.re")
+    assert manifest_drift(parse_manifest(text, "tensorrt"), TensorRT) == [
+        "api is 1.1, the class says 1.0",
+        "option 'recision' is not in the class",
+        "option 'precision' is missing",
+        "default of option 'workspace' is 2147483648, the class says 1073741824",
+    ]
+
+
+def test_the_manifest_is_found_without_importing_the_package(install: Install) -> None:
+    package = install("x-dist", "x_unimportable", "raise SystemExit(3)", "", FULL)
+    assert find_manifest("x_unimportable.inner:Thing") == package / "subgraphkit-backend.toml"
+
+
+@pytest.mark.parametrize("module", ["no_such_module_anywhere", "json", "sys", "__main__", ""])
+def test_a_module_without_a_manifest_has_none(module: str) -> None:
+    assert find_manifest(module) is None
+
+
+def test_missing_requirements_are_named_with_the_remedy() -> None:
+    text = '[[requires]]\nmodule = "no_such.module"\npip = "such[cu12]"'
+    requires = parse_manifest(f'name = "a"\napi = "1.0"\n{text}', "a").requires
+    assert missing_requirements(requires, libraries=False) == [
+        "module 'no_such' is not installed: pip install 'such[cu12]'"
+    ]
+    text = '[[requires]]\nlibrary = "libno_such_thing.so"\nhint = "get it"'
+    requires = parse_manifest(f'name = "a"\napi = "1.0"\n{text}', "a").requires
+    assert missing_requirements(requires, libraries=False) == []
+    assert missing_requirements(requires, libraries=True) == [
+        "shared library 'libno_such_thing.so' cannot be loaded: get it"
+    ]
+
+
+@pytest.mark.parametrize(("minimum", "count"), [("1.5", 0), ("1.0.0", 0), ("9999", 1)])
+def test_a_requirement_may_ask_for_a_version(minimum: str, count: int) -> None:
+    text = f'name = "a"\napi = "1.0"\n[[requires]]\nmodule = "pluggy"\nmin = "{minimum}"'
+    assert len(missing_requirements(parse_manifest(text, "a").requires, libraries=True)) == count

@@ -1,0 +1,178 @@
+"""Options: what is declared, what is given, and what comes of it."""
+
+from pathlib import Path
+
+import pytest
+
+from subgraphkit.backend.options import Option, cache_values, validate_options
+from subgraphkit.errors import OptionError, SubgraphkitWarning
+
+SCHEMA = (
+    Option("precision", "enum", "fp32", choices=("fp32", "fp16"), cache=True),
+    Option("workspace", "bytes", "1GiB", minimum="16MiB"),
+    Option("device", int, 0, minimum=0, maximum=7),
+    Option("refit", bool, default=False, alias="refittable", cache=True),
+    Option("tolerance", float, 1e-3),
+    Option("tag", str),
+    Option("timing", "path"),
+    Option("layers", "list"),
+    Option("profiles", "shapes"),
+)
+
+
+def read(name: str, value: object) -> object:
+    return validate_options("tensorrt", SCHEMA, {name: (value, "the test")})[name]
+
+
+def failure(name: str, value: object) -> OptionError:
+    with pytest.raises(OptionError) as caught:
+        read(name, value)
+    return caught.value
+
+
+def test_defaults_fill_in_what_is_not_given() -> None:
+    values = validate_options("tensorrt", SCHEMA, {})
+    assert list(values) == [option.name for option in SCHEMA]
+    assert values["workspace"] == 2**30
+    assert values["tag"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "typed"),
+    [
+        ("precision", "fp16", "fp16"),
+        ("workspace", 2**25, 2**25),
+        ("workspace", "32MiB", 2**25),
+        ("workspace", "1.5 GB", 1_500_000_000),
+        ("workspace", "33554432", 2**25),
+        ("device", " 3 ", 3),
+        ("refit", "on", True),
+        ("refit", "0", False),
+        ("refit", "No", False),
+        ("tolerance", 1, 1.0),
+        ("tolerance", "1e-5", 1e-5),
+        ("tag", "0", "0"),
+        ("timing", "/a/b", Path("/a/b")),
+        ("layers", "a, b,", ("a", "b")),
+        ("layers", ["a"], ("a",)),
+        ("profiles", {"x": [1, "N", None]}, {"x": (1, "N", None)}),
+        (
+            "profiles",
+            "x=1x3x224;mask=N,?,4;s=",
+            {"x": (1, 3, 224), "mask": ("N", None, 4), "s": ()},
+        ),
+    ],
+)
+def test_values_are_read_from_python_and_from_text(name: str, given: object, typed: object) -> None:
+    assert read(name, given) == typed
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("workspace", "lots"),
+        ("workspace", -1),
+        ("workspace", True),
+        ("workspace", "1XB"),
+        ("device", True),
+        ("device", 1.0),
+        ("device", "one"),
+        ("refit", 1),
+        ("refit", "maybe"),
+        ("refit", None),
+        ("tolerance", "small"),
+        ("tolerance", False),
+        ("tag", 3),
+        ("timing", ""),
+        ("timing", 3),
+        ("layers", [1]),
+        ("profiles", "1x3"),
+        ("profiles", {"x": "1x3"}),
+        ("profiles", {"x": [True]}),
+        ("profiles", [1]),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(name: str, given: object) -> None:
+    error = failure(name, given)
+    assert error.code == "SGK111"
+    assert repr(given) in error.message
+    assert "the test" in error.message
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("precision", "fp8", "one of 'fp32', 'fp16'"),
+        ("workspace", "1KiB", "at least 16777216 bytes"),
+        ("device", 8, "between 0 and 7"),
+        ("device", -1, "between 0 and 7"),
+    ],
+)
+def test_a_value_out_of_range_is_refused(name: str, given: object, expected: str) -> None:
+    error = failure(name, given)
+    assert error.code == "SGK112"
+    assert error.message.endswith(f"expected {expected}")
+
+
+def test_not_a_number_is_out_of_any_range() -> None:
+    option = Option("rate", float, minimum=0.0)
+    with pytest.raises(OptionError, match="at least") as caught:
+        option.read("nan", "the test")
+    assert caught.value.code == "SGK112"
+
+
+def test_an_unknown_option_is_answered_with_the_nearest_and_the_list() -> None:
+    error = failure("precison", "fp16")
+    assert error.code == "SGK110"
+    assert "did you mean 'precision'?" in error.message
+    assert "precision, workspace, device" in error.hint
+
+
+def test_a_former_name_is_taken_with_a_warning() -> None:
+    with pytest.warns(SubgraphkitWarning, match=r"SGK118.*'refittable'.*'refit'"):
+        values = validate_options("tensorrt", SCHEMA, {"refittable": ("yes", "the test")})
+    assert values["refit"] is True
+
+
+@pytest.mark.filterwarnings("ignore::subgraphkit.errors.SubgraphkitWarning")
+def test_an_option_is_not_given_by_both_names() -> None:
+    given = {"refit": ("yes", "one"), "refittable": ("no", "two")}
+    with pytest.raises(OptionError, match="given twice") as caught:
+        validate_options("tensorrt", SCHEMA, given)
+    assert caught.value.code == "SGK110"
+
+
+def test_choices_may_be_numbers_given_as_text() -> None:
+    assert Option("bits", "enum", 8, choices=(4, 8)).read("4", "the test") == 4
+
+
+def test_choices_limit_other_kinds_as_well() -> None:
+    with pytest.raises(OptionError, match="one of 1, 2"):
+        Option("level", int, 1, choices=(1, 2)).read(3, "the test")
+
+
+def test_only_options_marked_so_enter_the_cache_key() -> None:
+    values = validate_options("tensorrt", SCHEMA, {"device": (1, "the test")})
+    assert cache_values(SCHEMA, values) == {"precision": "fp32", "refit": False}
+
+
+def test_an_option_names_its_environment_variable() -> None:
+    assert SCHEMA[1].env_name("tensorrt") == "SUBGRAPH_TENSORRT_WORKSPACE"
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        {"name": "Upper", "type": "int"},
+        {"name": "a", "type": "complex"},
+        {"name": "a", "type": "enum"},
+        {"name": "a", "type": "int", "default": "x"},
+        {"name": "a", "type": "int", "default": 0, "minimum": 1},
+        {"name": "a", "type": "str", "minimum": 1},
+        {"name": "a", "type": "bytes", "minimum": "much"},
+        {"name": "a", "type": "int", "scope": "never"},
+    ],
+)
+def test_a_declaration_that_contradicts_itself_is_refused(declaration: dict[str, object]) -> None:
+    with pytest.raises(OptionError, match=r"option 'a'|option 'Upper'"):
+        Option(**declaration)

@@ -1,0 +1,112 @@
+"""The selectors that ship with the core."""
+
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.ir import Graph
+from tests.models import bound
+
+BLOCK = """
+block (float[1, 2, 4, 4] x) => (float[1, 2, 4, 4] y{outputs})
+<float[2, 2, 1, 1] w = {{1, 2, 3, 4}}, float[2] s = {{1, 1}}, float[2] b = {{0, 0}},
+ float[2] m = {{0, 0}}, float[2] v = {{1, 1}}>
+{{
+  c = Conv(x, w)
+  n = BatchNormalization(c, s, b, m, v)
+  r = Relu(n)
+  y = {last}
+}}
+"""
+PATTERN = ("Conv", "BatchNormalization?", "Relu|Clip")
+
+
+def block(last: str = "Neg(r)", outputs: str = "") -> Graph:
+    return bound(BLOCK.format(last=last, outputs=outputs))
+
+
+def grown(graph: Graph, selector: sk.SubgraphSelector, seed: int = 0) -> list[int]:
+    """Grow from a seed as the partition pass does, without its other checks."""
+    if not selector.select(graph.nodes[seed]):
+        return []
+    taken, queue = {seed}, [seed]
+    while queue:
+        node = graph.nodes[queue.pop(0)]
+        for i in range(len(node.inputs)):
+            producer = node.producer(i)
+            if producer and producer.id not in taken and selector.select_input(node, producer):
+                taken.add(producer.id)
+                queue.append(producer.id)
+        for consumer in node.consumers():
+            if consumer.id not in taken and selector.select_output(node, consumer):
+                taken.add(consumer.id)
+                queue.append(consumer.id)
+    return [node.id for node in selector.filter([graph.nodes[i] for i in sorted(taken)])]
+
+
+def test_listed_operators_are_taken_and_others_refused_with_a_reason() -> None:
+    selector = sk.OpSelector(block(), ["Conv", "Relu"])
+    assert selector.select(block().nodes[0]) is True
+    answer = selector.select(block().nodes[1])
+    assert isinstance(answer, sk.Refusal)
+    assert answer.code == "op_unsupported"
+    assert not answer
+
+
+def test_a_predicate_may_look_at_the_node() -> None:
+    def small(node: sk.Node) -> bool | sk.Refusal:
+        return node.shape(1) == (1, 1, 1, 1) or sk.Refusal("shape", "only one by one")
+
+    answer = sk.OpSelector(block(), {"Conv": small, "Relu": True}).select(block().nodes[0])
+    assert str(answer) == "shape: only one by one"
+
+
+def test_operators_of_other_domains_are_written_with_their_domain() -> None:
+    graph = bound("g (float[1] x) => (float[1] y) { y = Relu(x) }")
+    assert not sk.OpSelector(graph, ["com.acme::Relu"]).select(graph.nodes[0])
+
+
+def test_a_pattern_takes_the_whole_chain() -> None:
+    graph = block()
+    assert grown(graph, sk.PatternSelector(graph, [PATTERN])) == [0, 1, 2]
+
+
+def test_a_pattern_starts_nowhere_else() -> None:
+    graph = block()
+    for seed in (1, 2, 3):
+        assert grown(graph, sk.PatternSelector(graph, [PATTERN]), seed) == []
+
+
+def test_an_optional_step_may_be_absent() -> None:
+    graph = bound(
+        "g (float[1, 1, 2, 2] x, float[1, 1, 1, 1] w) => (float[1, 1, 2, 2] y)"
+        "{ c = Conv(x, w) y = Clip(c) }"
+    )
+    assert grown(graph, sk.PatternSelector(graph, [PATTERN])) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("last", "outputs"), [("Add(r, n)", ""), ("Add(r, c)", ""), ("Neg(r)", ", float[1,2,4,4] n")]
+)
+def test_a_side_exit_is_refused(last: str, outputs: str) -> None:
+    graph = block(last, outputs)
+    assert grown(graph, sk.PatternSelector(graph, [PATTERN])) == []
+
+
+def test_an_exit_at_the_end_of_the_chain_is_no_side_exit() -> None:
+    graph = block("Add(r, r)", ", float[1,2,4,4] r")
+    assert grown(graph, sk.PatternSelector(graph, [PATTERN])) == [0, 1, 2]
+
+
+def test_the_first_pattern_that_fits_wins() -> None:
+    graph = block()
+    selector = sk.PatternSelector(graph, [("Conv", "Relu"), ("Conv", "BatchNormalization")])
+    assert grown(graph, selector) == [0, 1]
+
+
+def test_a_condition_on_the_nodes_is_asked_of_each() -> None:
+    graph = block()
+    refused = sk.Refusal("attribute", "no normalisation today")
+    selector = sk.PatternSelector(
+        graph, [PATTERN], lambda node: node.op_type != "BatchNormalization" or refused
+    )
+    assert selector.select(graph.nodes[0]) is refused
