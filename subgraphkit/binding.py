@@ -1,0 +1,141 @@
+"""Binding: shapes in, every value typed, backends chosen; the second step of the road."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from subgraphkit.backend.config import resolve
+from subgraphkit.backend.extensions import ExtensionManager
+from subgraphkit.errors import BindError
+from subgraphkit.ir import BoundGraph, Graph
+from subgraphkit.onnx_io import Model, infer
+from subgraphkit.types import Dim, Shape, TensorType
+
+__all__ = ["Shapes", "bind"]
+
+Shapes = Mapping[str, int | Sequence[Dim]]
+"""Values of named dimensions (``{"batch": 8}``) and shapes of inputs (``{"x": (8, 3)}``), mixed."""
+
+
+def bind(
+    model: Model,
+    shapes: Shapes | None = None,
+    *,
+    backend: Any = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    **settings: Any,
+) -> BoundGraph:
+    """Fix shapes, type every value and choose backends.
+
+    The configuration is read now: environment, files and context managers as they are at this
+    moment, under what is given here.
+
+    Args:
+        model: A loaded model.
+        shapes: Values of named dimensions and shapes of inputs. Dimensions that are given nowhere
+            stay symbolic; in an input's shape, None leaves a dimension as it is.
+        backend: Backends in order, as for ``SUBGRAPH_BACKEND`` or as a list; None for what is
+            configured.
+        options: Options by backend name.
+        **settings: Other settings, such as ``strict=True``; see the page on configuration.
+
+    Returns:
+        The graph with a type for every value.
+
+    Raises:
+        BindError: A name that the model does not have (SGK220), or a shape that contradicts it
+            (SGK221).
+        InvalidModelError: Types or shapes of the model contradict each other (SGK222).
+        ConfigError: A setting cannot be read (SGK107 to SGK109).
+    """
+    resolved = resolve(backend=backend, options=options, **settings)
+    graph = model.graph
+    symbols, input_shapes = _given(graph, shapes or {})
+    inferred = infer(model, symbols, input_shapes)
+    table = replace(graph.table, bodies=inferred.bodies) if inferred.bodies else graph.table
+    kept = {field.name: getattr(graph, field.name) for field in fields(graph)}
+    kept |= {"table": table, "types": inferred.types, "name": model.name}
+    extensions = ExtensionManager.from_config(resolved)
+    return BoundGraph(**kept, symbols=symbols, settings=resolved, extensions=extensions)
+
+
+def _given(graph: Graph, shapes: Shapes) -> tuple[dict[str, int], dict[str, Shape]]:
+    """Split what was given into values of symbols and whole input shapes, checked."""
+    inputs = (*graph.inputs, *graph.defaults)
+    known = _symbols(graph, inputs)
+    symbols: dict[str, int] = {}
+    whole: dict[str, Sequence[Dim]] = {}
+    for name, given in shapes.items():
+        if isinstance(given, int) and not isinstance(given, bool):
+            if name not in known:
+                raise _unknown("symbolic dimension", name, known)
+            symbols[name] = _size(name, given)
+        elif isinstance(given, Sequence) and not isinstance(given, str):
+            if name not in inputs:
+                raise _unknown("input", name, inputs)
+            whole[name] = given
+        else:
+            raise BindError(
+                "SGK221",
+                f"shapes[{name!r}] is {given!r}, which is neither a size nor a shape",
+                hint="Give an int for a symbolic dimension, or a list of sizes for an input.",
+            )
+    for name, dims in whole.items():
+        _collect_symbols(graph, name, dims, symbols)
+    return symbols, {name: _resolved(graph, name, dims, symbols) for name, dims in whole.items()}
+
+
+def _symbols(graph: Graph, inputs: Sequence[str]) -> list[str]:
+    dims = (dim for name in inputs for dim in graph.shape(name) or ())
+    return list(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
+
+
+def _unknown(kind: str, name: str, known: Sequence[str]) -> BindError:
+    close = difflib.get_close_matches(name, known, 1)
+    suggestion = f"Did you mean {close[0]!r}? " if close else ""
+    return BindError(
+        "SGK220",
+        f"shapes names {name!r}, but the model has no {kind} of that name",
+        hint=f"{suggestion}It has: {', '.join(map(repr, known)) or 'none'}.",
+        name=name,
+    )
+
+
+def _size(name: str, size: int) -> int:
+    if size < 0:
+        raise BindError("SGK221", f"shapes gives {name!r} the size {size}; sizes are 0 or more")
+    return size
+
+
+def _collect_symbols(graph: Graph, name: str, dims: Sequence[Dim], symbols: dict[str, int]) -> None:
+    """Check a given input shape against the model's and learn the symbols it fixes."""
+    declared = graph.shape(name)
+    if not isinstance(graph.types.get(name), TensorType):
+        raise BindError("SGK221", f"input {name!r} is not a tensor, so it takes no shape")
+    if declared is None:
+        return
+    shown = tuple(dims)
+    if len(declared) != len(dims):
+        raise BindError(
+            "SGK221",
+            f"shapes gives input {name!r} the shape {shown}, of rank {len(dims)}; the model "
+            f"declares {graph.types[name]}, of rank {len(declared)}",
+        )
+    for axis, (have, given) in enumerate(zip(declared, dims, strict=True)):
+        if not isinstance(given, int):
+            continue
+        expected = symbols.setdefault(have, _size(name, given)) if isinstance(have, str) else have
+        if expected is not None and expected != given:
+            raise BindError(
+                "SGK221",
+                f"shapes gives input {name!r} the shape {shown}, but dimension {axis} of "
+                f"{graph.types[name]} is {expected}",
+                hint="A fixed dimension cannot be changed, and a symbol has one value everywhere.",
+            )
+
+
+def _resolved(graph: Graph, name: str, dims: Sequence[Dim], symbols: Mapping[str, int]) -> Shape:
+    declared = graph.shape(name) or (None,) * len(dims)
+    merged = [have if given is None else given for have, given in zip(declared, dims, strict=True)]
+    return tuple(symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in merged)
