@@ -11,7 +11,6 @@ Every node is *at home* in exactly one subgraph. A cheap node may be *copied* in
 so that its value need not cross.
 """
 
-from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -165,62 +164,38 @@ def boundaries(
     Returns:
         One boundary per region, ordered as ``boundary`` orders it.
     """
-    home = array("i", [-1]) * len(graph.table.op_types)
-    for index, region in enumerate(regions):
-        copied = copies.get(index, ())
-        for node in region:
-            if node not in copied:
-                home[node] = index
-    entering = [
-        _entering(graph, index, region, home, copies.get(index, ()))
-        for index, region in enumerate(regions)
-    ]
-    constants = graph.constants
+    entering = [_entering(graph, region) for region in regions]
+    constants, made = graph.constants, graph.table.outputs
     wanted = {value for value in graph.outputs if value and value not in constants}
     wanted.update(also_wanted)
     for inputs, _ in entering:
         wanted.update(inputs)
-    made = graph.table.outputs
-    return [
-        Boundary(
-            tuple(inputs),
-            tuple(
-                value
-                for node in region
-                if home[node] == index
-                for value in made[node]
-                if value in wanted
-            ),
-            tuple(read),
-        )
-        for index, (region, (inputs, read)) in enumerate(zip(regions, entering, strict=True))
-    ]
+    found = []
+    for index, (region, (inputs, read)) in enumerate(zip(regions, entering, strict=True)):
+        copied = copies.get(index, ())
+        at_home = [node for node in region if node not in copied] if copied else region
+        outputs = [value for node in at_home for value in made[node] if value in wanted]
+        found.append(Boundary(inputs, tuple(outputs), read))
+    return found
 
 
-def _entering(
-    graph: Graph,
-    index: int,
-    region: Sequence[int],
-    home: "array[int]",
-    copies: Collection[int],
-) -> tuple[dict[str, None], dict[str, None]]:
+def _entering(graph: Graph, region: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the values a region takes in and the constants it reads."""
+    made, columns, bodies = graph.table.outputs, graph.table.inputs, graph.table.bodies
+    constants = graph.constants
     inputs: dict[str, None] = {}
     read: dict[str, None] = {}
-    constants, find, bodies = graph.constants, graph.producers.get, graph.table.bodies
-    columns = graph.table.inputs
+    # A small set of its own is looked up several times as fast as the graph's producers.
+    inside = {value for node in region for value in made[node] if value not in constants}
     for node in region:
         for value in columns[node] if node not in bodies else _read_by(graph, node):
+            if value in inside:
+                continue
             if value in constants:
                 read[value] = None
-                continue
-            made_by = find(value)
-            if made_by is None:
-                if value:
-                    inputs[value] = None
-            elif home[made_by] != index and made_by not in copies:
+            elif value:
                 inputs[value] = None
-    return inputs, read
+    return tuple(inputs), tuple(read)
 
 
 def _read_by(graph: Graph, node: int) -> tuple[str, ...]:

@@ -1,0 +1,26 @@
+"""Partitioning: the third step of the road, from a bound graph to subgraphs.
+
+``partition`` lets every backend claim regions in order and returns a ``Partitioning``: every node
+in exactly one subgraph, every region convex, the whole acyclic, and a reason for every refusal.
+"""
+
+from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.constraining import Constraints, NodeSelector
+from subgraphkit.partitioning.explaining import AskedProperty, Explanation
+from subgraphkit.partitioning.partition_pass import partition
+from subgraphkit.partitioning.partitioning import Partitioning
+from subgraphkit.partitioning.quality import BackendQuality, Quality
+from subgraphkit.partitioning.result import RefusedBy
+
+__all__ = [
+    "AskedProperty",
+    "BackendQuality",
+    "Claim",
+    "Constraints",
+    "Explanation",
+    "NodeSelector",
+    "Partitioning",
+    "Quality",
+    "RefusedBy",
+    "partition",
+]

@@ -1,0 +1,220 @@
+"""The last check of a partitioning: its regions, and anew what crosses their edges.
+
+What crosses was found from names, reader by reader. Here it is found from the dependencies between
+nodes, so that a mistake in one of the two shows.
+"""
+
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from subgraphkit.errors import InternalError
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning.columns import Longs, as_ints, distinct
+from subgraphkit.partitioning.verifying import Violation, find_violation
+from subgraphkit.partitioning.workspace import Region, Workspace
+
+__all__ = ["region_by_rank", "verify_edges", "verify_regions"]
+
+
+def region_by_rank(workspace: Workspace, regions: Sequence[Region]) -> "array[int]":
+    """Return the region each rank is at home in, -1 for none."""
+    region_of = array("i", [-1]) * workspace.count
+    for index, region in enumerate(regions):
+        for rank in region.ranks:
+            region_of[rank] = index
+    return region_of
+
+
+def verify_regions(workspace: Workspace, regions: Sequence[Region]) -> None:
+    """Check that the regions are disjoint, cover everything, hang together and can run.
+
+    Raises:
+        InternalError: They are not, with the nodes that show it.
+    """
+    apart = [
+        rank
+        for rank, (constant, foreign) in enumerate(
+            zip(workspace.constant, workspace.foreign, strict=True)
+        )
+        if constant or foreign
+    ]
+    if sum(len(region.ranks) for region in regions) + len(apart) != workspace.count:
+        raise InternalError("the regions of a partitioning are not disjoint or do not cover it")
+    region_of = region_by_rank(workspace, regions)
+    connected = [region.connected for region in regions]
+    count = len(regions)
+    if apart:
+        # No edge leads to these nodes, so they can stand in one region of their own.
+        for rank in apart:
+            region_of[rank] = count
+        connected.append(False)
+        count += 1
+    violation = find_violation(workspace.adjacency, region_of, count, connected)
+    if violation is not None:
+        raise _broken(workspace, violation)
+
+
+def _broken(workspace: Workspace, violation: Violation) -> InternalError:
+    labels = [Node(workspace.graph, workspace.order[rank]).label for rank in violation.path]
+    nodes = tuple(workspace.order[rank] for rank in violation.path)
+    return InternalError(
+        f"partitioning is wrong ({violation.kind}, regions {list(violation.regions)}): "
+        + " > ".join(labels),
+        kind=violation.kind,
+        nodes=nodes,
+    )
+
+
+def verify_edges(
+    workspace: Workspace, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
+) -> None:
+    """Check the inputs and outputs of all subgraphs.
+
+    Args:
+        workspace: The work table.
+        subgraphs: The subgraphs cut from it.
+        also_wanted: Values read outside the part of the graph that was worked on.
+
+    Raises:
+        InternalError: A subgraph takes in something other than its nodes read, or hands out
+            something other than others read.
+    """
+    check = _EdgeCheck(workspace, subgraphs, also_wanted)
+    for field, at in (("inputs", check.wrong_inputs()), ("outputs", check.wrong_outputs())):
+        if at is not None:
+            name = subgraphs[at].id
+            raise InternalError(f"the {field} of subgraph {name!r} differ from what is read")
+
+
+class _EdgeCheck:
+    """Pairs of subgraph and rank, as one number each, for nodes with one value; names for others.
+
+    Attributes:
+        needed: Pairs of the subgraph that reads a node's value and the node, which is not in it.
+    """
+
+    def __init__(
+        self, workspace: Workspace, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
+    ) -> None:
+        graph = workspace.graph
+        self.workspace = workspace
+        self.subgraphs = subgraphs
+        self.count = max(workspace.count, 1)
+        self.wanted = [v for v in (*graph.outputs, *also_wanted) if v not in graph.constants]
+        self.home = self._home()
+        self.copied_to = self._copied_to()
+        made = graph.table.outputs
+        widths = [len(made[node]) for node in workspace.order]
+        self.several = np.array(widths, dtype=np.int64) != 1
+        self.needed = self._needed_pairs()
+        self.several_in: dict[int, set[str]] = {}
+        self.several_out: dict[int, set[str]] = {}
+        self._name_several()
+
+    def wrong_inputs(self) -> int | None:
+        """Return the first subgraph whose inputs are wrong."""
+        graph = self.workspace.graph
+        given = {*graph.inputs, *graph.defaults}
+        expected: dict[int, set[str]] = {at: set(names) for at, names in self.several_in.items()}
+        for rank, values in self._reading(given):
+            for at in self._places(rank):
+                expected.setdefault(at, set()).update(given.intersection(values))
+        return self._first_difference([one.inputs for one in self.subgraphs], self.needed, expected)
+
+    def wrong_outputs(self) -> int | None:
+        """Return the first subgraph whose outputs are wrong."""
+        rank_of, find = self.workspace.rank_of, self.workspace.graph.producers.get
+        outside = [rank_of[node] for value in self.wanted if (node := find(value)) is not None]
+        makers = np.concatenate([self.needed % self.count, np.array(outside, dtype=np.int64)])
+        makers = makers[makers >= 0]
+        makers = makers[(self.home[makers] >= 0) & ~self.several[makers]]
+        leaving = distinct(self.home[makers] * self.count + makers)
+        listed = [one.outputs for one in self.subgraphs]
+        return self._first_difference(listed, leaving, self.several_out)
+
+    def _first_difference(
+        self, listed: Sequence[Sequence[str]], pairs: Longs, also: dict[int, set[str]]
+    ) -> int | None:
+        """Compare names; those that only nodes outside the work table make are left aside."""
+        workspace = self.workspace
+        made, find = workspace.graph.table.outputs, workspace.graph.producers.get
+        owners, ranks = np.divmod(pairs, self.count)
+        starts = np.searchsorted(owners, np.arange(len(listed) + 1)).tolist()
+        nodes = as_ints(workspace.order)[ranks].tolist()
+        for at, names in enumerate(listed):
+            expected = {made[node][0] for node in nodes[starts[at] : starts[at + 1]]}
+            expected |= also.get(at, set())
+            found = set(names)
+            if len(found) < len(names) or not expected <= found:
+                return at
+            for name in found - expected:
+                maker = find(name)
+                if maker is None or workspace.rank_of[maker] >= 0:
+                    return at
+        return None
+
+    def _home(self) -> Longs:
+        """Return the subgraph each rank is at home in, -1 for foreign ones."""
+        home = np.full(self.workspace.count, -1, dtype=np.int64)
+        rank_of = as_ints(self.workspace.rank_of)
+        for index, subgraph in enumerate(self.subgraphs):
+            home[rank_of[np.array(subgraph.home, dtype=np.int64)]] = index
+        return home
+
+    def _copied_to(self) -> dict[int, set[int]]:
+        """Return, by rank, the subgraphs that run a copy."""
+        copied: dict[int, set[int]] = {}
+        for at, subgraph in enumerate(self.subgraphs):
+            for node in subgraph.copies:
+                copied.setdefault(self.workspace.rank_of[node], set()).add(at)
+        return copied
+
+    def _places(self, rank: int) -> set[int]:
+        """Return every subgraph that runs a node."""
+        home = int(self.home[rank])
+        return {*self.copied_to.get(rank, ()), *([home] if home >= 0 else [])}
+
+    def _needed_pairs(self) -> Longs:
+        adjacency, count = self.workspace.adjacency, self.count
+        preds = as_ints(adjacency.preds)
+        degrees = np.diff(as_ints(adjacency.pred_start)).astype(np.int64)
+        reader = np.repeat(self.home, degrees)
+        crossing = (self.home[preds] != reader) & (reader >= 0) & ~self.several[preds]
+        pairs = distinct(reader[crossing] * count + preds[crossing])
+        if not self.copied_to:
+            return pairs
+        known = set(pairs.tolist())
+        for rank, places in self.copied_to.items():
+            known.difference_update(at * count + rank for at in places)
+            for pred in adjacency.predecessors(rank):
+                if not self.several[pred]:
+                    known.update(at * count + pred for at in places - self._places(pred))
+        return np.array(sorted(known), dtype=np.int64)
+
+    def _name_several(self) -> None:
+        """Find by name what crosses of the nodes that make several values."""
+        workspace = self.workspace
+        made = workspace.graph.table.outputs
+        for rank in np.flatnonzero(self.several).tolist():
+            values = {name for name in made[workspace.order[rank]] if name}
+            leaving = values.intersection(self.wanted)
+            inside = self._places(rank)
+            for reader in workspace.adjacency.successors(rank):
+                read = values.intersection(workspace.read_by(workspace.order[reader]))
+                for at in self._places(reader) - inside:
+                    self.several_in.setdefault(at, set()).update(read)
+                    leaving |= read
+            if self.home[rank] >= 0 and leaving:
+                self.several_out.setdefault(int(self.home[rank]), set()).update(leaving)
+
+    def _reading(self, values: Collection[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Go through the nodes that read any of the values."""
+        workspace, wanted = self.workspace, frozenset(values)
+        columns, bodies = workspace.graph.table.inputs, workspace.graph.table.bodies
+        for rank, node in enumerate(workspace.order):
+            if not wanted.isdisjoint(columns[node]):
+                yield rank, workspace.read_by(node)
+            elif node in bodies and not wanted.isdisjoint(workspace.graph.captures_of(node)):
+                yield rank, workspace.graph.captures_of(node)

@@ -1,0 +1,151 @@
+"""Who claims: the properties of the chosen backends in order, and the fallback backend last."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from subgraphkit.backend.config import ResolvedConfig, resolve
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.opening import open_backends, open_fallback
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.properties import properties_of
+from subgraphkit.backend.property import BindContext, SubgraphProperty
+from subgraphkit.backend.selection import Selection
+from subgraphkit.errors import BackendNotFoundError, SelectorContractError
+from subgraphkit.ir import BoundGraph, Subgraph
+
+__all__ = ["Claim", "choose_claimants"]
+
+_CONNECTIVITIES = ("connected", "any")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Claim:
+    """Who claimed a subgraph, and so who compiles it.
+
+    Attributes:
+        backend: The backend.
+        context: What the property was told about the bind.
+        is_fallback: Whether the backend was not chosen but runs what nobody else claimed.
+        property_name: Name of the property in reports: its own, or that of its class.
+        property: The property.
+    """
+
+    backend: Backend
+    context: BindContext
+    is_fallback: bool
+    property_name: str
+    # Last, because it hides the decorator of that name from what follows it.
+    property: SubgraphProperty
+
+    def fault(self, code: str, problem: str, hint: str = "") -> SelectorContractError:
+        """Build the error for a broken contract of the selector (SGK121) or property (SGK122)."""
+        return SelectorContractError(
+            code,
+            f"property {self.property_name!r} of backend {self.backend.name!r}: {problem}",
+            backend=self.backend.name,
+            hint=hint,
+            property=self.property_name,
+        )
+
+
+def choose_claimants(bound: BoundGraph, backends: Selection | None) -> list[Claim]:
+    """Open the backends and list their properties in the order in which they are to claim.
+
+    Args:
+        bound: The bound graph; what was configured at bind holds unless ``backends`` is given.
+        backends: A selection in any of its forms, or None.
+
+    Raises:
+        ConfigError: The selection cannot be read.
+        BackendNotFoundError: A backend is not installed or not known.
+        BackendError: A backend cannot be loaded or cannot run here.
+        SelectorContractError: A property declares something its contract forbids (SGK122).
+    """
+    resolved = _resolved(bound.settings, backends)
+    opened = open_backends(resolved)
+    fallback = None if resolved.strict else _open_fallback(resolved)
+    compile_on_fallback = _compiler(fallback) if fallback is not None else None
+    claims = [
+        _claim(backend, property_, compile_on_fallback, is_fallback=False)
+        for backend in opened
+        for property_ in properties_of(backend)
+    ]
+    if fallback is not None and all(backend.name != fallback.name for backend in opened):
+        claims += [
+            _claim(fallback, property_, None, is_fallback=True)
+            for property_ in properties_of(fallback)
+        ]
+    return claims
+
+
+def _open_fallback(resolved: ResolvedConfig) -> Backend | None:
+    try:
+        return open_fallback(resolved)
+    except BackendNotFoundError:
+        # Nobody named it. If nodes are left over, the error then says what to install.
+        if resolved.sources["fallback"][0] == "default":
+            return None
+        raise
+
+
+def _resolved(settings: Any, backends: Selection | None) -> ResolvedConfig:
+    if backends is None:
+        return settings if isinstance(settings, ResolvedConfig) else resolve()
+    fresh = resolve(backend=backends)
+    if not isinstance(settings, ResolvedConfig):
+        return fresh
+    options = dict(settings.option_sources)
+    for name, entries in fresh.option_sources.items():
+        options[name] = MappingProxyType({**options.get(name, {}), **entries})
+    return replace(
+        settings,
+        backends=fresh.backends,
+        sources=MappingProxyType({**settings.sources, "backend": fresh.sources["backend"]}),
+        option_sources=MappingProxyType(options),
+    )
+
+
+def _claim(
+    backend: Backend,
+    property_: SubgraphProperty,
+    compile_on_fallback: Callable[[Subgraph], SubgraphOperator] | None,
+    *,
+    is_fallback: bool,
+) -> Claim:
+    context = BindContext(backend.name, backend.option_values)
+    if compile_on_fallback is not None:
+        context = replace(context, fallback=compile_on_fallback)
+    name = property_.name or type(property_).__name__
+    claim = Claim(backend, context, is_fallback, name, property_)
+    _check_declaration(claim)
+    return claim
+
+
+def _check_declaration(claim: Claim) -> None:
+    property_ = claim.property
+    if property_.connectivity not in _CONNECTIVITIES:
+        raise claim.fault(
+            "SGK122",
+            f"connectivity is {property_.connectivity!r}, expected 'connected' or 'any'",
+        )
+    limits: Sequence[tuple[str, object]] = (
+        ("min_nodes", property_.min_nodes),
+        ("max_nodes", property_.max_nodes),
+    )
+    for name, value in limits:
+        if value is None and name == "max_nodes":
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise claim.fault("SGK122", f"{name} is {value!r}, expected a whole number from 1 on")
+
+
+def _compiler(fallback: Backend) -> Callable[[Subgraph], SubgraphOperator]:
+    def compile_on_fallback(subgraph: Subgraph) -> SubgraphOperator:
+        (property_, *_) = properties_of(fallback)
+        return property_.create_operator(
+            subgraph, BindContext(fallback.name, fallback.option_values)
+        )
+
+    return compile_on_fallback

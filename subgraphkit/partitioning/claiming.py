@@ -1,0 +1,265 @@
+"""Applying one property: ask, grow, review, claim.
+
+The regions of a property are grown on the quotient of what was claimed before, so every one of them
+can be contracted without closing a cycle. Regions that fail a review give their nodes back, and the
+rest is grown again, because what was in the way may now be gone.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+import numpy as np
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.ir import Adjacency, Node
+from subgraphkit.partitioning.asking import Inquiry
+from subgraphkit.partitioning.bordering import Borders, refuse_unit
+from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.connected import connected_regions
+from subgraphkit.partitioning.convexity import weak_components
+from subgraphkit.partitioning.driving import SelectorDriver
+from subgraphkit.partitioning.growing import grow_regions
+from subgraphkit.partitioning.levels import level_bound, level_regions
+from subgraphkit.partitioning.pulling import pull_in
+from subgraphkit.partitioning.refusing import RefusalColumn
+from subgraphkit.partitioning.reviewing import Candidates, Reviewer
+from subgraphkit.partitioning.workspace import Region, View, Workspace
+
+__all__ = ["Outcome", "claim_regions"]
+
+_REVIEW_ROUNDS = 4
+_BORDER_ROUNDS = 8
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of applying one property.
+
+    Attributes:
+        regions: Number of regions claimed.
+        lower_bound: No partitioning of the claimed nodes by this rule has fewer regions.
+        maximal: False if the work budget ended before every possible merge had been tried.
+        adjacency: Dependencies between units when the property had its turn.
+        unit_of: The unit of each rank.
+        eligible: By unit, 1 for what the property could take.
+        whole: Whether the turn was over the whole graph rather than one region given back.
+    """
+
+    regions: int
+    lower_bound: int
+    maximal: bool
+    adjacency: Adjacency
+    unit_of: Sequence[int]
+    eligible: bytearray
+    whole: bool = True
+
+
+def claim_regions(
+    workspace: Workspace, claim: Claim, index: int, refusals: RefusalColumn, barred: bytearray
+) -> Outcome:
+    """Let one property claim regions of what is free.
+
+    Args:
+        workspace: The work table; the claimed regions are entered into it.
+        claim: The property.
+        index: Its place among those asked.
+        refusals: Where its reasons are kept.
+        barred: By rank, 1 for nodes that constraints keep from the backend; their reasons are in
+            ``refusals`` already.
+
+    Raises:
+        SelectorContractError: A selector (SGK121) or the property (SGK122) broke its contract.
+    """
+    turn = _Turn(workspace, claim, refusals, barred)
+    reviewer = Reviewer(
+        turn.inquiry,
+        index,
+        workspace,
+        view=turn.view,
+        borders=turn.borders,
+        refusals=refusals,
+    )
+    reviewer.loose = turn.loose
+    eligible = turn.eligible()
+    candidates, kept = Candidates([]), []
+    for _ in range(_REVIEW_ROUNDS):
+        candidates = turn.grow_within_borders(eligible, reviewer)
+        kept = reviewer.review(candidates)
+        for units in candidates.rejected:
+            for unit in units:
+                eligible[unit] = 0
+        if not candidates.rejected:
+            break
+    bound = turn.bound(candidates, kept)
+    _commit(workspace, kept, refusals)
+    view = turn.view
+    return Outcome(len(kept), bound, candidates.maximal, view.adjacency, view.unit_of, eligible)
+
+
+def _commit(workspace: Workspace, kept: list[Region], refusals: RefusalColumn) -> None:
+    for region in kept:
+        workspace.claim(region)
+        for rank in region.ranks:
+            refusals.clear(workspace.order[rank])
+    if any(region.copies for region in kept):
+        pull_in(workspace, kept, refusals)
+
+
+class _Turn:
+    """One property's turn up to the review: its view of the graph, its questions, its growth."""
+
+    def __init__(
+        self, workspace: Workspace, claim: Claim, refusals: RefusalColumn, barred: bytearray
+    ) -> None:
+        self.workspace = workspace
+        self.claim = claim
+        self.refusals = refusals
+        self.barred = bytearray(barred)
+        self.inquiry = Inquiry(claim, workspace.graph)
+        self.loose: frozenset[int] = frozenset()
+        self.view: View = self._view()
+        self.selector: SubgraphSelector = self.inquiry.new_selector()
+        self.borders = Borders(self.inquiry, workspace, self.selector, self.barred)
+
+    def eligible(self) -> bytearray:
+        """Return, by unit, 1 for what the property may take."""
+        free = np.array(self.workspace.free, np.uint8)
+        candidates = bytearray((free & ~np.array(self.barred, np.uint8)).tobytes())
+        wanted = candidates
+        if self.selector.stateless:
+            wanted = self.inquiry.ask_each(self.selector, self.workspace, candidates, self.refusals)
+        eligible = self.view.whole_units(wanted)
+        if self.view.members is not None:
+            self._refuse_parts(wanted, eligible)
+        return eligible
+
+    def grow_within_borders(self, eligible: bytearray, reviewer: Reviewer) -> Candidates:
+        """Grow candidate regions whose edges are crossed by permitted values only."""
+        borders = self.borders
+        if not borders.active:
+            return self._grow(eligible)
+        for _ in range(_BORDER_ROUNDS):
+            borders.peel(self.view, eligible, self.refusals)
+            candidates = self._grow(eligible)
+            regions = [self.view.ranks(units) for units in candidates.regions]
+            forbidden = borders.forbidden(regions)
+            if not forbidden:
+                return candidates
+            for _, rank, refusal in forbidden:
+                unit = self.view.unit_of[rank]
+                if eligible[unit]:
+                    eligible[unit] = 0
+                    members = self.view.ranks_of(unit)
+                    refuse_unit(self.workspace, members, rank, refusal, self.refusals)
+        borders.peel(self.view, eligible, self.refusals)
+        candidates = self._grow(eligible)
+        reviewer.drop_bad_edges(candidates)
+        return candidates
+
+    def bound(self, candidates: Candidates, kept: list[Region]) -> int:
+        """Return the fewest regions into which what was kept can be divided."""
+        bound = candidates.lower_bound
+        if candidates.rejected or bound is None:
+            claimed = bytearray(self.view.adjacency.count)
+            for region in kept:
+                for rank in region.ranks:
+                    claimed[self.view.unit_of[rank]] = 1
+            bound = level_bound(self.view.adjacency, claimed) if kept else 0
+        limit = self.claim.property.max_nodes
+        if limit is None:
+            return bound
+        return max(bound, -(-sum(len(region.ranks) for region in kept) // limit))
+
+    def _view(self) -> View:
+        groups = self._named_groups()
+        named = {rank for group in groups for rank in group}
+        view, dropped = self.workspace.view(groups)
+        for ranks in dropped:
+            if not named.isdisjoint(ranks):
+                self._bar(ranks, "the group cannot stay together: a path leaves it and comes back")
+        return view
+
+    def _named_groups(self) -> list[list[int]]:
+        """Return the property's groups as ranks; bar what is left of groups claimed in part."""
+        workspace = self.workspace
+        with self.inquiry.blame("SGK122", "groups"):
+            named = [list(group) for group in self.claim.property.groups(workspace.graph)]
+        groups = []
+        for nodes in named:
+            self._check_group(nodes)
+            ranks = {workspace.rank_of[node] for node in nodes}
+            inside = sorted(rank for rank in ranks if rank >= 0 and not workspace.constant[rank])
+            free = [rank for rank in inside if workspace.free[rank]]
+            if min(ranks, default=0) < 0 or len(free) < len(inside):
+                self._bar(free, "another node of the group was claimed before")
+            elif free:
+                groups.append(free)
+                if len(weak_components(workspace.adjacency, free)) > 1:
+                    self.loose |= frozenset(free)
+        return groups
+
+    def _check_group(self, nodes: Sequence[object]) -> None:
+        count = len(self.workspace.graph.table.op_types)
+        for node in nodes:
+            if not isinstance(node, int) or not 0 <= node < count:
+                raise self.claim.fault(
+                    "SGK122",
+                    f"groups named {node!r}, expected indices of nodes from 0 to {count - 1}",
+                )
+
+    def _bar(self, ranks: Collection[int], text: str) -> None:
+        refusal = Refusal("group", text)
+        for rank in ranks:
+            self.barred[rank] = 1
+            self.refusals.refuse(self.workspace.order[rank], refusal)
+
+    def _refuse_parts(self, wanted: bytearray, eligible: bytearray) -> None:
+        """Refuse what is wanted of groups that are not wanted as a whole."""
+        unit_of, order = self.view.unit_of, self.workspace.order
+        for rank in compress(range(len(wanted)), wanted):
+            if eligible[unit_of[rank]]:
+                continue
+            at = next(r for r in self.view.ranks_of(unit_of[rank]) if not wanted[r])
+            reason = self.refusals.of(order[at])
+            if reason is not None:
+                refuse_unit(self.workspace, [at, rank], at, reason, self.refusals)
+
+    def _grow(self, eligible: bytearray) -> Candidates:
+        view = self.view
+        if not any(eligible):
+            return Candidates([], 0)
+        if not self.selector.stateless:
+            return self._grow_by_questions(eligible)
+        nets = self.workspace.nets(view)
+        if self.claim.property.connectivity == "any":
+            regions = level_regions(view.adjacency, eligible, nets)
+            return Candidates(regions, len(regions))
+        result = connected_regions(view.adjacency, eligible, nets)
+        return Candidates(result.regions, result.lower_bound, result.maximal)
+
+    def _grow_by_questions(self, eligible: bytearray) -> Candidates:
+        driver = SelectorDriver(
+            self.inquiry, self.workspace, self.view, self.refusals, self.inquiry.new_selector()
+        )
+        connectivity = self.claim.property.connectivity
+        result = grow_regions(self.view.adjacency, eligible, driver, connectivity=connectivity)
+        for exclusion in result.excluded:
+            if exclusion.reason == "declined":
+                continue
+            refusal = self._excluded(exclusion.reason, exclusion.path)
+            for rank in self.view.ranks_of(exclusion.unit):
+                self.refusals.refuse(self.workspace.order[rank], refusal)
+        return Candidates(result.regions, maximal=result.complete)
+
+    def _excluded(self, reason: str, path: Sequence[int]) -> Refusal:
+        if reason == "filtered":
+            return Refusal("filtered", "the selector's filter dropped the node")
+        shown = " > ".join(self._label(unit) for unit in path)
+        text = "taking the node would make subgraphs wait on each other"
+        return Refusal("not_convex", f"{text}: {shown}" if shown else text)
+
+    def _label(self, unit: int) -> str:
+        rank = self.view.ranks_of(unit)[0]
+        return Node(self.workspace.graph, self.workspace.order[rank]).label

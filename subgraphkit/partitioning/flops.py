@@ -1,0 +1,210 @@
+"""How much arithmetic a node does, from the shapes of what it reads and makes.
+
+A multiply-add counts as two operations, and so does what a matrix product does per term. Dimensions
+that are not known before running count as 1, so estimates of a model with symbolic shapes hold for
+one sample. The numbers serve to compare shares of a model, not to predict times.
+
+Formulas (``out`` and ``in`` are element counts of first output and first input):
+
+========================================  ==========================================
+operators                                 operations
+========================================  ==========================================
+Conv, ConvInteger, QLinearConv            2 * out * (input channels / groups) * kernel
+ConvTranspose                             2 * in * (output channels / groups) * kernel
+MatMul, Gemm and their integer forms      2 * out * length of the contracted axis
+LSTM, GRU, RNN                            2 * steps * batch * directions * gates * hidden
+                                          * (input + hidden)
+Attention                                 4 * batch * heads * queries * keys * head size
+AveragePool, MaxPool, LpPool              out * kernel
+Softmax, LogSoftmax                       5 * out
+normalisations                            8 * out
+reductions, global pools, ArgMax, ArgMin  in
+Shape, Reshape and others that move data  0
+everything else                           out
+========================================  ==========================================
+
+Source: operator definitions of the ONNX specification.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+from subgraphkit.ir import Node
+from subgraphkit.types import TensorType, ValueType
+
+__all__ = ["estimate_flops"]
+
+_Shape = tuple[int, ...]
+
+
+def estimate_flops(node: Node) -> int:
+    """Return the operations of one run of a node.
+
+    Args:
+        node: The node; a node with bodies (If, Loop, Scan) counts as one pass through each.
+    """
+    if node.bodies:
+        return sum(estimate_flops(inner) for body in node.bodies.values() for inner in body.nodes)
+    formula = _FORMULAS.get(node.op_type, _per_output)
+    return formula(node)
+
+
+def _dims(type_: ValueType | None) -> _Shape:
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        return ()
+    return tuple(dim if isinstance(dim, int) else 1 for dim in type_.shape)
+
+
+def _input(node: Node, index: int) -> _Shape:
+    return _dims(node.input_type(index))
+
+
+def _output(node: Node) -> _Shape:
+    return _dims(node.output_type(0))
+
+
+def _per_output(node: Node) -> int:
+    return prod(_output(node))
+
+
+def _per_input(node: Node) -> int:
+    return prod(_input(node, 0))
+
+
+def _nothing(node: Node) -> int:
+    del node
+    return 0
+
+
+def _times_output(factor: int) -> Callable[[Node], int]:
+    def formula(node: Node) -> int:
+        return factor * prod(_output(node))
+
+    return formula
+
+
+def _convolution(weight: int) -> Callable[[Node], int]:
+    def formula(node: Node) -> int:
+        # The first axis of the weight is that of the output channels.
+        return 2 * prod(_output(node)) * prod(_input(node, weight)[1:])
+
+    return formula
+
+
+def _transposed_convolution(node: Node) -> int:
+    # The first axis of the weight is that of the input channels.
+    return 2 * prod(_input(node, 0)) * prod(_input(node, 1)[1:])
+
+
+def _matrix_product(node: Node) -> int:
+    left = _input(node, 0)
+    return 2 * prod(_output(node)) * (left[-1] if left else 1)
+
+
+def _gemm(node: Node) -> int:
+    left = _input(node, 0)
+    if not left:
+        return 2 * prod(_output(node))
+    return 2 * prod(_output(node)) * (left[0] if node.attribute("transA", 0) else left[-1])
+
+
+def _recurrent(gates: int) -> Callable[[Node], int]:
+    def formula(node: Node) -> int:
+        # The axes of x are steps, batch and input; of the weight, directions, gates times hidden
+        # and input.
+        x, weight = _input(node, 0), _input(node, 1)
+        if len(x) != 3 or len(weight) != 3:  # noqa: PLR2004 (both have three axes)
+            return _per_output(node)
+        hidden = weight[1] // gates
+        return 2 * x[0] * x[1] * weight[0] * weight[1] * (weight[2] + hidden)
+
+    return formula
+
+
+def _attention(node: Node) -> int:
+    query, key = _input(node, 0), _input(node, 1)
+    return 4 * prod(query) * (key[-2] if len(key) > 1 else 1)
+
+
+def _pool(node: Node) -> int:
+    kernel: Sequence[int] = node.attribute("kernel_shape", ())
+    return prod(_output(node)) * prod(kernel)
+
+
+_FORMULAS: Mapping[str, Callable[[Node], int]] = {
+    "Conv": _convolution(1),
+    "ConvInteger": _convolution(1),
+    "QLinearConv": _convolution(3),
+    "ConvTranspose": _transposed_convolution,
+    "MatMul": _matrix_product,
+    "MatMulInteger": _matrix_product,
+    "QLinearMatMul": _matrix_product,
+    "Gemm": _gemm,
+    "LSTM": _recurrent(4),
+    "GRU": _recurrent(3),
+    "RNN": _recurrent(1),
+    "Attention": _attention,
+    **dict.fromkeys(("AveragePool", "MaxPool", "LpPool"), _pool),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _times_output(5)),
+    **dict.fromkeys(
+        (
+            "BatchNormalization",
+            "GroupNormalization",
+            "InstanceNormalization",
+            "LayerNormalization",
+            "LpNormalization",
+            "LRN",
+            "MeanVarianceNormalization",
+            "RMSNormalization",
+        ),
+        _times_output(8),
+    ),
+    **dict.fromkeys(
+        (
+            "ArgMax",
+            "ArgMin",
+            "GlobalAveragePool",
+            "GlobalLpPool",
+            "GlobalMaxPool",
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceLogSum",
+            "ReduceLogSumExp",
+            "ReduceMax",
+            "ReduceMean",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+            "ReduceSumSquare",
+        ),
+        _per_input,
+    ),
+    **dict.fromkeys(
+        (
+            "Cast",
+            "CastLike",
+            "Concat",
+            "Constant",
+            "ConstantOfShape",
+            "DepthToSpace",
+            "Expand",
+            "Flatten",
+            "Gather",
+            "GatherElements",
+            "GatherND",
+            "Identity",
+            "Pad",
+            "Reshape",
+            "Shape",
+            "Size",
+            "Slice",
+            "SpaceToDepth",
+            "Split",
+            "Squeeze",
+            "Tile",
+            "Transpose",
+            "Unsqueeze",
+        ),
+        _nothing,
+    ),
+}

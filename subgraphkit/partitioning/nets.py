@@ -1,0 +1,108 @@
+"""Values with a size: who makes them, who reads them, and what it costs to cut them.
+
+A *net* is one value together with its producer and its readers (a hyperedge of the graph of units).
+Bytes are counted per net and not per edge, because a value that several nodes of one region read
+crosses the border of that region once.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Nets", "cut_bytes"]
+
+
+@dataclass(frozen=True, eq=False)
+class Nets:
+    """Values with their sizes, as flat arrays indexed by net.
+
+    The readers of net ``i`` are ``sinks[sink_start[i]:sink_start[i + 1]]``.
+
+    Attributes:
+        source: Unit that makes the value.
+        bytes_: Size of the value in bytes; 0 where it is not known.
+        sink_start: One offset per net into ``sinks``, and the length of ``sinks`` at the end.
+        sinks: Units that read the value, each once per net.
+    """
+
+    source: "array[int]"
+    bytes_: "array[int]"
+    sink_start: "array[int]"
+    sinks: "array[int]"
+
+    @classmethod
+    def build(cls, rows: Iterable[tuple[int, int, Sequence[int]]]) -> "Nets":
+        """Build from ``(source, bytes, sinks)`` of each value."""
+        source, bytes_ = array("i"), array("q")
+        sink_start, sinks = array("i", [0]), array("i")
+        for unit, size, readers in rows:
+            source.append(unit)
+            bytes_.append(size)
+            sinks.extend(readers)
+            sink_start.append(len(sinks))
+        return cls(source, bytes_, sink_start, sinks)
+
+    def readers(self, net: int) -> "array[int]":
+        """Return the units that read a value."""
+        return self.sinks[self.sink_start[net] : self.sink_start[net + 1]]
+
+    def made_by(self, unit: int) -> list[int]:
+        """Return the nets of a unit's values, ascending."""
+        nets, start = self.by_source
+        return nets[start[unit] : start[unit + 1]] if unit + 1 < len(start) else []
+
+    @cached_property
+    def by_source(self) -> tuple[list[int], list[int]]:
+        """The nets in order of their sources, and the offset of each source's first."""
+        return _rows(_view(self.source), np.arange(len(self)))
+
+    @cached_property
+    def by_sink(self) -> tuple[list[int], list[int]]:
+        """The nets in order of their readers, once for each, and the offset of each reader's."""
+        net_of_sink = np.repeat(np.arange(len(self)), np.diff(_view(self.sink_start)))
+        return _rows(_view(self.sinks), net_of_sink)
+
+    def __len__(self) -> int:
+        """Return the number of nets."""
+        return len(self.source)
+
+
+def cut_bytes(nets: Nets, region_of: Sequence[int]) -> int:
+    """Add up the bytes that cross from a region into another or into the rest.
+
+    Args:
+        nets: The values.
+        region_of: For each unit its region, or -1 for a unit outside all regions.
+
+    Returns:
+        Bytes, where a value counts once for every region other than its producer's that reads it,
+        and once if units outside all regions read it while a region makes it.
+    """
+    total = 0
+    start = 0
+    sinks = nets.sinks
+    for source, size, end in zip(nets.source, nets.bytes_, nets.sink_start[1:], strict=True):
+        if end - start == 1:
+            total += size * (region_of[sinks[start]] != region_of[source])
+        elif end > start:
+            readers = {region_of[sink] for sink in sinks[start:end]}
+            total += size * (len(readers) - (region_of[source] in readers))
+        start = end
+    return total
+
+
+def _view(numbers: "array[int]") -> npt.NDArray[np.int32]:
+    return np.frombuffer(numbers, dtype=np.int32) if numbers else np.zeros(0, dtype=np.int32)
+
+
+def _rows(
+    keys: npt.NDArray[np.int32], values: npt.NDArray[np.int64]
+) -> tuple[list[int], list[int]]:
+    """List the values of each key as rows of one flat list, with their offsets."""
+    order = np.argsort(keys, kind="stable")
+    start = np.concatenate(([0], np.cumsum(np.bincount(keys))))
+    return values[order].tolist(), start.tolist()

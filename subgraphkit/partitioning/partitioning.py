@@ -1,0 +1,168 @@
+"""The result of the partition step."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning.cutting import Cut, cut
+from subgraphkit.partitioning.explaining import Explanation, explain
+from subgraphkit.partitioning.picturing import as_networkx
+from subgraphkit.partitioning.quality import Quality, measure
+from subgraphkit.partitioning.reporting import as_data, as_text
+from subgraphkit.partitioning.result import PartitioningData
+from subgraphkit.partitioning.turns import Turns, require_all_claimed, take_turns
+from subgraphkit.partitioning.workspace import Workspace
+
+__all__ = ["Partitioning"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Partitioning(PartitioningData):
+    """Every node of a model in exactly one subgraph, with the reasons.
+
+    The subgraphs are convex and can run one after the other in the order given. Reports and
+    measures are made when first asked for.
+
+    Thread-safety: immutable, safe.
+    """
+
+    @cached_property
+    def quality(self) -> Quality:
+        """Regions against the lower bound, coverage, what crosses, what operators are worth."""
+        return measure(self)
+
+    def explain(self, node: int | Node) -> Explanation:
+        """Tell which backends were asked about a node, in which order, and what each said.
+
+        Args:
+            node: The node or its index.
+
+        Raises:
+            IndexError: The model has no such node.
+        """
+        return explain(self, node.id if isinstance(node, Node) else node)
+
+    def report(self, *, verbose: bool = False) -> str:
+        """Return tables of subgraphs, refusals and measures, for people.
+
+        Args:
+            verbose: Whether to list everything instead of the first few of each.
+        """
+        return as_text(self, self.quality, verbose=verbose)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the partitioning as plain data.
+
+        Keys: ``model``, ``node_count``, ``backends``, ``subgraphs`` (``id``, ``backend``,
+        ``nodes``, ``inputs``, ``outputs``), ``refusals`` (``node``, ``backend``, ``code``,
+        ``text``) and ``quality``.
+        """
+        return as_data(self, self.quality)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return ``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def to_networkx(self) -> Any:
+        """Return the graph of the subgraphs as a ``networkx.DiGraph`` with its critical path.
+
+        Raises:
+            ImportError: networkx is not installed.
+        """
+        return as_networkx(self)
+
+    def repartition(self, subgraph_id: str, refused: Mapping[int, Refusal]) -> "Partitioning":
+        """Divide one subgraph anew, without nodes that its backend gave back.
+
+        What the backend still takes stays with it; the nodes given back are offered to the
+        properties and backends after it, the fallback last. All other subgraphs stay the same
+        objects. Dividing one region of a partitioning again never makes a cycle.
+
+        Args:
+            subgraph_id: The subgraph.
+            refused: The nodes given back, with the reasons.
+
+        Raises:
+            ConfigError: There is no such subgraph, or a pinned node was given back (SGK123).
+            SelectorContractError: A node given back is not in the subgraph (SGK122).
+            UnclaimedNodesError: Nobody takes what was given back (SGK120).
+
+        Source: partitioning theory, refinement: replacing one region of an acyclic partitioning by
+        an acyclic partitioning of its own nodes keeps the whole acyclic.
+        """
+        place = self.place_of(subgraph_id)
+        subgraph, index = self.subgraphs[place], self.claimed_by[place]
+        self._check_given_back(subgraph, index, refused)
+        others = (*self.subgraphs[:place], *self.subgraphs[place + 1 :])
+        workspace = self._workspace_of(subgraph, others)
+        earlier = self._earlier_turns(index)
+
+        def barred(at: int) -> Mapping[int, Refusal]:
+            kept_away = self.constraints.refusals_for(earlier.claims[at].backend.name)
+            return {**kept_away, **refused} if at == index else kept_away
+
+        turns = take_turns(workspace, earlier.claims, barred, first=index, earlier=earlier)
+        require_all_claimed(workspace, turns, self.constraints)
+        pieces: list[Cut] = cut(workspace, turns, also_wanted=subgraph.outputs)
+        return replace(
+            self,
+            subgraphs=(
+                *self.subgraphs[:place],
+                *(piece for piece, _ in pieces),
+                *self.subgraphs[place + 1 :],
+            ),
+            turns=turns,
+            claimed_by=(
+                *self.claimed_by[:place],
+                *(at for _, at in pieces),
+                *self.claimed_by[place + 1 :],
+            ),
+        )
+
+    def give_back(self, subgraph_id: str, reason: Refusal) -> "Partitioning":
+        """Give a whole subgraph to the properties and backends after the one that claimed it.
+
+        Raises:
+            ConfigError: There is no such subgraph, or one of its nodes is pinned (SGK123).
+            UnclaimedNodesError: Nobody else takes it (SGK120).
+        """
+        nodes = self.subgraph(subgraph_id).nodes
+        return self.repartition(subgraph_id, dict.fromkeys(nodes, reason))
+
+    def _check_given_back(
+        self, subgraph: Subgraph, index: int, refused: Mapping[int, Refusal]
+    ) -> None:
+        for node in refused:
+            if node not in subgraph.nodes:
+                raise self.turns.claims[index].fault(
+                    "SGK122",
+                    f"gave back node {node!r}, which is not in subgraph {subgraph.id!r}",
+                    "Unsupported(nodes=...) takes indices into the model's node list.",
+                )
+
+    def _workspace_of(self, subgraph: Subgraph, others: tuple[Subgraph, ...]) -> Workspace:
+        if not subgraph.copies:
+            return Workspace(self.graph, subgraph.nodes)
+        made = {name for node in subgraph.copies for name in self.graph.table.outputs[node] if name}
+        for other in others:
+            made.difference_update(other.outputs)
+        return Workspace(self.graph, subgraph.nodes, foreign=subgraph.copies, unavailable=made)
+
+    def _earlier_turns(self, index: int) -> Turns:
+        """Return the turns with refusals that may be changed, from one property on."""
+        columns = tuple(
+            column.copy() if column is not None and at >= index else column
+            for at, column in enumerate(self.turns.columns)
+        )
+        return replace(self.turns, columns=columns)
+
+    def __repr__(self) -> str:
+        """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs)``."""
+        return (
+            f"Partitioning({self.graph.name!r}, {len(self.graph.nodes)} nodes in "
+            f"{len(self.subgraphs)} subgraphs)"
+        )

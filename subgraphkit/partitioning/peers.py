@@ -1,0 +1,173 @@
+"""The results that MXNet and TF-TRT would find for a knot, to be never worse than either.
+
+Their rules, with a sound test for cycles in place of theirs: MXNet's misses cycles through regions
+made before, so its result counts only if it can run at all.
+
+Source:
+    MXNet 1.9.1, ``src/operator/subgraph/build_subgraph.cc`` (``LabelSubgraph``); TensorFlow,
+    ``compiler/tf2tensorrt/segment/segment.cc`` (``SegmentGraph``).
+"""
+
+from collections.abc import Iterator, Sequence
+
+from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.kernel import Knot
+from subgraphkit.partitioning.merging import MERGED, Merging
+
+__all__ = ["MxnetGrowth", "grow_like_mxnet", "leaving_places", "merge_like_tensorflow"]
+
+
+def leaving_places(adjacency: Adjacency) -> list[int]:
+    """Return, for each unit, when a depth-first walk from the sources leaves it."""
+    succs, start = adjacency.succs.tolist(), adjacency.succ_start.tolist()
+    place = [-1] * adjacency.count
+    entered = bytearray(adjacency.count)
+    stack = [unit for unit in range(adjacency.count) if not adjacency.predecessors(unit)]
+    count = 0
+    # A unit is pushed again, as its complement, to be left after all that it feeds.
+    while stack:
+        unit = stack.pop()
+        if unit < 0:
+            place[~unit] = count
+            count += 1
+        elif not entered[unit]:
+            entered[unit] = 1
+            stack.append(~unit)
+            stack += [other for other in succs[start[unit] : start[unit + 1]] if place[other] < 0]
+    return place
+
+
+def merge_like_tensorflow(merging: Merging, knot: Knot, places: Sequence[int], limit: int) -> bool:
+    """Contract a fresh knot in TF-TRT's order.
+
+    Nodes come in the order in which a depth-first walk leaves them; each takes in all claimed
+    consumers that it may, over and over.
+
+    Args:
+        merging: The knot under contraction.
+        knot: A knot in which nothing was contracted.
+        places: What ``leaving_places`` returned for the graph it was cut from.
+        limit: Edges to look at.
+
+    Returns:
+        False if ``merging.work`` exceeded ``limit`` before the end.
+    """
+    for node in sorted(range(len(knot.members)), key=lambda n: places[knot.members[n][0]]):
+        while knot.claimed[node] and _take_in_consumers(merging, knot.claimed, node):
+            if merging.work > limit:
+                return False
+    return True
+
+
+def _take_in_consumers(merging: Merging, claimed: bytearray, node: int) -> bool:
+    changed = False
+    for other in sorted(merging.feeds[merging.find(node)]):
+        # Either end may have been kept when the two last became one.
+        first, last = merging.find(node), merging.find(other)
+        if claimed[last] and first != last and last in merging.feeds[first]:
+            changed = merging.try_merge(first, last) == MERGED or changed
+    return changed
+
+
+def grow_like_mxnet(knot: Knot, limit: int) -> "MxnetGrowth":
+    """Grow regions of a fresh knot breadth first from each seed, as MXNet does.
+
+    Args:
+        knot: A knot in which nothing was contracted, numbered topologically.
+        limit: Give up after this many edges.
+    """
+    growth = MxnetGrowth(knot, limit)
+    for seed, claimed in enumerate(knot.claimed):
+        if claimed and growth.label[seed] < 0 and not growth.grow(seed):
+            break
+    return growth
+
+
+class MxnetGrowth:
+    """Regions as MXNet grows them; they may wait on each other.
+
+    Attributes:
+        label: For each node its region, or -1.
+        work: Edges looked at.
+    """
+
+    def __init__(self, knot: Knot, limit: int) -> None:
+        self.label = [-1] * len(knot.members)
+        self.work = 0
+        self._knot = knot
+        self._needs = [sorted(row) for row in knot.needs]
+        self._feeds = [sorted(row) for row in knot.feeds]
+        self._limit = limit
+        self._regions = 0
+
+    @property
+    def labels(self) -> list[int] | None:
+        """For each node its region, or -1; None if MXNet would have failed or the limit was met."""
+        if any(claimed and self.label[node] < 0 for node, claimed in enumerate(self._knot.claimed)):
+            return None
+        return self.label
+
+    def grow(self, seed: int) -> bool:
+        """Find the region of a seed, leaving out one node more each time it is not convex."""
+        excluded: set[int] = set()
+        while self.work < self._limit:
+            region, entries, exits = self._reach(seed, excluded)
+            worst = self._worst(region, entries, exits)
+            if worst < 0:
+                for node in region:
+                    self.label[node] = self._regions
+                self._regions += 1
+                return True
+            if worst == seed:
+                return False
+            excluded.add(worst)
+        return False
+
+    def _reach(
+        self, seed: int, excluded: set[int]
+    ) -> tuple[list[int], dict[int, int], dict[int, int]]:
+        """Walk from the seed.
+
+        Returns:
+            The nodes reached; the unlabelled nodes around that they need, with the last that needs
+            it; and those that they feed, with the last that feeds it.
+        """
+        region = [seed]
+        inside = {seed}
+        entries: dict[int, int] = {}
+        exits: dict[int, int] = {}
+        for node in region:
+            for border, row in ((entries, self._needs[node]), (exits, self._feeds[node])):
+                self.work += len(row)
+                for other in row:
+                    if self.label[other] >= 0 or other in inside:
+                        continue
+                    if self._knot.claimed[other] and other not in excluded:
+                        inside.add(other)
+                        region.append(other)
+                    else:
+                        border[other] = max(border.get(other, -1), node)
+        return region, entries, exits
+
+    def _worst(self, region: list[int], entries: dict[int, int], exits: dict[int, int]) -> int:
+        """Return the last node of the region on a way out and back in, or -1."""
+        worst = -1
+        inside = set(region)
+        for entry, last in entries.items():
+            for ancestor in self._ancestors(entry, inside, min(exits, default=entry)):
+                # MXNet does not follow an exit that is itself an entry any further.
+                if ancestor in exits and (ancestor == entry or ancestor not in entries):
+                    worst = max(worst, last, exits[ancestor])
+        return worst
+
+    def _ancestors(self, node: int, inside: set[int], first: int) -> Iterator[int]:
+        seen = {node}
+        stack = [node]
+        while stack and self.work < self._limit:
+            node = stack.pop()
+            yield node
+            self.work += len(self._needs[node])
+            for other in self._needs[node]:
+                if other >= first and other not in seen and other not in inside:
+                    seen.add(other)
+                    stack.append(other)

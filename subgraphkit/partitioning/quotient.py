@@ -1,0 +1,199 @@
+"""The graph of the regions: contracting groups of units and numbering the result.
+
+A partitioning can run exactly if the graph that remains after contracting every region to one node,
+the *quotient*, has no cycle. Convexity of every region alone is not enough: two convex regions can
+still wait on each other.
+"""
+
+import heapq
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.ir import Adjacency
+
+__all__ = ["Contraction", "CyclicGroupsError", "contract", "cycle_path", "quotient", "run_order"]
+
+_Integers = npt.NDArray[np.int64]
+
+
+class CyclicGroupsError(ValueError):
+    """Groups cannot be contracted because they would wait on each other.
+
+    Attributes:
+        groups: Indices of the groups on one cycle, ascending; at least one.
+        path: The cycle as units. Even positions lead by an edge to the next position; odd positions
+            and what follows (the last is followed by the first) lie in one group.
+    """
+
+    def __init__(self, groups: list[int], path: list[int]) -> None:
+        self.groups = groups
+        self.path = path
+        super().__init__(f"groups {groups} wait on each other along units {path}")
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A graph in which groups of units have become one unit each.
+
+    Attributes:
+        adjacency: The smaller graph, numbered topologically.
+        unit_of: For each old unit its new one.
+        members: For each new unit its old ones, ascending.
+    """
+
+    adjacency: Adjacency
+    unit_of: "array[int]"
+    members: list[list[int]]
+
+
+def quotient(adjacency: Adjacency, region_of: Sequence[int], region_count: int) -> Adjacency:
+    """Build the graph of the regions.
+
+    Args:
+        adjacency: The graph of units.
+        region_of: For each unit its region, in ``range(region_count)``.
+        region_count: Number of regions.
+
+    Returns:
+        A graph whose nodes are the regions under their own numbers, so that it need not be numbered
+        topologically and may have cycles. Edges inside a region are left out.
+    """
+    return _quotient(adjacency, np.asarray(region_of, dtype=np.int64), region_count)
+
+
+def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contraction:
+    """Contract every group to one unit and renumber topologically.
+
+    Units in no group stay as they are. Of the units that could come next, the one whose first
+    member is smallest does, so the new numbering stays as close to the old as possible.
+
+    Args:
+        adjacency: The graph, numbered topologically.
+        groups: Disjoint sets of units, each not empty.
+
+    Raises:
+        CyclicGroupsError: If the groups would wait on each other.
+    """
+    home, leaders = _homes(adjacency.count, groups)
+    small = _quotient(adjacency, home, len(leaders))
+    order = np.asarray(_emit(adjacency, small, home, groups), dtype=np.int64)
+    number = np.empty_like(order)
+    number[order] = np.arange(len(order))
+    members: list[list[int]] = [[leader] for leader in leaders[order].tolist()]
+    for group in groups:
+        members[number[home[group[0]]]] = sorted(group)
+    unit_of = array("i", number[home].astype(np.int32).tobytes())
+    return Contraction(_quotient(small, number, len(order)), unit_of, members)
+
+
+def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int]:
+    """Return the indices of ``groups`` in an order in which they can run.
+
+    Of the groups that could come next, the one whose first unit is smallest does.
+
+    Raises:
+        CyclicGroupsError: If the groups would wait on each other.
+    """
+    home, leaders = _homes(adjacency.count, groups)
+    small = _quotient(adjacency, home, len(leaders))
+    index = [-1] * len(leaders)
+    for position, group in enumerate(groups):
+        index[home[group[0]]] = position
+    order = (index[leader] for leader in _emit(adjacency, small, home, groups))
+    return [position for position in order if position >= 0]
+
+
+def _homes(count: int, groups: Sequence[Sequence[int]]) -> tuple[_Integers, _Integers]:
+    """Number units and groups by their first members; return those numbers and first members."""
+    first = np.arange(count)
+    for group in groups:
+        if len(group) > 1:
+            first[np.asarray(group)] = min(group)
+    leaders, home = np.unique(first, return_inverse=True)
+    return home, leaders
+
+
+def _quotient(adjacency: Adjacency, home: _Integers, count: int) -> Adjacency:
+    widths = np.diff(np.asarray(adjacency.pred_start))
+    target = home[np.repeat(np.arange(adjacency.count), widths)]
+    source = home[np.asarray(adjacency.preds, dtype=np.int64)]
+    crossing = source != target
+    source, target = source[crossing], target[crossing]
+    _, first = np.unique(target * count + source, return_index=True)
+    source, target = source[first], target[first]
+    by_target, by_source = np.lexsort((first, target)), np.lexsort((target, source))
+    return Adjacency(
+        count,
+        _offsets(target, count),
+        array("i", source[by_target].astype(np.int32).tobytes()),
+        _offsets(source, count),
+        array("i", target[by_source].astype(np.int32).tobytes()),
+    )
+
+
+def _offsets(keys: _Integers, count: int) -> "array[int]":
+    counts = np.cumsum(np.bincount(keys, minlength=count))
+    return array("i", [0, *counts.tolist()])
+
+
+def _emit(
+    adjacency: Adjacency, small: Adjacency, home: _Integers, groups: Sequence[Sequence[int]]
+) -> list[int]:
+    """Order the nodes of the quotient topologically, always the smallest that is ready."""
+    waiting = [end - start for start, end in pairwise(small.pred_start)]
+    succs, succ_start = small.succs.tolist(), small.succ_start.tolist()
+    order: list[int] = []
+    # Nodes whose turn in the scan passed while they waited; smaller than all still to come.
+    late: list[int] = []
+    for scanned in range(small.count):
+        if waiting[scanned]:
+            continue
+        late.append(scanned)
+        while late:
+            node = heapq.heappop(late)
+            order.append(node)
+            for successor in succs[succ_start[node] : succ_start[node + 1]]:
+                waiting[successor] -= 1
+                if not waiting[successor] and successor <= scanned:
+                    heapq.heappush(late, successor)
+    if len(order) == small.count:
+        return order
+    path = cycle_path(adjacency, home.tolist(), waiting)
+    on_path = {int(home[unit]) for unit in path}
+    found = [index for index, group in enumerate(groups) if int(home[group[0]]) in on_path]
+    raise CyclicGroupsError(found, path)
+
+
+def cycle_path(adjacency: Adjacency, home: Sequence[int], waiting: Sequence[int]) -> list[int]:
+    """Find a cycle among the groups that were never ready.
+
+    Args:
+        adjacency: The graph of units.
+        home: For each unit its group.
+        waiting: For each group how many of its incoming edges come from groups that were never
+            ready; positive for at least one group, else zero.
+
+    Returns:
+        Units as described at ``CyclicGroupsError.path``.
+    """
+    entry: dict[int, tuple[int, int]] = {}
+    for unit in range(adjacency.count):
+        group = home[unit]
+        if waiting[group] and group not in entry:
+            for pred in adjacency.predecessors(unit):
+                if home[pred] != group and waiting[home[pred]]:
+                    entry[group] = (pred, unit)
+                    break
+    group = next(iter(entry))
+    seen: dict[int, int] = {}
+    edges: list[tuple[int, int]] = []
+    while group not in seen:
+        seen[group] = len(edges)
+        edges.append(entry[group])
+        group = home[entry[group][0]]
+    return [unit for edge in reversed(edges[seen[group] :]) for unit in edge]

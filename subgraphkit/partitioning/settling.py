@@ -1,0 +1,178 @@
+"""Choose between several possible levels by the bytes that cross a border.
+
+Taking every unit at its earliest level pulls side branches, such as shape computations, into the
+first region that could run them, although a later one reads them. Two sweeps mend that: backwards,
+every unit may move to the latest level that its consumers allow; forwards, a unit that moved may go
+back to the earliest that its producers allow. A unit moves only if the bytes cut do not grow, and a
+level stays possible for every unit throughout, so the number of regions stays minimal.
+"""
+
+from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.nets import Nets
+
+__all__ = ["settle"]
+
+# Up to this many readers of a net, looking at each is faster than keeping count.
+_FEW = 8
+
+
+def settle(adjacency: Adjacency, eligible: bytearray, nets: Nets, levels: list[int]) -> list[int]:
+    """Move eligible units with slack to the level at which the fewest bytes are cut.
+
+    Args:
+        adjacency: The graph, numbered topologically.
+        eligible: 1 for every unit that may be claimed.
+        nets: Values with their sizes. Each counts as one byte more than its size, so that values of
+            unknown size are worth keeping inside too.
+        levels: The earliest level of each eligible unit; not changed.
+
+    Returns:
+        A level for each eligible unit, allowed by the recurrence of ``earliest_levels``, with at
+        most as many bytes cut as ``levels``. Entries of other units mean nothing.
+    """
+    state = _Settling(nets, eligible, levels)
+    moved = state.sweep_backwards(adjacency)
+    state.sweep_forwards(adjacency, moved)
+    return state.level if state.gain > 0 else levels
+
+
+class _Settling:
+    """Levels under change, with the price of every change.
+
+    Attributes:
+        level: Current level of each eligible unit; 0 for the others.
+        gain: Bytes (and one per value) saved so far.
+    """
+
+    def __init__(self, nets: Nets, eligible: bytearray, levels: list[int]) -> None:
+        self.level = [
+            level if claimed else 0 for level, claimed in zip(levels, eligible, strict=True)
+        ]
+        self.gain = 0
+        self._price = [size + 1 for size in nets.bytes_]
+        self._source = nets.source.tolist()
+        self._sinks = nets.sinks.tolist()
+        self._sink_start = nets.sink_start.tolist()
+        self._made, self._made_start = _padded(nets.by_source, len(eligible))
+        self._read, self._read_start = _padded(nets.by_sink, len(eligible))
+        # For nets with many readers: how many of them are at each level, counted when needed.
+        self._readers: dict[int, dict[int, int]] = {}
+
+    def sweep_backwards(self, adjacency: Adjacency) -> list[int]:
+        """Offer each unit the latest level its consumers allow, last unit first.
+
+        Returns:
+            The units that moved, ascending.
+        """
+        level = self.level
+        succs, start = adjacency.succs.tolist(), adjacency.succ_start.tolist()
+        top = max(level, default=0)
+        # The latest level of a producer, if eligible and if not.
+        inner = [top] * adjacency.count
+        outer = [top] * adjacency.count
+        moved: list[int] = []
+        end = len(succs)
+        for unit in range(adjacency.count - 1, -1, -1):
+            begin = start[unit]
+            latest = top
+            old = level[unit]
+            if old:
+                nearest = 0
+                for consumer in succs[begin:end]:
+                    limit = inner[consumer]
+                    if limit <= latest:
+                        # Only where a consumer runs at the new level can moving save anything.
+                        nearest = level[consumer] or (nearest if limit == latest else 0)
+                        latest = limit
+                if latest > old and nearest == latest and self._try_move(unit, latest, 0):
+                    moved.append(unit)
+                    old = latest
+                inner[unit] = old
+                outer[unit] = old - 1
+            else:
+                for consumer in succs[begin:end]:
+                    if outer[consumer] < latest:  # noqa: PLR1730 (a call costs more here)
+                        latest = outer[consumer]
+                inner[unit] = outer[unit] = latest
+            end = begin
+        return moved[::-1]
+
+    def sweep_forwards(self, adjacency: Adjacency, moved: list[int]) -> None:
+        """Offer each unit that moved the earliest level its producers allow, first unit first.
+
+        Units with an ineligible producer are passed over: their earliest level is not a matter of
+        their neighbours alone, and measured over random graphs they hold 0.2 % of the gain.
+        """
+        level = self.level
+        for unit in moved:
+            earliest = 0
+            for producer in adjacency.predecessors(unit):
+                if not level[producer]:
+                    break
+                earliest = max(earliest, level[producer])
+            else:
+                if 0 < earliest < level[unit]:
+                    self._try_move(unit, earliest, -1)
+
+    def _try_move(self, unit: int, new: int, most: int) -> bool:
+        """Move ``unit`` if that adds no more than ``most`` to what is cut."""
+        old = self.level[unit]
+        change = self._change_made(unit, old, new) + self._change_read(unit, old, new)
+        if change > most:
+            return False
+        for net in self._read[self._read_start[unit] : self._read_start[unit + 1]]:
+            readers = self._readers.get(net)
+            if readers is not None:
+                readers[old] -= 1
+                readers[new] = readers.get(new, 0) + 1
+        self.level[unit] = new
+        self.gain -= change
+        return True
+
+    def _change_made(self, unit: int, old: int, new: int) -> int:
+        level, sinks, start = self.level, self._sinks, self._sink_start
+        change = 0
+        for net in self._made[self._made_start[unit] : self._made_start[unit + 1]]:
+            begin, end = start[net], start[net + 1]
+            if end - begin == 1:
+                home = level[sinks[begin]]
+                change += self._price[net] * ((home == old) - (home == new))
+            else:
+                homes = {level[sink] for sink in sinks[begin:end]}
+                change += self._price[net] * ((old in homes) - (new in homes))
+        return change
+
+    def _change_read(self, unit: int, old: int, new: int) -> int:
+        level, start = self.level, self._sink_start
+        change = 0
+        for net in self._read[self._read_start[unit] : self._read_start[unit + 1]]:
+            home = level[self._source[net]]
+            begin, end = start[net], start[net + 1]
+            if end - begin == 1:
+                change += self._price[net] * ((home != new) - (home != old))
+                continue
+            if end - begin <= _FEW:
+                homes = [level[sink] for sink in self._sinks[begin:end]]
+                at_new, at_old = homes.count(new), homes.count(old)
+            else:
+                readers = self._readers.get(net) or self._count_readers(net)
+                at_new, at_old = readers.get(new, 0), readers[old]
+            arrives = home != new and not at_new
+            leaves = home != old and at_old == 1
+            change += self._price[net] * (arrives - leaves)
+        return change
+
+    def _count_readers(self, net: int) -> dict[int, int]:
+        """Count how many readers of the net there are at each level."""
+        readers: dict[int, int] = {}
+        for sink in self._sinks[self._sink_start[net] : self._sink_start[net + 1]]:
+            home = self.level[sink]
+            readers[home] = readers.get(home, 0) + 1
+        self._readers[net] = readers
+        return readers
+
+
+def _padded(rows: tuple[list[int], list[int]], count: int) -> tuple[list[int], list[int]]:
+    """Add empty rows for the units behind the last one that has any."""
+    flat, start = rows
+    return flat, start + [len(flat)] * (count + 1 - len(start))

@@ -1,0 +1,136 @@
+"""The turns: every property claims, in its order, of what those before it left."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.errors import ConfigError, UnclaimedNodesError
+from subgraphkit.ir import Node
+from subgraphkit.partitioning.asking import Inquiry
+from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.claiming import Outcome, claim_regions
+from subgraphkit.partitioning.constraining import ResolvedConstraints
+from subgraphkit.partitioning.refusing import RefusalColumn
+from subgraphkit.partitioning.workspace import Workspace
+
+__all__ = ["Turns", "require_all_claimed", "take_turns"]
+
+_SHOWN_NODES = 10
+_REMEDY = (
+    'The NumPy backend runs every operator: pip install "subgraphkit[numpy]"\n'
+    "With strict=True nothing falls back: add a backend to the list, or leave strict off."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What came of all turns.
+
+    Attributes:
+        claims: The properties in the order of their turns.
+        columns: Their refusals; None for a property that had nothing left to be asked about.
+        outcomes: What came of each turn; None likewise.
+    """
+
+    claims: tuple[Claim, ...]
+    columns: tuple[RefusalColumn | None, ...]
+    outcomes: tuple[Outcome | None, ...]
+
+
+def take_turns(
+    workspace: Workspace,
+    claims: Sequence[Claim],
+    barred: Callable[[int], Mapping[int, Refusal]],
+    *,
+    first: int = 0,
+    earlier: Turns | None = None,
+) -> Turns:
+    """Let every property claim regions of what those before it left.
+
+    Args:
+        workspace: The work table; regions are entered into it.
+        claims: The properties in order.
+        barred: Tells for each place in ``claims`` which nodes are kept from it, and why.
+        first: The first property to have a turn; those before it are passed over.
+        earlier: What came of the turns when the whole graph was partitioned, if this is a second
+            pass over a part of it; its columns are changed.
+    """
+    columns: list[RefusalColumn | None] = [None] * len(claims)
+    outcomes: list[Outcome | None] = [None] * len(claims)
+    if earlier is not None:
+        columns, outcomes = list(earlier.columns), list(earlier.outcomes)
+    node_count = len(workspace.graph.table.op_types)
+    for index in range(first, len(claims)):
+        if not any(workspace.free):
+            break
+        claim = claims[index]
+        column = columns[index]
+        if column is None:
+            column = columns[index] = RefusalColumn(node_count)
+            _prepare(workspace, claim)
+        kept_away = bytearray(workspace.count)
+        for node, refusal in barred(index).items():
+            rank = workspace.rank_of[node]
+            if rank >= 0 and workspace.free[rank]:
+                kept_away[rank] = 1
+                column.refuse(node, refusal)
+        outcome = claim_regions(workspace, claim, index, column, kept_away)
+        if outcomes[index] is None:
+            outcomes[index] = replace(outcome, whole=earlier is None)
+    return Turns(tuple(claims), tuple(columns), tuple(outcomes))
+
+
+def _prepare(workspace: Workspace, claim: Claim) -> None:
+    inquiry = Inquiry(claim, workspace.graph)
+    with inquiry.blame("SGK122", "prepare"):
+        claim.property.prepare(workspace.graph, claim.context)
+
+
+def require_all_claimed(
+    workspace: Workspace, turns: Turns, constraints: ResolvedConstraints
+) -> None:
+    """Raise if nodes are left that nobody claimed.
+
+    Raises:
+        ConfigError: Some of them are pinned to a backend that refused them (SGK123).
+        UnclaimedNodesError: Names the nodes, why each was refused, and what to do (SGK120).
+    """
+    left = sorted(compress(workspace.order, workspace.free))
+    if not turns.claims:
+        left = sorted(workspace.order)
+    if not left:
+        return
+    listed = [
+        f"{Node(workspace.graph, node).label}: {_reasons(turns, node)}"
+        for node in left[:_SHOWN_NODES]
+    ]
+    if len(left) > _SHOWN_NODES:
+        listed.append(f"... and {len(left) - _SHOWN_NODES} more")
+    pinned = next((node for node in left if node in constraints.pinned), None)
+    if pinned is not None:
+        label, target = Node(workspace.graph, pinned).label, constraints.pinned[pinned]
+        raise ConfigError(
+            "SGK123",
+            f"node {label} is pinned to {target!r}, which refused it",
+            hint=_reasons(turns, pinned),
+            node=pinned,
+        )
+    asked = tuple(dict.fromkeys(claim.backend.name for claim in turns.claims))
+    nodes = "1 node is" if len(left) == 1 else f"{len(left)} nodes are"
+    raise UnclaimedNodesError(
+        "SGK120",
+        f"{nodes} claimed by no backend; asked: {', '.join(asked) or 'none'}",
+        hint="\n".join([*listed, _REMEDY]),
+        nodes=tuple(left),
+        backends=asked,
+    )
+
+
+def _reasons(turns: Turns, node: int) -> str:
+    reasons = [
+        f"{claim.backend.name}: {refusal}"
+        for claim, column in zip(turns.claims, turns.columns, strict=True)
+        if column is not None and (refusal := column.of(node)) is not None
+    ]
+    return "; ".join(reasons) or "nobody was asked"

@@ -1,0 +1,262 @@
+"""The partition algorithms against brute force, networkx and the rules of other systems."""
+
+import random
+from array import array
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.connected import connected_regions
+from subgraphkit.partitioning.levels import level_bound, level_regions, levels_if
+from subgraphkit.partitioning.nets import Nets, cut_bytes
+from subgraphkit.partitioning.quotient import CyclicGroupsError, contract, quotient
+from subgraphkit.partitioning.splitting import split_to_size
+from subgraphkit.partitioning.verifying import find_violation
+from tests.property.partition_oracles import (
+    Graph,
+    build,
+    check,
+    count_if_valid,
+    fewest_regions,
+    home_of,
+    mxnet_regions,
+    networkx_of,
+    random_dag,
+    tensorflow_count,
+)
+
+SMALL = [random_dag(seed, nodes=(3, 10), refused=(0.15, 0.6)) for seed in range(2_400)]
+MEDIUM = [random_dag(seed, nodes=(30, 120), refused=(0.08, 0.4)) for seed in range(200)]
+
+
+def nets_of(adjacency: Adjacency, seed: int) -> Nets:
+    rng = random.Random(seed)
+    sizes = array("q", (rng.choice((0, 8, 400, 9_000)) for _ in range(adjacency.count)))
+    return Nets(array("i", range(adjacency.count)), sizes, adjacency.succ_start, adjacency.succs)
+
+
+def outside_as_minus_one(adjacency: Adjacency, regions: list[list[int]]) -> list[int]:
+    return [home if home < len(regions) else -1 for home in home_of(adjacency, regions)]
+
+
+def test_levels_give_the_fewest_regions_of_small_graphs() -> None:
+    for adjacency, eligible in SMALL:
+        regions = level_regions(adjacency, eligible)
+        check(adjacency, eligible, regions, connected=False)
+        assert len(regions) == level_bound(adjacency, eligible)
+        assert len(regions) == fewest_regions(adjacency, eligible, connected=False)
+
+
+def test_settling_levels_by_bytes_keeps_them_fewest_and_never_cuts_more() -> None:
+    gained = 0
+    for seed, (adjacency, eligible) in enumerate(SMALL[:800] + MEDIUM):
+        nets = nets_of(adjacency, seed)
+        earliest = level_regions(adjacency, eligible)
+        settled = level_regions(adjacency, eligible, nets)
+        check(adjacency, eligible, settled, connected=False)
+        assert len(settled) == len(earliest)
+        priced = Nets(
+            nets.source, array("q", (b + 1 for b in nets.bytes_)), nets.sink_start, nets.sinks
+        )
+        before, after = (
+            cut_bytes(priced, outside_as_minus_one(adjacency, regions))
+            for regions in (earliest, settled)
+        )
+        assert after <= before
+        gained += after < before
+    assert gained > 100
+
+
+def test_connected_regions_of_small_graphs_are_fewest_almost_always() -> None:
+    missed = loose = 0
+    for adjacency, eligible in SMALL:
+        result = connected_regions(adjacency, eligible)
+        check(adjacency, eligible, result.regions, connected=True)
+        fewest = fewest_regions(adjacency, eligible, connected=True)
+        assert result.lower_bound <= fewest <= len(result.regions)
+        assert result.maximal
+        missed += len(result.regions) > fewest
+        loose += result.lower_bound < fewest
+    assert missed == 0
+    assert loose <= len(SMALL) // 50
+
+
+def test_no_two_regions_of_a_maximal_result_can_be_merged() -> None:
+    for adjacency, eligible in SMALL[:300] + MEDIUM[:40]:
+        result = connected_regions(adjacency, eligible)
+        assert result.maximal
+        home = home_of(adjacency, result.regions)
+        graph = networkx_of(adjacency)
+        borders = {(home[a], home[b]) for a, b in graph.edges if eligible[a] and eligible[b]}
+        for first, last in sorted(borders):
+            if first != last:
+                merged = result.regions[first] + result.regions[last]
+                rest = [r for i, r in enumerate(result.regions) if i not in (first, last)]
+                with pytest.raises(CyclicGroupsError):
+                    contract(adjacency, [*rest, merged])
+
+
+def test_connected_regions_are_never_more_than_tensorflow_or_mxnet_finds() -> None:
+    ours = tensorflow = mxnet = ours_where_mxnet_works = invalid = bound = 0
+    for adjacency, eligible in MEDIUM:
+        result = connected_regions(adjacency, eligible)
+        check(adjacency, eligible, result.regions, connected=True)
+        found = len(result.regions)
+        peer = tensorflow_count(adjacency, eligible)
+        assert found <= peer
+        ours, tensorflow, bound = ours + found, tensorflow + peer, bound + result.lower_bound
+        peer = count_if_valid(adjacency, eligible, mxnet_regions(adjacency, eligible))
+        if peer is None:
+            invalid += 1
+        else:
+            assert found <= peer
+            mxnet, ours_where_mxnet_works = mxnet + peer, ours_where_mxnet_works + found
+    assert ours < tensorflow
+    assert ours_where_mxnet_works < mxnet
+    assert invalid > 0
+
+
+def renumbered(adjacency: Adjacency, eligible: bytearray, seed: int) -> Graph:
+    """The same graph in another topological order."""
+    rng = random.Random(seed)
+    waiting = {u: len(adjacency.predecessors(u)) for u in range(adjacency.count)}
+    ready = [unit for unit, count in waiting.items() if not count]
+    place: dict[int, int] = {}
+    while ready:
+        unit = ready.pop(rng.randrange(len(ready)))
+        place[unit] = len(place)
+        for successor in adjacency.successors(unit):
+            waiting[successor] -= 1
+            if not waiting[successor]:
+                ready.append(successor)
+    rows = [[place[p] for p in adjacency.predecessors(unit)] for unit in place]
+    return build(rows, [place[unit] for unit in place if eligible[unit]])
+
+
+def test_another_topological_order_leaves_the_number_of_levels_alone() -> None:
+    for seed, (adjacency, eligible) in enumerate(MEDIUM):
+        other = renumbered(adjacency, eligible, seed)
+        assert len(level_regions(*other)) == len(level_regions(adjacency, eligible))
+
+
+def test_the_same_graph_gives_the_same_regions_again() -> None:
+    for seed, (adjacency, eligible) in enumerate(MEDIUM[:30]):
+        nets = nets_of(adjacency, seed)
+        assert connected_regions(adjacency, eligible, nets) == connected_regions(
+            adjacency, eligible, nets
+        )
+        assert level_regions(adjacency, eligible, nets) == level_regions(adjacency, eligible, nets)
+
+
+def test_a_budget_that_ends_early_leaves_regions_that_can_run() -> None:
+    incomplete = 0
+    for adjacency, eligible in MEDIUM:
+        result = connected_regions(adjacency, eligible, work_limit=40)
+        check(adjacency, eligible, result.regions, connected=True)
+        assert len(result.regions) >= result.lower_bound
+        incomplete += not result.maximal
+    assert incomplete > 0
+
+
+def test_backends_one_after_the_other_never_wait_on_each_other() -> None:
+    for seed, (adjacency, _) in enumerate(MEDIUM):
+        rng = random.Random(seed)
+        colour = [rng.randrange(4) for _ in range(adjacency.count)]
+        graph, members = adjacency, [[unit] for unit in range(adjacency.count)]
+        for backend in range(3):
+            free = bytearray(len(units) == 1 and colour[units[0]] == backend for units in members)
+            regions = (
+                connected_regions(graph, free).regions
+                if backend % 2
+                else level_regions(graph, free)
+            )
+            step = contract(graph, regions)
+            members = [[u for part in parts for u in members[part]] for parts in step.members]
+            graph = step.adjacency
+        unit_of = [0] * adjacency.count
+        for region, units in enumerate(members):
+            for unit in units:
+                unit_of[unit] = region
+        assert find_violation(adjacency, unit_of, len(members), [False] * len(members)) is None
+        grouped = [sorted(units) for units in members if len(units) > 1]
+        check(adjacency, bytearray(len(members[r]) > 1 for r in unit_of), grouped, connected=False)
+
+
+def test_supporting_more_never_needs_more_than_the_graph_as_a_whole() -> None:
+    for adjacency, eligible in MEDIUM[:50]:
+        refused = [unit for unit, claimed in enumerate(eligible) if not claimed]
+        assert levels_if(adjacency, eligible, []) == level_bound(adjacency, eligible)
+        assert levels_if(adjacency, eligible, refused) == 1
+
+
+def test_parts_of_a_region_keep_to_the_size_and_can_run() -> None:
+    for seed, (adjacency, eligible) in enumerate(MEDIUM[:60]):
+        region = max(level_regions(adjacency, eligible), key=len)
+        for most in (1, 3, 7):
+            for connected in (False, True):
+                nets = nets_of(adjacency, seed)
+                parts = split_to_size(adjacency, region, most, nets, connected=connected)
+                assert sorted(unit for part in parts for unit in part) == region
+                assert max(map(len, parts)) <= most
+                inside = bytearray(unit in region for unit in range(adjacency.count))
+                check(adjacency, inside, parts, connected=connected)
+                assert connected or len(parts) == -(-len(region) // most)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    count = draw(st.integers(1, 9))
+    rows = [draw(st.sets(st.integers(0, u - 1), max_size=3)) if u else () for u in range(count)]
+    return build([sorted(row) for row in rows], draw(st.sets(st.integers(0, count - 1))))
+
+
+@settings(max_examples=300)
+@given(graphs())
+def test_any_small_graph_is_divided_as_well_as_possible(graph: Graph) -> None:
+    adjacency, eligible = graph
+    regions = level_regions(adjacency, eligible, nets_of(adjacency, 0))
+    check(adjacency, eligible, regions, connected=False)
+    assert len(regions) == fewest_regions(adjacency, eligible, connected=False)
+    result = connected_regions(adjacency, eligible, nets_of(adjacency, 0))
+    check(adjacency, eligible, result.regions, connected=True)
+    fewest = fewest_regions(adjacency, eligible, connected=True)
+    assert result.lower_bound <= fewest <= len(result.regions)
+
+
+@settings(max_examples=300)
+@given(graphs(), st.randoms(use_true_random=False))
+def test_the_verifier_agrees_with_networkx(graph: Graph, rng: random.Random) -> None:
+    adjacency, _ = graph
+    count = rng.randint(1, adjacency.count)
+    region_of = [rng.randrange(count) for _ in range(adjacency.count)]
+    used = sorted(set(region_of))
+    region_of = [used.index(region) for region in region_of]
+    promised = [rng.random() < 0.5 for _ in used]
+    regions = [[u for u, r in enumerate(region_of) if r == region] for region in range(len(used))]
+    violation = find_violation(adjacency, region_of, len(used), promised)
+    shrunk = networkx_of(quotient(adjacency, region_of, len(used)))
+    edges = networkx_of(adjacency).edges
+    if not nx.is_directed_acyclic_graph(shrunk):
+        assert violation is not None
+        assert violation.kind == "cycle"
+        path = violation.path
+        for here, there, onward in zip(path[::2], path[1::2], [*path[2::2], path[0]], strict=True):
+            assert (here, there) in edges
+            assert region_of[there] == region_of[onward]
+            assert region_of[here] != region_of[there]
+        with pytest.raises(CyclicGroupsError):
+            contract(adjacency, regions)
+        return
+    gaps = [
+        region
+        for region, units in enumerate(regions)
+        if promised[region] and not nx.is_weakly_connected(networkx_of(adjacency).subgraph(units))
+    ]
+    assert (violation.regions if violation else ()) == tuple(gaps[:1])
+    contraction = contract(adjacency, regions)
+    assert [contraction.members[n] for n in contraction.unit_of] == [regions[r] for r in region_of]
+    small = contraction.adjacency
+    assert all(p < unit for unit in range(small.count) for p in small.predecessors(unit))

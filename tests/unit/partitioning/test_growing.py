@@ -1,0 +1,249 @@
+"""Growing regions by questions: the order of the questions, convexity, filters, budgets."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from subgraphkit.backend.property import Connectivity
+from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning import convexity, merging
+from subgraphkit.partitioning.connected import connected_regions
+from subgraphkit.partitioning.growing import grow_regions
+from subgraphkit.partitioning.ordering import RunningOrder
+from tests.property.partition_oracles import build, check_disjoint, random_dag
+
+
+@dataclass
+class Rules:
+    """A driver that takes every unit, unless told otherwise, and writes down what it is asked."""
+
+    takes: Callable[[int], bool] = lambda unit: True
+    keeps: Callable[[list[int]], list[int]] = list
+    splittable: bool = True
+    asked: list[tuple[str, int, int]] = field(default_factory=list)
+    filtered: list[list[int]] = field(default_factory=list)
+
+    def start(self, unit: int) -> bool:
+        self.asked.append(("start", unit, unit))
+        return self.takes(unit)
+
+    def restart(self, unit: int) -> bool:
+        self.asked.append(("restart", unit, unit))
+        return self.takes(unit)
+
+    def offer_input(self, unit: int, producer: int) -> bool:
+        self.asked.append(("input", unit, producer))
+        return self.takes(producer)
+
+    def offer_output(self, unit: int, consumer: int) -> bool:
+        self.asked.append(("output", unit, consumer))
+        return self.takes(consumer)
+
+    def filter(self, units: list[int]) -> list[int]:
+        self.filtered.append(units)
+        return self.keeps(units)
+
+
+def everything(rows: list[list[int]]) -> tuple[Adjacency, bytearray]:
+    return build(rows, range(len(rows)))
+
+
+def test_questions_come_breadth_first_and_producers_before_consumers() -> None:
+    adjacency, eligible = everything([[], [], [1, 0], [2], [2]])
+    rules = Rules()
+    result = grow_regions(adjacency, eligible, rules, connectivity="connected")
+    assert result.regions == [[0, 1, 2, 3, 4]]
+    assert rules.asked == [
+        ("start", 0, 0),
+        ("output", 0, 2),
+        ("input", 2, 1),
+        ("output", 2, 3),
+        ("output", 2, 4),
+    ]
+
+
+def test_units_that_are_claimed_or_not_eligible_are_never_offered() -> None:
+    for seed in range(100):
+        adjacency, eligible = random_dag(seed, nodes=(5, 25), refused=(0.1, 0.5))
+        rules = Rules(takes=lambda unit, seed=seed: (unit * 7 + seed) % 5 > 0)
+        grow_regions(adjacency, eligible, rules, connectivity="connected")
+        assert all(eligible[offered] for _, _, offered in rules.asked)
+
+
+def test_a_diamond_around_a_refused_unit_is_split() -> None:
+    adjacency, eligible = build([[], [0], [0], [1, 2]], [0, 1, 3])
+    result = grow_regions(adjacency, eligible, Rules(), connectivity="connected")
+    assert sorted(map(len, result.regions)) == [1, 2]
+    check_disjoint(adjacency, eligible, result.regions, connected=True)
+    assert result.excluded == []
+
+
+def test_a_region_that_must_stay_whole_is_grown_again_without_what_is_in_the_way() -> None:
+    adjacency, eligible = build([[], [0], [0], [1, 2]], [0, 1, 3])
+    rules = Rules(splittable=False)
+    result = grow_regions(adjacency, eligible, rules, connectivity="connected")
+    assert result.regions == [[0, 1], [3]]
+    assert rules.filtered == [[0, 1, 3], [0, 1], [3]]
+    assert ("restart", 0, 0) in rules.asked
+
+
+def test_a_trimmed_pattern_is_filtered_again_and_the_rest_stays_outside() -> None:
+    adjacency, eligible = build([[], [0], [0], [1, 2]], [0, 1, 3])
+    rules = Rules(splittable=False, keeps=lambda units: units if units[0] == 0 else [])
+    result = grow_regions(adjacency, eligible, rules, connectivity="connected")
+    assert result.regions == [[0, 1]]
+    (excluded,) = result.excluded
+    assert (excluded.unit, excluded.reason, excluded.path) == (3, "not_convex", [0, 2, 3])
+
+
+def test_what_a_filter_takes_apart_becomes_several_regions() -> None:
+    adjacency, eligible = everything([[], [0], [1]])
+    rules = Rules(keeps=lambda units: [unit for unit in units if unit != 1])
+    result = grow_regions(adjacency, eligible, rules, connectivity="any")
+    assert result.regions == [[0], [2]]
+    (excluded,) = result.excluded
+    assert (excluded.unit, excluded.reason) == (1, "filtered")
+
+
+def test_what_a_filter_takes_apart_is_given_up_if_it_must_stay_whole() -> None:
+    adjacency, eligible = everything([[], [0], [1]])
+    rules = Rules(keeps=lambda units: [0, 2] if len(units) == 3 else [], splittable=False)
+    result = grow_regions(adjacency, eligible, rules, connectivity="connected")
+    assert result.regions == []
+    reasons = {exclusion.unit: exclusion for exclusion in result.excluded}
+    assert reasons[2].reason == "not_convex"
+    assert reasons[2].path == [0, 1, 2]
+    assert reasons[1].reason == "filtered"
+
+
+def test_a_way_back_through_a_region_claimed_before_is_seen() -> None:
+    # Two components that cross: whichever is claimed first, the other cannot stay whole.
+    adjacency, eligible = build([[], [], [0], [1], [0, 3], [1, 2]], [0, 1, 4, 5])
+    for splittable in (True, False):
+        rules = Rules(splittable=splittable)
+        result = grow_regions(adjacency, eligible, rules, connectivity="connected")
+        check_disjoint(adjacency, eligible, result.regions, connected=True)
+        assert len(result.regions) == 3
+        assert result.excluded == []
+
+
+def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed() -> None:
+    adjacency, eligible = everything([[], [0], [1, 3], [], [3]])
+    drops = Rules(keeps=lambda units: [unit for unit in units if unit != 2])
+    apart = grow_regions(adjacency, eligible, drops, connectivity="connected")
+    assert apart.regions == [[0, 1], [3, 4]]
+    drops = Rules(keeps=lambda units: [unit for unit in units if unit != 2])
+    together = grow_regions(adjacency, eligible, drops, connectivity="any")
+    assert together.regions == [[0, 1, 3, 4]]
+
+
+def test_a_filter_that_keeps_nothing_does_not_take_for_ever() -> None:
+    count = 20_000
+    adjacency, eligible = everything([[unit - 1] if unit else [] for unit in range(count)])
+    result = grow_regions(adjacency, eligible, Rules(keeps=lambda units: []), connectivity="any")
+    assert result.regions == []
+    assert not result.complete
+    assert result.work < 200 * count
+    assert {exclusion.reason for exclusion in result.excluded} == {"filtered"}
+    assert len(result.excluded) == count
+
+
+def test_long_interleaved_regions_are_claimed_without_walking_the_graph_each_time() -> None:
+    lanes, steps = 60, 60
+    rows: list[list[int]] = []
+    for step in range(steps):
+        for lane in range(lanes):
+            rows.append([len(rows) - lanes] if step else [])
+            del lane
+    adjacency, eligible = everything(rows)
+    result = grow_regions(adjacency, eligible, Rules(), connectivity="connected")
+    assert [len(region) for region in result.regions] == [steps] * lanes
+    assert result.work < 20 * len(rows)
+
+
+@pytest.mark.parametrize("splittable", [True, False])
+def test_a_large_tangle_is_not_grown_again_for_each_of_its_regions(*, splittable: bool) -> None:
+    rng = random.Random(1)
+    count = 3_000
+    claimed = [unit for unit in range(count) if rng.random() < 0.9]
+    rows = [
+        [rng.randrange(max(0, unit - 64), unit) for _ in range(2)] if unit else []
+        for unit in range(count)
+    ]
+    adjacency, eligible = build(rows, claimed)
+    result = grow_regions(
+        adjacency, eligible, Rules(splittable=splittable), connectivity="connected"
+    )
+    check_disjoint(adjacency, eligible, result.regions, connected=True)
+    assert result.excluded == []
+    assert result.complete
+    assert result.work < 20 * (count + len(adjacency.preds))
+    fewest = connected_regions(adjacency, eligible).lower_bound
+    assert len(result.regions) < 2 * fewest
+
+
+class RandomRules(Rules):
+    """Answers that depend on everything asked so far, as those of a stateful selector may."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._rng = random.Random(seed)
+        self.splittable = self._rng.random() < 0.5
+        self.takes = lambda unit: self._rng.random() < 0.8
+        self.keeps = self._keep
+
+    def _keep(self, units: list[int]) -> list[int]:
+        if self._rng.random() < 0.6:
+            return units
+        return [unit for unit in units if self._rng.random() < 0.8]
+
+
+@pytest.mark.parametrize("connectivity", ["connected", "any"])
+@pytest.mark.parametrize("reach", [1, 64])
+def test_random_selectors_never_make_regions_wait_on_each_other(
+    connectivity: Connectivity, reach: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A short reach makes the searches turn round, as they do in large graphs.
+    monkeypatch.setattr(convexity, "_FIRST_REACH", reach)
+    monkeypatch.setattr(merging, "_FIRST_REACH", reach)
+    for seed in range(2_500):
+        nodes = (3, 14) if seed % 10 else (30, 90)
+        adjacency, eligible = random_dag(seed, nodes=nodes, refused=(0.05, 0.4))
+        result = grow_regions(adjacency, eligible, RandomRules(seed), connectivity=connectivity)
+        check_disjoint(adjacency, eligible, result.regions, connected=connectivity == "connected")
+        claimed = {unit for region in result.regions for unit in region}
+        left = [unit for unit, wanted in enumerate(eligible) if wanted and unit not in claimed]
+        assert [exclusion.unit for exclusion in result.excluded] == left
+        for exclusion in result.excluded:
+            assert (exclusion.reason == "not_convex") or not exclusion.path
+
+
+def test_the_running_order_agrees_with_a_list() -> None:
+    rng = random.Random(0)
+    for count in (1, 2, 7, 40):
+        order, expected = RunningOrder(count), list(range(count))
+        for _ in range(600):
+            anchor = rng.choice(expected)
+            others = [item for item in expected if item != anchor]
+            moved = sorted(rng.sample(others, rng.randint(0, min(3, len(others)))))
+            expected = [item for item in expected if item not in moved]
+            place = expected.index(anchor)
+            if rng.random() < 0.5:
+                order.move_before(moved, anchor)
+                expected[place:place] = moved
+            else:
+                order.move_after(moved, anchor)
+                expected[place + 1 : place + 1] = moved
+            assert sorted(expected, key=order.label.__getitem__) == expected
+
+
+def test_inserting_at_one_place_over_and_over_stays_cheap() -> None:
+    count = 20_000
+    order = RunningOrder(count)
+    for item in range(1, count - 1):
+        order.move_before([item], count - 1)
+    labels = [order.label[item] for item in range(count)]
+    assert labels == sorted(labels)
+    assert order.work < 60 * count

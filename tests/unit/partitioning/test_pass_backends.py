@@ -1,0 +1,88 @@
+"""Which backends take part: what was bound, what the call says, and the fallback."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.registry import registered
+from subgraphkit.errors import BackendError, BackendNotFoundError, UnclaimedNodesError
+from subgraphkit.partitioning import partition
+from tests.fakes import claiming
+from tests.models import DIAMOND, parsed
+
+
+@pytest.fixture(autouse=True)
+def backends() -> Iterator[None]:
+    with (
+        registered(claiming(["Relu"], "relus")),
+        registered(claiming(["Relu", "Neg"], "negs")),
+        registered(claiming(["Relu", "Neg", "Abs", "Add"], "everything")),
+    ):
+        yield
+
+
+def diamond(**settings: Any) -> Any:
+    return sk.bind(sk.load(parsed(DIAMOND)), **settings)
+
+
+def names(found: Any) -> list[str]:
+    return [one.backend for one in found.subgraphs]
+
+
+def test_what_was_chosen_at_bind_takes_part() -> None:
+    found = partition(diamond(backend="relus", fallback="everything"))
+    assert names(found) == ["relus", "everything"]
+    assert found.backends == ("relus", "everything")
+    assert [found.claim_of(one).is_fallback for one in found.subgraphs] == [False, True]
+
+
+def test_the_call_goes_before_the_bind_and_leaves_its_other_settings_alone() -> None:
+    bound = diamond(backend="relus", fallback="everything")
+    assert names(partition(bound, "negs")) == ["negs", "everything"]
+    assert names(partition(bound, ["relus", ("negs", {})])) == ["relus", "negs", "everything"]
+    with pytest.raises(UnclaimedNodesError):
+        partition(diamond(backend="relus", fallback="everything", strict=True), "negs")
+
+
+def test_a_fallback_that_is_listed_claims_in_its_place_and_only_there() -> None:
+    found = partition(diamond(fallback="everything"), ["everything", "relus"])
+    assert names(found) == ["everything"]
+    assert found.backends == ("everything", "relus")
+    assert not found.claim_of(found.subgraphs[0]).is_fallback
+
+
+def test_a_fallback_that_was_named_and_is_missing_is_an_error() -> None:
+    with pytest.raises(BackendNotFoundError):
+        partition(diamond(fallback="nobody"), "everything")
+
+
+def test_without_the_default_fallback_the_error_says_which_nodes_and_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(resolved: object) -> None:
+        raise BackendNotFoundError("SGK101", "backend 'numpy' is not installed")
+
+    monkeypatch.setattr("subgraphkit.partitioning.claimants.open_fallback", missing)
+    assert names(partition(diamond(), "everything")) == ["everything"]
+    with pytest.raises(UnclaimedNodesError) as caught:
+        partition(diamond(), "relus")
+    assert caught.value.context["nodes"] == (1, 2, 3)
+    assert 'pip install "subgraphkit[numpy]"' in str(caught.value)
+
+
+def test_a_property_compiles_on_the_fallback_unless_it_says_otherwise() -> None:
+    found = partition(diamond(fallback="everything"), "relus")
+    first = found.subgraphs[0]
+    operator = found.claim_of(first).context.fallback(first)
+    assert isinstance(operator, SubgraphOperator)
+    last = found.subgraphs[-1]
+    with pytest.raises(LookupError, match="no fallback backend is available"):
+        found.claim_of(last).context.fallback(last)
+
+
+def test_a_backend_that_cannot_be_read_is_an_error_before_anything_is_asked() -> None:
+    with pytest.raises((BackendError, sk.errors.ConfigError)):
+        partition(diamond(fallback="none"), 3)

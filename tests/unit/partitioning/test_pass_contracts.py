@@ -1,0 +1,233 @@
+"""Selectors and properties that break their contract are named; the graph stays as it was."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.errors import SelectorContractError, UnclaimedNodesError
+from subgraphkit.ir import Node
+from subgraphkit.partitioning import partition
+from tests.models import DIAMOND
+from tests.unit.partitioning.pass_support import All, bound, regions, selecting, taking
+
+
+class Stateful(SubgraphSelector):
+    def select(self, node: Node) -> Any:
+        return True
+
+
+def failure(backend: Any, code: str) -> SelectorContractError:
+    with pytest.raises(SelectorContractError) as caught:
+        partition(bound(DIAMOND), [backend, taking("*", "rest")])
+    assert caught.value.code == code
+    assert caught.value.backend == "fake"
+    assert "property 'main' of backend 'fake'" in caught.value.message
+    return caught.value
+
+
+def test_a_filter_that_returns_a_foreign_node_is_named_with_the_node() -> None:
+    class Adding(Stateful):
+        def select_output(self, node: Node, consumer: Node) -> bool:
+            return False
+
+        def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+            return [candidates[0], candidates[0].graph.nodes[3]]
+
+    error = failure(selecting(lambda _: Adding()), "SGK121")
+    assert "filter returned #3 Add, which was not among its 1 candidates" in error.message
+
+
+def test_a_filter_that_returns_something_else_is_named() -> None:
+    class Numbers(Stateful):
+        def filter(self, candidates: Sequence[Node]) -> Any:
+            return [node.id for node in candidates]
+
+    assert "filter returned 0" in failure(selecting(lambda _: Numbers()), "SGK121").message
+
+
+def test_a_filter_that_returns_nothing_is_named() -> None:
+    class Silent(Stateful):
+        def filter(self, candidates: Sequence[Node]) -> Any:
+            return None
+
+    assert "filter" in failure(selecting(lambda _: Silent()), "SGK121").message
+
+
+@pytest.mark.parametrize("question", ["select", "select_input", "select_output", "filter"])
+def test_a_selector_that_raises_is_named_with_the_question(question: str) -> None:
+    class Broken(Stateful):
+        pass
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    setattr(Broken, question, fail)
+    if question == "select_input":
+        # Seeds come in order, so an input is only offered if the seed is not the first node.
+        Broken.select = lambda self, node: node.id > 0  # type: ignore[method-assign]
+        Broken.select_output = lambda self, node, consumer: True  # type: ignore[method-assign]
+    error = failure(selecting(lambda _: Broken()), "SGK121")
+    assert f"{question} for node #" in error.message
+    assert "raised ZeroDivisionError: by zero" in error.message
+    assert isinstance(error.__cause__, ZeroDivisionError)
+
+
+def test_a_stateless_selector_that_raises_is_named_with_the_node() -> None:
+    class Broken(All):
+        def select(self, node: Node) -> bool:
+            if node.op_type == "Abs":
+                raise KeyError("Abs")
+            return True
+
+    error = failure(selecting(lambda _: Broken()), "SGK121")
+    assert "select for node #2 Abs raised KeyError" in error.message
+
+
+@pytest.mark.parametrize("answer", [None, 1, "yes"])
+@pytest.mark.parametrize("base", [All, Stateful])
+def test_an_answer_that_is_none_is_named(base: type[SubgraphSelector], answer: object) -> None:
+    class Odd(base):  # type: ignore[misc, valid-type]
+        def select(self, node: Node) -> Any:
+            return answer
+
+    error = failure(selecting(lambda _: Odd()), "SGK121")
+    assert f"select for node #0 Relu returned {answer!r}" in error.message
+
+
+def test_a_bare_no_is_kept_as_declined() -> None:
+    class No(All):
+        def select(self, node: Node) -> bool:
+            return False
+
+    found = partition(bound(DIAMOND), [selecting(lambda _: No()), taking("*", "rest")])
+    assert found.refusals[0] == (
+        ("fake", "main", Refusal("declined", "property 'main' said no without giving a reason")),
+    )
+
+
+@pytest.mark.parametrize(
+    "method", ["prepare", "create_selector", "groups", "accept", "finish", "accept_input",
+               "accept_output", "duplicable"]
+)  # fmt: skip
+def test_a_property_that_raises_is_named_with_the_method(method: str) -> None:
+    made = taking("Relu Add")
+    (property_,) = made.properties()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    setattr(property_, method, fail)
+    error = failure(made, "SGK122")
+    assert f"{method}" in error.message
+    assert "raised RuntimeError: broken" in error.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("min_nodes", 0, "min_nodes is 0, expected a whole number from 1 on"),
+        ("max_nodes", "many", "max_nodes is 'many', expected a whole number from 1 on"),
+        ("connectivity", "none", "connectivity is 'none', expected 'connected' or 'any'"),
+    ],
+)
+def test_a_property_that_declares_nonsense_is_named(name: str, value: Any, expected: str) -> None:
+    assert expected in failure(taking("*", "fake", **{name: value}), "SGK122").message
+
+
+def test_a_property_whose_selector_is_none_is_named() -> None:
+    error = failure(selecting(lambda _: None), "SGK122")  # type: ignore[arg-type, return-value]
+    assert "create_selector returned None, expected a SubgraphSelector" in error.message
+
+
+def test_a_property_whose_group_names_no_node_is_named() -> None:
+    made = taking("*")
+    made.properties()[0].groups = lambda graph: [[0, 99]]  # type: ignore[method-assign]
+    assert "groups named 99" in failure(made, "SGK122").message
+
+
+def test_a_stateful_selector_is_asked_in_mxnets_order() -> None:
+    asked: list[str] = []
+
+    class Recording(SubgraphSelector):
+        def select(self, node: Node) -> bool:
+            asked.append(f"select {node.id}")
+            return node.id == 1
+
+        def select_input(self, node: Node, producer: Node) -> bool:
+            asked.append(f"input {producer.id} of {node.id}")
+            return True
+
+        def select_output(self, node: Node, consumer: Node) -> bool:
+            asked.append(f"output {consumer.id} of {node.id}")
+            return True
+
+        def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+            asked.append("filter " + " ".join(str(node.id) for node in candidates))
+            return candidates
+
+    found = partition(bound(DIAMOND), [selecting(lambda _: Recording())])
+    assert regions(found, "fake") == [[0, 1, 2, 3]]
+    assert asked == [
+        "select 0",
+        "select 1",
+        "input 0 of 1",
+        "output 3 of 1",
+        "output 2 of 0",
+        "filter 0 1 2 3",
+    ]
+
+
+def test_every_seed_gets_a_new_selector_and_a_stateless_one_serves_all() -> None:
+    made: list[object] = []
+
+    def make(kind: type[SubgraphSelector]) -> Any:
+        def create(_: object) -> SubgraphSelector:
+            made.append(kind())
+            return made[-1]  # type: ignore[return-value]
+
+        return create
+
+    class No(Stateful):
+        def select(self, node: Node) -> bool:
+            return False
+
+    partition(bound(DIAMOND), [selecting(make(No)), taking("*", "rest")])
+    assert len(made) >= 4
+    made.clear()
+    partition(bound(DIAMOND), [selecting(make(All))])
+    assert len(made) == 1
+
+
+def test_nodes_nobody_takes_are_named_with_every_reason_and_a_remedy() -> None:
+    backends = [taking("Relu Add", "one"), taking("Relu Neg", "two")]
+    with pytest.raises(UnclaimedNodesError) as caught:
+        partition(bound(DIAMOND), backends)
+    assert caught.value.code == "SGK120"
+    assert caught.value.context["nodes"] == (2,)
+    text = str(caught.value)
+    assert "1 node is claimed by no backend; asked: one, two" in text
+    assert (
+        "#2 Abs: one: op_unsupported: operator Abs is not in the list; "
+        "two: op_unsupported: operator Abs is not in the list"
+    ) in text
+    assert 'pip install "subgraphkit[numpy]"' in text
+
+
+def test_without_any_backend_all_nodes_are_left_over() -> None:
+    with pytest.raises(UnclaimedNodesError) as caught:
+        partition(bound(DIAMOND), [])
+    assert caught.value.context["nodes"] == (0, 1, 2, 3)
+    assert "asked: none" in str(caught.value)
+
+
+def test_prepare_and_finish_are_called_once_for_every_property_that_was_asked() -> None:
+    first, second, third = taking("*", "one"), taking("*", "two"), taking("*", "three")
+    second.properties()[0].min_nodes = 9
+    found = partition(bound(DIAMOND), [second, first, third])
+    for made, times in ((first, 1), (second, 1), (third, 0)):
+        (property_,) = made.properties()
+        assert property_.prepared == times  # type: ignore[attr-defined]
+        assert property_.finished == [found] * times  # type: ignore[attr-defined]

@@ -1,0 +1,49 @@
+"""The estimate of operations, formula by formula."""
+
+import pytest
+
+from subgraphkit.partitioning.flops import estimate_flops
+from tests.unit.partitioning.pass_support import bound
+
+CASES = {
+    "float[2, 8, 6, 6] y": ("Conv<pads = [1, 1, 1, 1]>(a, b)",
+                            "float[2, 3, 6, 6] a, float[8, 3, 3, 3] b",
+                            2 * (2 * 8 * 36) * 27),
+    "float[2, 8, 4, 4] y": ("Conv<group = 4>(a, b)", "float[2, 8, 6, 6] a, float[8, 2, 3, 3] b",
+                            2 * (2 * 8 * 16) * 18),
+    "float[1, 5, 7, 7] y": ("ConvTranspose(a, b)", "float[1, 3, 6, 6] a, float[3, 5, 2, 2] b",
+                            2 * (3 * 36) * 20),
+    "float[5, 4, 7] y": ("MatMul(a, b)", "float[5, 4, 6] a, float[6, 7] b", 2 * 140 * 6),
+    "float[4, 7] y": ("Gemm<transA = 1>(a, b)", "float[6, 4] a, float[6, 7] b", 2 * 28 * 6),
+    "float[4, 8] y": ("Gemm(a, b)", "float[4, 6] a, float[6, 8] b", 2 * 32 * 6),
+    "float[1, 2, 3, 3] y": ("MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(a)",
+                            "float[1, 2, 6, 6] a", 18 * 4),
+    "float[3, 5] y": ("Softmax(a)", "float[3, 5] a", 75),
+    "float[1, 2, 1, 1] y": ("GlobalAveragePool(a)", "float[1, 2, 6, 6] a", 72),
+    "float[6, 5] y": ("Reshape(a, s)", "float[3, 10] a, int64[2] s", 0),
+    "float[3, 4] y": ("Add(a, b)", "float[3, 4] a, float[4] b", 12),
+    "float[N, 4] y": ("Relu(a)", "float[N, 4] a", 4),
+    "float[7, 1, 2, 16] y": ("LSTM<hidden_size = 16>(a, b, c)",
+                             "float[7, 2, 8] a, float[1, 64, 8] b, float[1, 64, 16] c",
+                             2 * 7 * 2 * 64 * 24),
+    "float[2, 3, 4] y": ("LayerNormalization(a, b)", "float[2, 3, 4] a, float[4] b", 8 * 24),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("output", CASES)
+def test_the_operations_of_an_operator_follow_its_formula(output: str) -> None:
+    call, inputs, expected = CASES[output]
+    graph = bound(f"one ({inputs}) => ({output}) {{ y = {call} }}")
+    assert estimate_flops(graph.nodes[0]) == expected
+
+
+def test_a_node_with_bodies_counts_what_they_hold() -> None:
+    graph = bound("""
+    branches (bool c, float[4] x) => (float[4] y) {
+      y = If (c) <
+        then_branch = yes () => (float[4] t) { t = Add(x, x) },
+        else_branch = no () => (float[4] e) { u = Neg(x)  e = Neg(u) }
+      >
+    }
+    """)
+    assert estimate_flops(graph.nodes[0]) == 12

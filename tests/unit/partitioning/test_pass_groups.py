@@ -1,0 +1,199 @@
+"""Atomic groups, sizes, reviews and rounds."""
+
+import random
+
+import networkx as nx
+import pytest
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.backend.selector import OpSelector, SubgraphSelector
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning import Partitioning, partition
+from tests.unit.partitioning.pass_support import (
+    DescribedProperty,
+    backend,
+    bound,
+    graph_of,
+    regions,
+    selecting,
+    taking,
+)
+
+CHAIN = [(op, [f"v{i}"], [f"v{i + 1}"]) for i, op in enumerate(["Exp", "Neg", "Exp", "Exp"])]
+QUANTIZED = """
+quantized (float[4] x) => (float[4] y)
+<float s = {0.5}, int8 z = {0}>
+{
+  a = Relu(x)
+  q = QuantizeLinear(a, s, z)
+  d = DequantizeLinear(q, s, z)
+  y = Relu(d)
+}
+"""
+
+
+def with_groups(operators: str, *groups: list[int], **settings: object) -> Partitioning:
+    made = taking(operators, "one", **settings)
+    made.properties()[0].groups = lambda graph: groups  # type: ignore[method-assign]
+    return partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
+
+
+def reasons(found: Partitioning, node: int) -> list[str]:
+    return [str(one.refusal) for one in found.refusals.get(node, ())]
+
+
+def test_a_group_stays_out_as_a_whole_if_one_node_is_refused() -> None:
+    found = with_groups("Exp", [1, 2])
+    assert regions(found, "one") == [[0], [3]]
+    (reason,) = reasons(found, 2)
+    assert reason.startswith("group: stays together with #1 Neg, which was refused")
+    assert reason.endswith("(op_unsupported: operator Neg is not in the list)")
+
+
+def test_groups_that_share_a_node_are_one() -> None:
+    assert regions(with_groups("Exp", [0, 2], [2, 1]), "one") == [[3]]
+
+
+def test_a_group_that_cannot_stay_together_stays_out() -> None:
+    found = with_groups("Exp", [0, 2])
+    assert regions(found, "one") == [[3]]
+    assert reasons(found, 0) == [
+        "group: the group cannot stay together: a path leaves it and comes back"
+    ]
+
+
+def test_a_group_claimed_in_part_is_left_out_by_the_next() -> None:
+    first = taking("Neg", "first")
+    second = taking("Exp", "second")
+    second.properties()[0].groups = lambda graph: [[1, 2]]  # type: ignore[method-assign]
+    found = partition(graph_of(CHAIN, ["v4"]), [first, second, taking("*", "rest")])
+    assert regions(found, "second") == [[0], [3]]
+    assert reasons(found, 2)[-1] == "group: another node of the group was claimed before"
+
+
+def test_quantize_and_dequantize_are_never_parted() -> None:
+    found = partition(bound(QUANTIZED), [taking("Relu QuantizeLinear", "one"), taking("*", "rest")])
+    assert regions(found, "one") == [[0], [3]]
+    assert reasons(found, 1)[0].startswith("group: stays together with #2 DequantizeLinear")
+    everything = "Relu QuantizeLinear DequantizeLinear"
+    found = partition(bound(QUANTIZED), [taking(everything, "one")])
+    assert regions(found, "one") == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_no_region_is_larger_than_the_maximum(limit: int) -> None:
+    found = partition(graph_of(CHAIN, ["v4"]), [taking("*", "one", max_nodes=limit)])
+    sizes = [len(region) for region in regions(found, "one")]
+    assert max(sizes) <= limit
+    assert len(sizes) == -(-4 // limit)
+    assert found.quality.backends[0].lower_bound == len(sizes)
+
+
+def test_a_group_larger_than_the_maximum_stays_out() -> None:
+    found = with_groups("*", [0, 1, 2], max_nodes=2)
+    assert regions(found, "one") == [[3]]
+    assert reasons(found, 1) == [
+        "too_large: an atomic group has 3 nodes, the property's maximum is 2"
+    ]
+
+
+def test_pieces_of_a_region_cut_to_size_still_hang_together() -> None:
+    rows = [("Exp", ["x"], ["a"]), ("Exp", ["x"], ["b"])]
+    rows += [("Exp", ["a"], ["c"]), ("Exp", ["b"], ["d"]), ("Add", ["c", "d"], ["e"])]
+    found = partition(graph_of(rows, ["e"]), [taking("*", "one", max_nodes=2)])
+    edges = nx.DiGraph([(0, 2), (1, 3), (2, 4), (3, 4)])
+    for region in regions(found, "one"):
+        assert nx.is_weakly_connected(edges.subgraph(region))
+
+
+def test_a_review_may_refuse_a_region_with_a_reason() -> None:
+    seen: list[Subgraph] = []
+
+    def accept(subgraph: Subgraph) -> bool | Refusal:
+        seen.append(subgraph)
+        return len(subgraph.nodes) > 1 or Refusal("unprofitable", "not worth it")
+
+    made = taking("Exp", "one")
+    made.properties()[0].accept = accept  # type: ignore[method-assign]
+    found = partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
+    assert regions(found, "one") == [[2, 3]]
+    assert reasons(found, 0) == ["unprofitable: not worth it"]
+    assert {one.inputs for one in seen} == {("v0",), ("v2",)}
+    assert all(one.backend == "one" for one in seen)
+
+
+def test_a_bare_no_of_a_review_is_reported_as_not_accepted() -> None:
+    made = taking("*", "one")
+    made.properties()[0].accept = lambda subgraph: False  # type: ignore[method-assign]
+    found = partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
+    assert reasons(found, 0) == ["not_accepted: the review did not accept the region of 4 nodes"]
+
+
+def test_nodes_of_a_rejected_region_go_to_the_next_property_of_the_backend() -> None:
+    large, small = (
+        DescribedProperty(lambda g: OpSelector(g, ["Exp"])),
+        DescribedProperty(lambda g: OpSelector(g, ["Exp", "Neg"])),
+    )
+    large.min_nodes, small.name = 2, "second"
+    found = partition(graph_of(CHAIN, ["v4"]), [backend("one", large, small), taking("*", "rest")])
+    assert [(one.property_name, one.home) for one in found.subgraphs] == [
+        ("second", (0, 1)),
+        ("main", (2, 3)),
+    ]
+    assert [one.property for one in found.refusals[0]] == ["main"]
+
+
+def test_a_stateful_selector_takes_a_group_only_if_it_takes_every_node() -> None:
+    class Growing(SubgraphSelector):
+        def select(self, node: Node) -> bool | Refusal:
+            return node.op_type == "Exp" or Refusal("op_unsupported", node.op_type)
+
+    made = selecting(lambda _: Growing(), "one")
+    made.properties()[0].groups = lambda graph: [[0, 1]]  # type: ignore[method-assign]
+    found = partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
+    assert regions(found, "one") == [[2, 3]]
+    assert reasons(found, 0) == [
+        "group: stays together with #1 Neg, which was refused (op_unsupported: Neg)"
+    ]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_groups_are_in_one_region_or_none(seed: int) -> None:
+    dice = random.Random(seed)
+    rows = []
+    for at in range(12):
+        inputs = [f"v{dice.randrange(-1, at)}".replace("v-1", "x") for _ in range(2)]
+        rows.append((dice.choice(["Add", "Mul"]), inputs, [f"v{at}"]))
+    groups = [dice.sample(range(12), dice.randint(1, 3)) for _ in range(3)]
+    stateful = dice.random() < 0.5
+
+    class Taking(OpSelector):
+        stateless = not stateful
+
+    mode = dice.choice(["any", "connected"])
+    made = selecting(
+        lambda graph: Taking(graph, dice.choice([["Add"], ["Add", "Mul"]])), connectivity=mode
+    )
+    made.properties()[0].groups = lambda graph: groups  # type: ignore[method-assign]
+    found = partition(graph_of(rows, ["v11"]), [made, taking("*", "rest")])
+    home = {node: one.id for one in found.subgraphs for node in one.home}
+    claimed = {node for region in regions(found, "fake") for node in region}
+    for group in groups:
+        homes = {home[node] for node in group}
+        assert len(homes) == 1 or not claimed & set(group)
+
+
+def test_a_rejected_region_no_longer_keeps_others_of_its_property_apart() -> None:
+    rows = [
+        ("Exp", ["x"], ["a1"]),
+        ("Exp", ["z"], ["b1"]),
+        ("Cos", ["a1"], ["p"]),
+        ("Cos", ["b1"], ["q"]),
+        ("Add", ["a1", "q"], ["a2"]),
+        ("Add", ["b1", "p"], ["b2"]),
+    ]
+    graph = graph_of(rows, ["a2", "b2"])
+    made = taking("Exp Add", "one")
+    assert regions(partition(graph, [made, taking("*", "rest")]), "one") == [[0], [1, 5], [4]]
+    made.properties()[0].accept = lambda subgraph: 1 not in subgraph.nodes  # type: ignore[method-assign]
+    assert regions(partition(graph, [made, taking("*", "rest")]), "one") == [[0, 4]]

@@ -1,0 +1,113 @@
+"""Graphs that are odd, large, or both."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from onnx import parser
+
+from subgraphkit.ir import BoundGraph
+from subgraphkit.partitioning import partition
+from tests.unit.partitioning.pass_support import bound, graph_of, regions, shown, taking
+
+
+def test_nodes_may_share_a_name() -> None:
+    text = """
+    named (float[4] x) => (float[4] c) {
+      [same] a = Relu(x)
+      [same] b = Neg(a)
+      [same] c = Relu(b)
+    }
+    """
+    found = partition(bound(text), [taking("Relu", "one"), taking("*", "rest")])
+    assert [one.id for one in found.subgraphs] == ["one_0", "rest_1", "one_2"]
+    assert "#1 Neg 'same'" in found.report()
+
+
+def test_a_graph_of_nothing_but_constants_has_one_subgraph_that_hands_nothing_out() -> None:
+    text = """
+    constant () => (float[2] k) {
+      k = Constant<value = float[2] {1, 2}>()
+    }
+    """
+    found = partition(bound(text), [taking("*", "one"), taking("*", "rest")])
+    (only,) = found.subgraphs
+    assert (only.home, only.members, only.inputs, only.outputs) == ((0,), (), (), ())
+    assert only.backend == "rest"
+    assert "constant: travels with its first reader" in str(found.explain(0))
+
+
+def test_a_constant_that_a_body_reads_travels_with_the_node_that_holds_the_body() -> None:
+    text = """
+    branches (bool c, float[4] x) => (float[4] z) {
+      k = Constant<value = float[4] {1, 2, 3, 4}>()
+      a = Relu(x)
+      y = If (c) <
+        then_branch = yes () => (float[4] t) { t = Add(a, k) },
+        else_branch = no () => (float[4] e) { e = Identity(a) }
+      >
+      z = Relu(y)
+    }
+    """
+    found = partition(bound(text), [taking("Relu", "one"), taking("*", "rest")])
+    assert found.home_of(0) is found.home_of(2)
+    assert set(found.home_of(0).constants) == {"k"}
+
+
+def test_model_local_functions_are_partitioned_by_what_they_hold() -> None:
+
+    model = parser.parse_model("""
+    <ir_version: 10, opset_import: ["" : 18, "local" : 1]>
+    caller (float[4] x) => (float[4] y) { y = local.twice(x) }
+    <domain: "local", opset_import: ["" : 18]>
+    twice (a) => (c) { b = Relu(a)  c = Neg(b) }
+    """)
+    found = partition(bound(model), [taking("Relu", "one"), taking("*", "rest")])
+    assert [one.backend for one in found.subgraphs] == ["one", "rest"]
+
+
+@pytest.mark.parametrize("connectivity", ["any", "connected"])
+def test_a_hub_with_a_hundred_thousand_readers(connectivity: str) -> None:
+    count = 100_000
+    rows = [("Exp", ["x"], ["h"])]
+    rows += [("Cos" if at % 10 == 3 else "Exp", ["h"], [f"r{at}"]) for at in range(count)]
+    backends = [taking("Exp", "one", connectivity=connectivity), taking("*", "rest")]
+    found = partition(graph_of(rows, ["r1"]), backends)
+    (only,) = regions(found, "one")
+    assert len(only) == count * 9 // 10 + 1
+
+
+@pytest.fixture(scope="module")
+def chain() -> BoundGraph:
+    return graph_of(_Chain(1_000_000), ["v1000000"])
+
+
+@pytest.mark.parametrize("connectivity", ["any", "connected"])
+def test_a_chain_of_a_million_nodes(chain: BoundGraph, connectivity: str) -> None:
+    found = partition(chain, [taking("Exp", "one", connectivity=connectivity)])
+    (only,) = found.subgraphs
+    assert len(only.nodes) == 1_000_000
+    assert (only.inputs, only.outputs) == (("v0",), ("v1000000",))
+
+
+class _Chain(Sequence[tuple[str, Sequence[str], Sequence[str]]]):
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+        return (("Exp", (f"v{at}",), (f"v{at + 1}",)) for at in range(self.count))
+
+    def __getitem__(self, at: object) -> object:
+        raise NotImplementedError
+
+
+def test_the_dict_order_of_what_a_backend_takes_does_not_matter() -> None:
+    rows = [("Add", [f"v{max(at - 3, 0)}", f"v{at}"], [f"v{at + 1}"]) for at in range(20)]
+    rows[7] = ("Cos", ["v7"], ["v8"])
+    texts = {
+        shown(partition(graph_of(rows, ["v20"]), [taking(listed, "one"), taking("*", "rest")]))
+        for listed in ("Add Exp Mul", "Mul Add Exp", "Exp Mul Add")
+    }
+    assert len(texts) == 1

@@ -1,0 +1,275 @@
+"""Random graphs, random backends: the promises of the pass hold, with networkx as the oracle."""
+
+import random
+from collections.abc import Sequence
+
+import networkx as nx
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.partitioning import Partitioning, partition
+from tests.unit.partitioning.pass_support import (
+    DescribedProperty,
+    backend,
+    bound,
+    graph_of,
+    selecting,
+    shown,
+    taking,
+)
+
+OPERATORS = {"Exp": 1, "Neg": 1, "Cos": 1, "Add": 2, "Mul": 2, "Sum": 3}
+
+
+def random_rows(
+    dice: random.Random, count: int
+) -> tuple[list[tuple[str, list[str], list[str]]], list[str]]:
+    values = ["x", "z"]
+    rows = []
+    for at in range(count):
+        operator = dice.choice(list(OPERATORS))
+        recent = values[-dice.choice([3, 8, 40]) :]
+        rows.append((operator, dice.choices(recent, k=OPERATORS[operator]), [f"v{at}"]))
+        values.append(f"v{at}")
+    outputs = sorted({f"v{count - 1}", dice.choice(values[2:])})
+    return rows, outputs
+
+
+class Moody(SubgraphSelector):
+    """Keeps state and answers by a seeded hash of everything it was asked so far."""
+
+    def __init__(self, seed: int, *, splittable: bool) -> None:
+        self.seed = seed
+        self.asked: list[int] = []
+        self.splittable = splittable  # type: ignore[misc]
+
+    def draw(self, *about: int) -> float:
+        self.asked += about
+        return random.Random(hash((self.seed, len(self.asked), *about))).random()
+
+    def select(self, node: Node) -> bool | Refusal:
+        return self.draw(node.id) < 0.8 or Refusal("attribute", "not in the mood")
+
+    def select_input(self, node: Node, producer: Node) -> bool:
+        return self.draw(node.id, producer.id) < 0.7
+
+    def select_output(self, node: Node, consumer: Node) -> bool:
+        return self.draw(node.id, consumer.id) < 0.7
+
+    def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+        if self.draw() < 0.6:
+            return candidates
+        return [node for node in candidates if self.draw(node.id) < 0.8]
+
+    def reset(self) -> None:
+        self.asked = self.asked[:1]
+
+
+def random_property(dice: random.Random) -> DescribedProperty:
+    operators = " ".join(dice.sample(list(OPERATORS), dice.randint(1, 5)))
+    made: Backend
+    if dice.random() < 0.5:
+        seed, splittable = dice.randrange(1 << 30), dice.random() < 0.5
+        made = selecting(lambda _: Moody(seed, splittable=splittable))
+    else:
+        made = taking(operators)
+    (property_,) = made.properties()
+    assert isinstance(property_, DescribedProperty)
+    property_.connectivity = dice.choice(["any", "connected"])
+    property_.min_nodes = dice.choice([1, 1, 1, 2, 3])
+    property_.max_nodes = dice.choice([None, None, 3, 5])
+    chance = dice.choice([0.0, 0.0, 0.15])
+    if chance:
+        salt = dice.randrange(1 << 30)
+
+        def accept(node: Node, value: str) -> bool:
+            return random.Random(f"{salt} {node.id} {value}").random() > chance
+
+        property_.accept_input = accept
+        property_.accept_output = accept
+    if dice.random() < 0.3:
+        property_.duplicable = lambda node: node.op_type in {"Neg", "Cos"}
+    return property_
+
+
+def random_backends(dice: random.Random) -> list[Backend]:
+    made = [
+        backend(name, *(random_property(dice) for _ in range(dice.choice([1, 1, 2]))))
+        for name in ("one", "two", "three")[: dice.randint(1, 3)]
+    ]
+    return [*made, taking("*", "rest", connectivity=dice.choice(["any", "connected"]))]
+
+
+def dependencies(graph: BoundGraph) -> nx.DiGraph:
+    """Build the graph of nodes from the names alone."""
+    oracle = nx.DiGraph()
+    oracle.add_nodes_from(range(len(graph.nodes)))
+    maker = {name: node.id for node in graph.nodes for name in node.outputs}
+    for node in graph.nodes:
+        oracle.add_edges_from((maker[name], node.id) for name in node.inputs if name in maker)
+    return oracle
+
+
+def check(found: Partitioning) -> None:
+    """Check every promise."""
+    graph = found.graph
+    oracle = dependencies(graph)
+    home = {node: one.id for one in found.subgraphs for node in one.home}
+    assert sorted(home) == list(range(len(graph.nodes)))
+    assert sum(len(one.home) for one in found.subgraphs) == len(graph.nodes)
+    quotient = nx.DiGraph()
+    quotient.add_nodes_from(one.id for one in found.subgraphs)
+    quotient.add_edges_from((home[a], home[b]) for a, b in oracle.edges if home[a] != home[b])
+    assert nx.is_directed_acyclic_graph(quotient)
+    place = {one.id: at for at, one in enumerate(found.subgraphs)}
+    assert all(place[a] < place[b] for a, b in quotient.edges)
+    for one in found.subgraphs:
+        check_region(found, one.id, oracle)
+    check_values(found)
+    check_reasons(found)
+
+
+def check_region(found: Partitioning, name: str, oracle: nx.DiGraph) -> None:
+    one = found.subgraph(name)
+    inside = set(one.home)
+    after = set().union(*(nx.descendants(oracle, node) for node in inside))
+    before = set().union(*(nx.ancestors(oracle, node) for node in inside))
+    assert not after & before - inside, "not convex"
+    property_ = found.claim_of(one).property
+    assert len(inside) >= property_.min_nodes
+    assert property_.max_nodes is None or len(inside - pulled(found, name)) <= property_.max_nodes
+    if property_.connectivity == "connected":
+        assert nx.is_weakly_connected(oracle.subgraph(inside))
+
+
+def pulled(found: Partitioning, name: str) -> set[int]:
+    """Return nodes that may have moved in after the size was checked."""
+    one = found.subgraph(name)
+    duplicable = found.claim_of(one).property.duplicable
+    return {node for node in one.home if duplicable(found.graph.nodes[node])}
+
+
+def check_values(found: Partitioning) -> None:
+    """Run the plan in thought: every value is there when it is read, and nothing is superfluous."""
+    graph = found.graph
+    known = set(graph.inputs)
+    read = set(graph.outputs)
+    for one in found.subgraphs:
+        assert set(one.inputs) <= known
+        inside = set(one.inputs)
+        for node in one.nodes:
+            assert set(graph.nodes[node].inputs) <= inside
+            inside.update(graph.nodes[node].outputs)
+        assert set(one.outputs) <= inside
+        assert not known & set(one.outputs)
+        known |= set(one.outputs)
+        read |= set(one.inputs)
+    assert set(graph.outputs) <= known
+    assert all(set(one.outputs) <= read for one in found.subgraphs)
+
+
+def check_reasons(found: Partitioning) -> None:
+    """Every property before the one that claimed a node refused it, and nobody after was asked."""
+    for node in range(len(found.graph.nodes)):
+        verdicts = [asked.verdict for asked in found.explain(node).asked]
+        claimed = verdicts.index("claimed")
+        assert all(verdict in {"refused", "copied"} for verdict in verdicts[:claimed])
+
+
+def test_ten_thousand_random_graphs_keep_every_promise() -> None:
+    dice = random.Random("graphs")
+    for _ in range(10_000):
+        rows, outputs = random_rows(dice, dice.randint(1, 14))
+        check(partition(graph_of(rows, outputs), random_backends(dice)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_larger_random_graphs_keep_every_promise(seed: int) -> None:
+    dice = random.Random(f"large {seed}")
+    rows, outputs = random_rows(dice, 250)
+    check(partition(graph_of(rows, outputs), random_backends(dice)))
+
+
+def as_model(
+    rows: Sequence[tuple[str, list[str], list[str]]], outputs: list[str]
+) -> onnx.ModelProto:
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in ("x", "z")]
+    results = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in outputs]
+    nodes = [helper.make_node(op, inputs, made) for op, inputs, made in rows]
+    graph = helper.make_graph(nodes, "random", values, results)
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_onnx_models_keep_every_promise_and_repeat_exactly(seed: int) -> None:
+    dice = random.Random(f"model {seed}")
+    rows, outputs = random_rows(dice, dice.randint(5, 40))
+    model = as_model(rows, outputs)
+    state = dice.getstate()
+    first = partition(bound(model), random_backends(dice))
+    check(first)
+    dice.setstate(state)
+    second = partition(bound(model), random_backends(dice))
+    assert shown(first) == shown(second)
+    assert first.report(verbose=True) == second.report(verbose=True)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_number_of_regions_does_not_depend_on_the_order_of_the_file(seed: int) -> None:
+    dice = random.Random(f"order {seed}")
+    rows, outputs = random_rows(dice, 40)
+    backends = ["Exp Add Sum", "*"]
+
+    def count(shuffled: list[tuple[str, list[str], list[str]]]) -> int:
+        made = [taking(text, f"b{at}", connectivity="any") for at, text in enumerate(backends)]
+        found = partition(graph_of(shuffled, outputs), made)
+        check(found)
+        return sum(one.backend == "b0" for one in found.subgraphs)
+
+    expected = count(rows)
+    for _ in range(3):
+        dice.shuffle(rows)
+        assert count(rows) == expected
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_giving_nodes_back_keeps_every_promise_and_the_other_subgraphs(seed: int) -> None:
+    dice = random.Random(f"give back {seed}")
+    rows, outputs = random_rows(dice, dice.randint(2, 30))
+    found = partition(graph_of(rows, outputs), random_backends(dice))
+    for _ in range(4):
+        candidates = [one for one in found.subgraphs if one.backend != "rest"]
+        if not candidates:
+            break
+        one = dice.choice(candidates)
+        given_back = dice.sample(one.nodes, dice.randint(1, len(one.nodes)))
+        reason = Refusal("compile_failed", "the compiler gave up")
+        others = [other for other in found.subgraphs if other is not one]
+        found = found.repartition(one.id, dict.fromkeys(given_back, reason))
+        assert all(any(other is kept for kept in found.subgraphs) for other in others)
+        check_after_repartition(found)
+        for node in set(given_back) & set(one.home):
+            assert any(r.refusal == reason for r in found.refusals[node])
+
+
+def check_after_repartition(found: Partitioning) -> None:
+    graph, oracle = found.graph, dependencies(found.graph)
+    home = {node: one.id for one in found.subgraphs for node in one.home}
+    assert sorted(home) == list(range(len(graph.nodes)))
+    quotient = nx.DiGraph()
+    quotient.add_edges_from((home[a], home[b]) for a, b in oracle.edges if home[a] != home[b])
+    assert nx.is_directed_acyclic_graph(quotient)
+    known = set(graph.inputs)
+    for one in found.subgraphs:
+        assert set(one.inputs) <= known
+        inside = set(one.inputs)
+        for node in one.nodes:
+            assert set(graph.nodes[node].inputs) <= inside
+            inside.update(graph.nodes[node].outputs)
+        known |= set(one.outputs)
+    assert set(graph.outputs) <= known

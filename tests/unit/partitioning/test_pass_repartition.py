@@ -1,0 +1,118 @@
+"""Build failures: one region is divided anew, everything else stays."""
+
+import pytest
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.errors import ConfigError, SelectorContractError, UnclaimedNodesError
+from subgraphkit.partitioning import Constraints, Partitioning, partition
+from tests.unit.partitioning.pass_support import bound, graph_of, regions, taking
+
+FAILED = Refusal("compile_failed", "the compiler gave up")
+ROWS = [
+    ("Exp", ["x"], ["a"]),
+    ("Neg", ["a"], ["b"]),
+    ("Exp", ["b"], ["c"]),
+    ("Cos", ["c"], ["d"]),
+    ("Exp", ["d"], ["e"]),
+    ("Neg", ["e"], ["f"]),
+]
+
+
+def divide() -> Partitioning:
+    backends = [taking("Exp Neg", "one"), taking("Neg", "two"), taking("*", "rest")]
+    return partition(graph_of(ROWS, ["f"]), backends)
+
+
+def test_a_node_given_back_goes_to_the_next_backend_and_the_rest_stays() -> None:
+    before = divide()
+    after = before.repartition("one_0", {1: FAILED})
+    assert [(one.id, one.nodes) for one in after.subgraphs] == [
+        ("one_0", (0,)),
+        ("two_1", (1,)),
+        ("one_2", (2,)),
+        ("rest_3", (3,)),
+        ("one_4", (4, 5)),
+    ]
+    assert after.subgraph("one_4") is before.subgraph("one_4")
+    assert after.subgraph("rest_3") is before.subgraph("rest_3")
+    assert [tuple(one) for one in after.refusals[1]] == [("one", "main", FAILED)]
+    assert after.claim_of(after.subgraph("two_1")).backend.name == "two"
+
+
+def test_the_partitioning_it_was_made_from_does_not_change() -> None:
+    before = divide()
+    text = before.report(verbose=True)
+    before.repartition("one_0", {1: FAILED})
+    assert before.report(verbose=True) == text
+    assert 1 not in before.refusals
+
+
+def test_what_nobody_else_wants_falls_back() -> None:
+    after = divide().repartition("one_0", {0: FAILED})
+    assert regions(after, "one") == [[1, 2], [4, 5]]
+    assert after.home_of(0).backend == "rest"
+    assert [one.backend for one in after.refusals[0]] == ["one", "two"]
+
+
+def test_a_whole_subgraph_can_be_given_back() -> None:
+    after = divide().give_back("one_0", FAILED)
+    assert [(one.id, one.nodes) for one in after.subgraphs][:3] == [
+        ("rest_0", (0,)),
+        ("two_1", (1,)),
+        ("rest_2", (2,)),
+    ]
+
+
+def test_nodes_can_be_given_back_again_and_again() -> None:
+    after = divide().repartition("one_0", {1: FAILED}).give_back("two_1", FAILED)
+    assert after.home_of(1).backend == "rest"
+    assert [one.backend for one in after.refusals[1]] == ["one", "two"]
+
+
+def test_a_region_below_the_minimum_after_that_is_given_back_too() -> None:
+    backends = [taking("Exp Neg", "one", min_nodes=2), taking("*", "rest")]
+    found = partition(graph_of(ROWS, ["f"]), backends).repartition("one_0", {1: FAILED})
+    assert regions(found, "one") == [[4, 5]]
+    assert [one.refusal.code for one in found.refusals[0]] == ["too_small"]
+
+
+def test_constants_stay_with_the_region() -> None:
+    text = """
+    constants (float[4] x) => (float[4] c) {
+      k = Constant<value = float[4] {1, 2, 3, 4}>()
+      a = Add(x, k)
+      b = Neg(a)
+      c = Add(b, k)
+    }
+    """
+    found = partition(bound(text), [taking("Add Neg", "one"), taking("*", "rest")])
+    after = found.repartition("one_0", {2: FAILED})
+    assert sorted(node for one in after.subgraphs for node in one.home) == [0, 1, 2, 3]
+    assert [one.nodes for one in after.subgraphs] == [(0, 1), (2,), (3,)]
+    assert set(after.subgraphs[2].constants) == {"k"}
+
+
+def test_an_unknown_subgraph_is_refused_with_a_guess() -> None:
+    with pytest.raises(ConfigError, match="no subgraph 'rest_33'; did you mean 'rest_3'") as caught:
+        divide().repartition("rest_33", {1: FAILED})
+    assert caught.value.code == "SGK123"
+
+
+def test_a_node_of_another_subgraph_is_the_backends_fault() -> None:
+    with pytest.raises(SelectorContractError, match="gave back node 3, which is not in") as caught:
+        divide().repartition("one_0", {3: FAILED})
+    assert caught.value.code == "SGK122"
+
+
+def test_a_pinned_node_cannot_be_given_back() -> None:
+    backends = [taking("Exp Neg", "one"), taking("*", "rest")]
+    pins = Constraints(pins={1: "one"})
+    found = partition(graph_of(ROWS, ["f"]), backends, constraints=pins)
+    with pytest.raises(ConfigError, match="is pinned to 'one', which refused it"):
+        found.repartition("one_0", {1: FAILED})
+
+
+def test_the_last_backend_cannot_give_back() -> None:
+    found = partition(graph_of(ROWS, ["f"]), [taking("*", "only")])
+    with pytest.raises(UnclaimedNodesError, match="1 node is claimed by no backend"):
+        found.repartition("only_0", {1: FAILED})

@@ -1,0 +1,192 @@
+"""The report: tables for people, plain data for machines, a graph for networkx."""
+
+import json
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.ir import Node
+from subgraphkit.partitioning import Partitioning, partition
+from tests.golden_support import GoldenCheck
+from tests.unit.partitioning.pass_support import All, bound, described, graph_of, selecting, taking
+
+MODEL = """
+small_network (float[1, 3, 8, 8] image, float[1, 8] noise, float[8, 3, 3, 3] w1, float[8] b1,
+               float[8, 8, 3, 3] w2, float[8, 10] w3)
+=> (float[1, 10] scores, float[1, 8] pooled) {
+  [conv_1] c1 = Conv<pads = [1, 1, 1, 1]>(image, w1, b1)
+  [relu_1] r1 = Relu(c1)
+  [conv_2] c2 = Conv<pads = [1, 1, 1, 1]>(r1, w2)
+  [celu] r2 = Celu(c2)
+  [sum] s = Add(r1, r2)
+  [pool] p = GlobalAveragePool(s)
+  [flat] pooled = Flatten(p)
+  [tan] t = Tan(pooled)
+  [noisy] n = Add(t, noise)
+  [head] m = MatMul(n, w3)
+  [softmax] scores = Softmax(m)
+}
+"""
+LINES = (
+    "fast: Conv Relu Add GlobalAveragePool Flatten; min_nodes=2",
+    "small: MatMul Softmax",
+    "rest: *",
+)
+
+
+@pytest.fixture
+def golden_folder() -> Path:
+    return Path(__file__).parents[2] / "golden" / "reports"
+
+
+def network() -> Partitioning:
+    return partition(bound(MODEL), [described(line) for line in LINES])
+
+
+def many() -> Partitioning:
+    rows = []
+    for at in range(60):
+        operator = f"{'Exp' if at % 2 else 'Odd' + str(at)}"
+        rows.append((operator, [f"v{max(at - step, 0)}" for step in range(6)], [f"v{at + 1}"]))
+    return partition(graph_of(rows, ["v60"]), [taking("Exp", "one"), taking("*", "rest")])
+
+
+def test_a_report_reads_like_this(golden: GoldenCheck) -> None:
+    golden("network", network().report())
+
+
+def test_a_long_report_is_cut_short(golden: GoldenCheck) -> None:
+    golden("many", many().report())
+
+
+def test_a_verbose_report_leaves_nothing_out() -> None:
+    found = many()
+    text = found.report(verbose=True)
+    assert "more" not in text.replace("1 region more", "").replace("regions more", "")
+    assert all(one.id in text for one in found.subgraphs)
+    assert all(f"Odd{at} " in text for at in range(0, 60, 2))
+
+
+def test_a_report_of_nothing(golden: GoldenCheck) -> None:
+    golden("nothing", partition(graph_of([], []), [taking("*", "one")]).report())
+
+
+def test_the_explanation_of_a_node_reads_like_this(golden: GoldenCheck) -> None:
+    found = network()
+    golden("explanation", "\n\n".join(str(found.explain(node)) for node in (0, 3, 8, 9)))
+
+
+def test_a_node_may_be_given_by_index_or_as_a_view() -> None:
+    found = network()
+    assert found.explain(found.graph.nodes[3]) == found.explain(3)
+    with pytest.raises(IndexError):
+        found.explain(99)
+
+
+def test_the_data_has_exactly_these_keys_and_survives_json() -> None:
+    found = network()
+    data = found.to_dict()
+    assert list(data) == ["model", "node_count", "backends", "subgraphs", "refusals", "quality"]
+    assert data["backends"] == ["fast", "small", "rest"]
+    assert data["subgraphs"][0] == {
+        "id": "fast_0",
+        "backend": "fast",
+        "nodes": [0, 1, 2],
+        "inputs": ["image", "w1", "b1", "w2"],
+        "outputs": ["r1", "c2"],
+    }
+    assert data["refusals"][0] == {
+        "node": 3,
+        "backend": "fast",
+        "code": "op_unsupported",
+        "text": "operator Celu is not in the list",
+    }
+    assert json.loads(found.to_json(indent=2)) == data
+
+
+def test_no_refusal_is_without_code_and_text() -> None:
+    for refused in network().refusals.values():
+        for one in refused:
+            assert one.refusal.code.isidentifier()
+            assert one.refusal.text
+
+
+def test_the_quotient_graph_has_weights_and_a_critical_path() -> None:
+    found = network()
+    quotient = found.to_networkx()
+    assert list(quotient.nodes) == [one.id for one in found.subgraphs]
+    assert nx.is_directed_acyclic_graph(quotient)
+    assert quotient.edges["fast_0", "rest_3"] == {"tensors": ("c2",), "bytes": 4 * 8 * 64}
+    assert quotient.edges["fast_0", "fast_4"]["tensors"] == ("r1",)
+    path = quotient.graph["critical_path"]
+    assert path == ("fast_0", "rest_3", "fast_4", "rest_7", "small_9")
+    assert quotient.graph["critical_flops"] == sum(quotient.nodes[one]["flops"] for one in path)
+    heaviest = nx.dag_longest_path_length(
+        nx.DiGraph([(a, b, {"weight": quotient.nodes[b]["flops"]}) for a, b in quotient.edges])
+    )
+    assert quotient.graph["critical_flops"] == heaviest + quotient.nodes["fast_0"]["flops"]
+
+
+def test_the_measures_add_up() -> None:
+    found = network()
+    quality = found.quality
+    assert quality.nodes == 11
+    assert sum(one.nodes for one in quality.backends) == quality.nodes
+    assert sum(one.flops for one in quality.backends) == quality.flops
+    assert [one.regions for one in quality.backends] == [2, 1, 2]
+    assert [one.gap for one in quality.backends] == [0, 0, 0]
+    # r1 goes from one region of "fast" to another; all else goes to another backend
+    crossing = {"r1": 4 * 8 * 64, "c2": 4 * 8 * 64, "r2": 4 * 8 * 64, "pooled": 32, "n": 32}
+    assert quality.cut_tensors == len(crossing)
+    assert quality.cut_bytes == sum(crossing.values())
+    assert quality.forced_bytes == quality.cut_bytes - crossing["r1"]
+    assert quality.largest_share == pytest.approx(3 / 11)
+
+
+def test_parameters_are_elements_of_constants() -> None:
+    text = """
+    weights (float[2, 4] x) => (float[2, 4] c)
+    <float[4] w = {1, 2, 3, 4}, float v = {1}>
+    {
+      a = Add(x, w)
+      b = Mul(a, v)
+      c = Add(b, w)
+    }
+    """
+    quality = partition(bound(text), [taking("Add", "one"), taking("*", "rest")]).quality
+    assert [one.parameters for one in quality.backends] == [4, 1]
+    assert quality.parameters == 5
+
+
+@pytest.mark.parametrize(("connectivity", "saved"), [("any", 1), ("connected", 2)])
+def test_the_worth_of_an_operator_is_counted_by_the_propertys_own_rule(
+    connectivity: str, saved: int
+) -> None:
+    rows = [
+        ("Exp", ["x"], ["a"]),
+        ("Exp", ["z"], ["b"]),
+        ("Cos", ["a"], ["p"]),
+        ("Cos", ["b"], ["q"]),
+        ("Add", ["a", "q"], ["c"]),
+        ("Add", ["b", "p"], ["d"]),
+        ("Sin", ["d"], ["e"]),
+    ]
+    backends = [taking("Exp Add", "one", connectivity=connectivity), taking("*", "rest")]
+    (one, _) = partition(graph_of(rows, ["c", "e"]), backends).quality.backends
+    assert one.regions_saved == {"Cos": saved, "Sin": 0}
+
+
+def test_refusals_that_are_not_about_the_operator_are_not_supposed_away() -> None:
+    class Late(All):
+        def select(self, node: Node) -> bool | Refusal:
+            return node.id > 1 or Refusal("too_small", "by and by")
+
+    rows = [("Exp", [f"v{at}"], [f"v{at + 1}"]) for at in range(4)]
+    found = partition(graph_of(rows, ["v4"]), [selecting(lambda _: Late()), taking("*", "rest")])
+    assert found.quality.backends[0].regions_saved == {}
+
+
+def test_a_repr_says_what_it_is() -> None:
+    assert repr(network()) == "Partitioning('small_network', 11 nodes in 5 subgraphs)"

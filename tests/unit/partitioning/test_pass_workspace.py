@@ -1,0 +1,133 @@
+"""The work table, the sizes, and the verifier of edges."""
+
+from dataclasses import replace
+
+import pytest
+
+from subgraphkit.errors import InternalError
+from subgraphkit.ir import Boundary, boundaries, boundary
+from subgraphkit.partitioning import cutting, partition
+from subgraphkit.partitioning.checking import verify_regions
+from subgraphkit.partitioning.nets import Nets
+from subgraphkit.partitioning.sizing import bytes_of, bytes_of_all
+from subgraphkit.partitioning.workspace import Region, Workspace
+from subgraphkit.types import DataType, SequenceType, TensorType
+from tests.unit.partitioning.pass_support import bound, graph_of, taking
+
+SPLIT = """
+outputs (float[6] x) => (float[2] d, float[2] e, float[2] f) {
+  a, b, c = Split<axis = 0, num_outputs = 3>(x)
+  d = Exp(a)
+  e = Cos(b)
+  f = Add(a, b)
+}
+"""
+
+
+def rows_of(nets: Nets) -> set[tuple[int, int, tuple[int, ...]]]:
+    rows = [(nets.source[at], nets.bytes_[at], tuple(nets.readers(at))) for at in range(len(nets))]
+    return {row for row in rows if row[1] and row[2]}
+
+
+def test_every_value_is_a_net_with_its_own_size_and_readers() -> None:
+    workspace = Workspace(bound(SPLIT))
+    view, _ = workspace.view()
+    assert rows_of(workspace.nets(view)) == {(0, 8, (1, 3)), (0, 8, (2, 3))}
+
+
+def test_nets_follow_their_units_when_units_are_contracted() -> None:
+    workspace = Workspace(bound(SPLIT))
+    workspace.claim(Region(0, [1, 3]))
+    view, _ = workspace.view()
+    first, joined, other = view.unit_of[0], view.unit_of[1], view.unit_of[2]
+    assert rows_of(workspace.nets(view)) == {
+        (first, 8, (joined,)),
+        (first, 8, tuple(sorted((joined, other)))),
+    }
+
+
+@pytest.mark.parametrize(
+    ("type_", "size"),
+    [
+        (TensorType(DataType.FLOAT, (2, 3)), 24),
+        (TensorType(DataType.FLOAT, ("N", 3)), 12),
+        (TensorType(DataType.INT4, (3,)), 2),
+        (TensorType(DataType.FLOAT, (0, 3)), 1),
+        (TensorType(DataType.STRING, (2,)), 32),
+        (TensorType(DataType.UNDEFINED), 16),
+        (SequenceType(None), 16),
+        (None, 16),
+    ],
+)
+def test_a_value_weighs_its_bytes_and_never_nothing(type_: TensorType | None, size: int) -> None:
+    assert bytes_of(type_) == size
+
+
+def test_many_boundaries_at_once_are_those_found_one_by_one() -> None:
+    graph = bound(SPLIT)
+    regions = [[0], [1, 3], [2]]
+    assert boundaries(graph, regions) == [boundary(graph, region) for region in regions]
+
+
+def test_a_value_that_every_reader_computes_itself_does_not_cross() -> None:
+    graph = graph_of(
+        [("Neg", ["x"], ["a"]), ("Exp", ["a"], ["b"]), ("Exp", ["a"], ["c"])], ["b", "c"]
+    )
+    edges = boundaries(graph, [[0, 1], [0, 2]], {1: {0}})
+    assert edges == [Boundary(("x",), ("b",), ()), Boundary(("x",), ("c",), ())]
+    edges = boundaries(graph, [[0], [0, 1], [2]], {1: {0}})
+    assert [one.outputs for one in edges] == [("a",), ("b",), ("c",)]
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("inputs", ()),
+        ("inputs", ("x", "a")),
+        ("inputs", ("a", "a", "b")),
+        ("inputs", ("a", "b", "d")),
+        ("inputs", ("a", "b", "x")),
+        ("outputs", ("f",)),
+        ("outputs", ("d", "f", "b")),
+        ("outputs", ("d", "f", "x")),
+    ],
+)
+def test_wrong_edges_are_a_bug_and_are_found(
+    field: str, values: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = cutting.make_subgraph
+
+    def damaged(*given: object, **named: object) -> object:
+        subgraph = make(*given, **named)  # type: ignore[arg-type]
+        return replace(subgraph, **{field: values}) if 3 in subgraph.nodes else subgraph
+
+    monkeypatch.setattr(cutting, "make_subgraph", damaged)
+    with pytest.raises(InternalError, match=f"the {field} of subgraph 'one_1' differ"):
+        partition(bound(SPLIT), [taking("Exp Add", "one", connectivity="any"), taking("*", "rest")])
+
+
+@pytest.mark.parametrize(
+    ("regions", "message"),
+    [
+        ([[0, 3], [1, 2]], "cycle.*#3 Add"),
+        ([[0], [1, 2], [3]], "disconnected.*#1 Exp > #2 Cos"),
+        ([[0], [1]], "disjoint"),
+        ([[0], [1, 2], [2, 3]], "disjoint"),
+    ],
+)
+def test_wrong_regions_are_a_bug_and_are_found(regions: list[list[int]], message: str) -> None:
+    rows = [("Exp", ["x"], ["a"]), ("Exp", ["a"], ["b"]), ("Cos", ["a"], ["c"])]
+    graph = graph_of([*rows, ("Add", ["b", "c"], ["d"])], ["d"])
+    workspace = Workspace(graph)
+    for ranks in regions:
+        workspace.regions.append(Region(0, ranks, connected=len(ranks) == 2))
+    with pytest.raises(InternalError, match=message) as caught:
+        verify_regions(workspace, workspace.regions)
+    assert "bug in subgraphkit" in str(caught.value)
+
+
+def test_many_sizes_at_once_are_those_found_one_by_one() -> None:
+    shapes = [None, (), (3,), (2, "N")]
+    types = [TensorType(dtype, shape) for dtype in DataType for shape in shapes]
+    mixed = [*types, None, SequenceType(None), *reversed(types)]
+    assert list(bytes_of_all(mixed)) == [bytes_of(type_) for type_ in mixed]
