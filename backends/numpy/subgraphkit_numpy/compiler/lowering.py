@@ -1,0 +1,231 @@
+"""From nodes to steps: kernels made, constants folded, copies and dead nodes dropped."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit.backend import Unsupported
+from subgraphkit.ir import Graph, Node
+from subgraphkit.types import TensorType
+from subgraphkit_numpy.compiler.constants import Constants, freeze
+from subgraphkit_numpy.kernels import Entry, Kernel, Known, Same, Site, as_kernel, implementation
+
+__all__ = ["BodyCompiler", "GraphScope", "Step", "lower"]
+
+FOLD_GROWTH_BYTES: Final = 256 << 20
+"""A node is not folded if its outputs would be larger than its inputs by more than this."""
+
+FILL_LIMIT_BYTES: Final = 1 << 30
+"""The same for ``ConstantOfShape``, by which models without data state their weights."""
+
+_MAY_GROW = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Pad", "EyeLike"})
+
+BodyCompiler = Callable[[Graph, "GraphScope"], Any]
+"""Compiles a body to a program."""
+
+
+class GraphScope:
+    """What kernel factories may ask about the graph being compiled.
+
+    Attributes:
+        graph: The graph.
+        constants: Its constants.
+        trusts_shapes: Whether types of values are those of every run. Not so in bodies, where
+            a shape may change from one iteration to the next.
+        names: For values that are another value unchanged, that value.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        constants: Constants,
+        option_values: Mapping[str, Any],
+        compile_body: BodyCompiler,
+        *,
+        trusts_shapes: bool,
+    ) -> None:
+        self.graph = graph
+        self.constants = constants
+        self.trusts_shapes = trusts_shapes
+        self.names: dict[str, str] = {}
+        self._option_values = option_values
+        self._compile_body = compile_body
+
+    def resolve(self, name: str) -> str:
+        """Return the value that stands for ``name``."""
+        return self.names.get(name, name)
+
+    def knows(self, name: str) -> bool:
+        """Say whether a value is constant."""
+        return self.constants.knows(self.resolve(name))
+
+    def value(self, name: str) -> Any:
+        """Return the data of a constant, read-only."""
+        return self.constants.value(self.resolve(name))
+
+    def options(self) -> Mapping[str, Any]:
+        """Return the options of the backend."""
+        return self._option_values
+
+    def compile_body(self, body: Graph) -> tuple[Callable[..., Any], tuple[str, ...]]:
+        """Compile a body; also return the captured values it takes after its inputs, by name."""
+        program = self._compile_body(body, self)
+        return program.function, program.captures
+
+
+@dataclass(slots=True)
+class Step:
+    """One call of the finished program.
+
+    Attributes:
+        node: The node it computes.
+        entry: The implementation that was chosen.
+        scope: The graph being compiled.
+        kernel: What is called.
+        operands: Names of the values passed, None where an input is left out.
+        results: Names of the values made; an empty string is an output left out.
+        reads: Constants the kernel was made from.
+    """
+
+    node: Node
+    entry: Entry
+    scope: GraphScope
+    kernel: Kernel
+    operands: tuple[str | None, ...]
+    results: tuple[str, ...]
+    reads: frozenset[str]
+
+    def remake(self) -> bool:
+        """Make the kernel again from the constants as they are now.
+
+        Returns:
+            False if the call would look different, so that the program has to be emitted again.
+        """
+        made = _make(self.node, self.entry, self.scope)
+        if not isinstance(made, Step):
+            return False
+        kernel = made.kernel
+        same_call = made.operands == self.operands and len(kernel.extra) == len(self.kernel.extra)
+        self.kernel = kernel
+        return same_call and kernel.takes_out == self.kernel.takes_out
+
+    def compute(self) -> tuple[Any, ...]:
+        """Compute the results from constant operands."""
+        values = [None if name is None else self.scope.value(name) for name in self.operands]
+        with np.errstate(all="ignore"):
+            results = self.kernel.call(*values, *self.kernel.extra)
+        return tuple(freeze(r) for r in (results if len(self.results) > 1 else (results,)))
+
+    def recompute(self) -> tuple[Any, ...]:
+        """Make the kernel again and compute the results."""
+        self.remake()
+        return self.compute()
+
+
+def lower(scope: GraphScope, order: Sequence[int], outputs: Collection[str]) -> list[Step]:
+    """Turn nodes into steps.
+
+    Args:
+        scope: The graph; learns about folded and unchanged values.
+        order: The nodes, in an order in which they can run.
+        outputs: Values that must be there in the end.
+
+    Returns:
+        The steps that have to run, in order.
+
+    Raises:
+        Unsupported: For nodes nothing implements.
+    """
+    graph = scope.graph
+    steps: list[Step] = []
+    for index in order:
+        node = Node(graph, index)
+        if graph.is_constant_node(index) and node.outputs[0] in graph.constants:
+            continue
+        entry = implementation(node)
+        if not isinstance(entry, Entry):
+            raise Unsupported(f"{node.label}: {entry.text}", nodes=(index,), code=entry.code)
+        made = _make_or_explain(node, entry, scope)
+        if isinstance(made, Same):
+            scope.names[node.outputs[0]] = scope.resolve(node.inputs[made.index])
+        elif isinstance(made, Step) and not _fold(made):
+            steps.append(made)
+    return _without_dead(steps, {scope.resolve(name) for name in outputs})
+
+
+def _make_or_explain(node: Node, entry: Entry, scope: GraphScope) -> Step | Same | Known:
+    try:
+        return _make(node, entry, scope)
+    except Unsupported as error:
+        # the node given back must be one of this graph, even if the reason lies in a body
+        refusal = error.refusal
+        raise Unsupported(refusal.text, nodes=(node.id,), code=refusal.code) from error
+    except Exception as error:
+        error.add_note(f"while compiling node {node.label}")
+        raise
+
+
+def _make(node: Node, entry: Entry, scope: GraphScope) -> Step | Same | Known:
+    site = Site(node, scope)
+    made = entry.factory(site)
+    if isinstance(made, Same):
+        return made
+    if isinstance(made, Known):
+        value = freeze(made.value)
+        scope.constants.fold((node.outputs[0],), lambda: (value,), ())
+        return made
+    inputs = node.inputs
+    operands = [
+        scope.resolve(inputs[i]) if inputs[i] else None
+        for i in range(site.input_count)
+        if i not in site.absorbed
+    ]
+    operands += [scope.resolve(name) for name in site.captured]
+    reads = frozenset(scope.resolve(name) for name in site.reads)
+    return Step(node, entry, scope, as_kernel(made), tuple(operands), node.outputs or ("",), reads)
+
+
+def _fold(step: Step) -> bool:
+    """Compute a step now if nothing it reads can change, and say whether that was done."""
+    scope = step.scope
+    given = [name for name in step.operands if name is not None]
+    if step.entry.is_random or not all(scope.constants.knows(name) for name in given):
+        return False
+    if _grows_too_much(step):
+        return False
+    try:
+        scope.constants.fold(step.results, step.recompute, {*given, *step.reads})
+    except Exception:  # noqa: BLE001 (the node may never run: it raises when it does)
+        return False
+    return True
+
+
+def _grows_too_much(step: Step) -> bool:
+    node = step.node
+    sizes = [node.output_type(index) for index in range(len(node.outputs))]
+    if not step.scope.trusts_shapes or not all(isinstance(size, TensorType) for size in sizes):
+        return node.op_type in _MAY_GROW
+    made = [size.nbytes for size in sizes if isinstance(size, TensorType)]
+    if any(size is None for size in made):
+        return node.op_type in _MAY_GROW
+    total = sum(size or 0 for size in made)
+    if node.op_type == "ConstantOfShape":
+        return total > FILL_LIMIT_BYTES
+    if total <= FOLD_GROWTH_BYTES:
+        return False
+    values = [node.constant(index) for index in range(len(node.inputs))]
+    return total > FOLD_GROWTH_BYTES + sum(value.nbytes for value in values if value is not None)
+
+
+def _without_dead(steps: list[Step], outputs: set[str]) -> list[Step]:
+    """Drop steps whose results nobody reads."""
+    needed = set(outputs)
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if needed.isdisjoint(step.results):
+            continue
+        needed.update(name for name in step.operands if name is not None)
+        kept.append(step)
+    return kept[::-1]

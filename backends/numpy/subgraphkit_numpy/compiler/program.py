@@ -1,0 +1,238 @@
+"""Programs: straight-line Python functions over kernels made for one graph."""
+
+import itertools
+import linecache
+import types
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import CodeType, TracebackType
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.ir import Graph, Initializer
+from subgraphkit_numpy.compiler.constants import Constants
+from subgraphkit_numpy.compiler.emission import Emitted, emit
+from subgraphkit_numpy.compiler.lifetimes import Lifetimes
+from subgraphkit_numpy.compiler.lowering import GraphScope, Step, lower
+
+__all__ = ["Program", "compile_graph", "failing_nodes"]
+
+_NUMBERS = itertools.count()
+_BY_FILENAME: "weakref.WeakValueDictionary[str, Program]" = weakref.WeakValueDictionary()
+
+
+class Program:
+    """A graph, or part of one, as one Python function.
+
+    The function takes the inputs and then the captures, and returns a tuple of outputs. Its text is
+    in ``source``; tracebacks show it.
+
+    Attributes:
+        function: The function. ``update`` replaces it; calls under way keep the old one.
+        source: The text of the function.
+        captures: Values from around the graph that the function takes after the inputs.
+        steps: What the function calls, in order.
+
+    Thread-safety: ``function`` may be called from several threads at once; ``update`` is for one
+    thread at a time.
+    """
+
+    def __init__(
+        self,
+        scope: GraphScope,
+        steps: list[Step],
+        text: Emitted,
+        *,
+        name: str,
+        captures: tuple[str, ...],
+    ) -> None:
+        self.captures = captures
+        self.steps = steps
+        self.source = text.source
+        self._scope = scope
+        self._text = text
+        self._labels = {line: steps[i].node.label for line, i in text.step_of_line.items()}
+        filename = f"<subgraphkit-numpy {next(_NUMBERS)}: {name}>"
+        self._code = _function_code(self.source, filename)
+        linecache.cache[filename] = (
+            len(self.source),
+            None,
+            self.source.splitlines(keepends=True),
+            filename,
+        )
+        weakref.finalize(self, linecache.cache.pop, filename, None)
+        _BY_FILENAME[filename] = self
+        self.function: Callable[..., tuple[Any, ...]] = self._link()
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Stored constants of the main graph that anything in the program depends on."""
+        constants = self._scope.constants
+        names = {*self._text.constant_names}.union(*(step.reads for step in self.steps))
+        return frozenset[str]().union(*(constants.sources(name) for name in names))
+
+    def label_of(self, line: int) -> str | None:
+        """Return the label of the node that a line of the source computes."""
+        return self._labels.get(line)
+
+    def update(self, changed: Mapping[str, Any]) -> bool:
+        """Take new values of stored constants; only what depends on them is made again.
+
+        Returns:
+            False if the program does not fit the new values and has to be compiled again.
+        """
+        constants = self._scope.constants
+        constants.replace(changed)
+        names = changed.keys()
+        for step in self.steps:
+            stale = any(not constants.sources(name).isdisjoint(names) for name in step.reads)
+            if stale and not step.remake():
+                return False
+        self.function = self._link()
+        return True
+
+    def close(self) -> None:
+        """Let go of kernels and constants; the program cannot be used any more."""
+        self.steps = []
+        self.function = _closed
+
+    def _link(self) -> Callable[..., tuple[Any, ...]]:
+        """Make the function from its code, the kernels and the constants as they are now."""
+        text, constants = self._text, self._scope.constants
+        names: dict[str, Any] = {
+            "__builtins__": {},
+            "__program__": self,
+            "clone": clone,
+            "detach": detach,
+        }
+        for kernel_name, step in zip(text.kernel_names, self.steps, strict=True):
+            names[kernel_name] = step.kernel.call
+            names |= {f"{kernel_name}_{i}": value for i, value in enumerate(step.kernel.extra)}
+        names |= {name: constants.value(value) for value, name in text.constant_names.items()}
+        constants.release()
+        return types.FunctionType(self._code, names)
+
+
+def compile_graph(  # noqa: PLR0913 (all by keyword)
+    graph: Graph,
+    nodes: Sequence[int],
+    *,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    constants: Mapping[str, Initializer],
+    replaced: Mapping[str, Any],
+    option_values: Mapping[str, Any],
+    name: str,
+) -> Program:
+    """Compile nodes of a graph to a program whose outputs belong to the caller.
+
+    Args:
+        graph: The graph.
+        nodes: Indices of the nodes, in an order in which they can run.
+        inputs: Values fed, in order; never written to.
+        outputs: Values handed out, in order; they share memory with nothing.
+        constants: Constants the nodes read.
+        replaced: New values of some of the constants.
+        option_values: Options of the backend.
+        name: Name of the program in tracebacks.
+
+    Raises:
+        Unsupported: For nodes nothing implements.
+    """
+    values = Constants(constants)
+    values.replace(replaced)
+    scope = GraphScope(graph, values, option_values, _compile_body, trusts_shapes=True)
+    steps = lower(scope, nodes, outputs)
+    resolved = [scope.resolve(output) for output in outputs]
+    lifetimes = Lifetimes(steps, inputs, _variables(scope, resolved), graph.types)
+    text = emit(steps, inputs, resolved, lifetimes, detached=True)
+    return Program(scope, steps, text, name=name, captures=())
+
+
+def _compile_body(body: Graph, outer: GraphScope) -> Program:
+    """Compile a body; its outputs may share memory with anything."""
+    known = [name for name in body.captures if outer.knows(name)]
+    captures = tuple(name for name in body.captures if name not in known)
+    renamed = _OuterConstants(outer)
+    constants = Constants({**body.constants, **body.defaults}, renamed, known)
+    scope = GraphScope(body, constants, outer.options(), _compile_body, trusts_shapes=False)
+    steps = lower(scope, body.order, body.outputs)
+    resolved = [scope.resolve(output) for output in body.outputs]
+    inputs = (*body.inputs, *captures)
+    lifetimes = Lifetimes(steps, inputs, _variables(scope, resolved), {})
+    text = emit(steps, inputs, resolved, lifetimes, detached=False)
+    return Program(scope, steps, text, name=f"body {body.name!r}", captures=captures)
+
+
+def _variables(scope: GraphScope, names: Collection[str]) -> list[str]:
+    return [name for name in names if name and not scope.constants.knows(name)]
+
+
+class _OuterConstants(Constants):
+    """The constants of the graph around a body, under the names the body uses."""
+
+    def __init__(self, scope: GraphScope) -> None:
+        super().__init__({})
+        self._scope = scope
+
+    def value(self, name: str) -> Any:
+        return self._scope.value(name)
+
+    def sources(self, name: str) -> frozenset[str]:
+        return self._scope.constants.sources(self._scope.resolve(name))
+
+
+def _function_code(source: str, filename: str) -> CodeType:
+    module = compile(source, filename, "exec", dont_inherit=True, optimize=2)
+    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+
+
+def _closed(*_: Any) -> tuple[Any, ...]:
+    raise ValueError("the operator is closed")
+
+
+def clone(value: Any) -> Any:
+    """Return a writable copy of a value."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [clone(element) for element in value] if isinstance(value, list) else value
+
+
+def detach(value: Any, *owners: Any) -> Any:
+    """Return a value that the caller may keep: writable, contiguous, sharing nothing.
+
+    Args:
+        value: The value; a copy of it is returned only where needed.
+        *owners: Values whose memory it must not share.
+    """
+    if isinstance(value, list):
+        return [clone(element) for element in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    flags = value.flags
+    if not flags.writeable or not flags.c_contiguous or _shares(value, owners):
+        return value.copy()
+    return value
+
+
+def _shares(value: Any, owners: Sequence[Any]) -> bool:
+    for owner in owners:
+        if isinstance(owner, list):
+            if _shares(value, owner):
+                return True
+        elif isinstance(owner, np.ndarray) and np.may_share_memory(value, owner):
+            return True
+    return False
+
+
+def failing_nodes(traceback: TracebackType | None) -> list[str]:
+    """Return the labels of the nodes that were running, outermost first."""
+    labels: list[str] = []
+    while traceback is not None:
+        program = _BY_FILENAME.get(traceback.tb_frame.f_code.co_filename)
+        label = program.label_of(traceback.tb_lineno) if program else None
+        if label is not None:
+            labels.append(label)
+        traceback = traceback.tb_next
+    return labels

@@ -1,0 +1,192 @@
+"""Arithmetic on numbers, with ONNX's rules for integers; bits; sums of many inputs.
+
+Source: ONNX operators ``Add`` to ``Xor``, ``Mod``, ``Pow``, ``BitShift``.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, Same, kernel
+from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import arrayed, legacy_aligned
+
+__all__: list[str] = []
+
+_BINARY = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or,
+    "BitwiseXor": np.bitwise_xor,
+}
+
+
+@kernel(*_BINARY)
+def binary(site: Site) -> Made:
+    """Make a kernel of a ufunc of two arrays; integers wrap around."""
+    return arrayed(site, legacy_aligned(site, _BINARY[site.node.op_type]))
+
+
+@kernel("Div")
+def div(site: Site) -> Made:
+    """Divide; integers truncate towards zero, and a divisor of zero is an error."""
+    dtype = site.dtype()
+    if dtype is None:
+        return arrayed(site, legacy_aligned(site, _divide_any))
+    if dtype.kind not in "iu":
+        return arrayed(site, legacy_aligned(site, np.divide))
+    return arrayed(site, legacy_aligned(site, _divide_integers))
+
+
+def _divide_any(a: Array, b: Array) -> Any:
+    return _divide_integers(a, b) if a.dtype.kind in "iu" else np.divide(a, b)
+
+
+def _divide_integers(a: Array, b: Array) -> Any:
+    _require_divisor(b)
+    if a.dtype.kind == "u":
+        return np.floor_divide(a, b)
+    # fmod truncates as C does, so what is left divides without remainder
+    return np.floor_divide(np.subtract(a, np.fmod(a, b)), b)
+
+
+def _require_divisor(b: Array) -> None:
+    if not np.all(b):
+        raise ZeroDivisionError("division of integers by zero")
+
+
+@kernel("Mod")
+def mod(site: Site) -> Made:
+    """Return the remainder: of the divisor's sign, or with ``fmod`` of the dividend's."""
+    remainder = np.fmod if site.attribute("fmod", 0) else np.mod
+
+    def compute(a: Array, b: Array) -> Any:
+        if b.dtype.kind in "iu":
+            _require_divisor(b)
+        return remainder(a, b)
+
+    return arrayed(site, compute)
+
+
+@kernel("Pow")
+def power(site: Site) -> Made:
+    """Raise to a power; the result has the type of the base."""
+    base, exponent = site.dtype(0), site.dtype(1)
+    if base is None or exponent is None or base.kind in "iu":
+        return arrayed(site, legacy_aligned(site, _power_any))
+    value = site.constant(1)
+    if value is not None and value.size == 1 and value.ndim <= (site.rank() or 0):
+        special = {2.0: np.square, 0.5: np.sqrt, 1.0: np.positive}.get(float(value.reshape(-1)[0]))
+        if special is not None:
+            site.absorb(1)
+            return arrayed(site, special)
+    if base == exponent:
+        return arrayed(site, legacy_aligned(site, np.power))
+    return arrayed(site, legacy_aligned(site, _power_any))
+
+
+def _power_any(base: Array, exponent: Array) -> Any:
+    dtype = base.dtype
+    if dtype == exponent.dtype and dtype.kind not in "iu":
+        return np.power(base, exponent)
+    if dtype.kind not in "iu":
+        return np.power(base, exponent.astype(dtype))
+    if exponent.dtype.kind in "iu" and not np.any(exponent < 0):
+        return np.power(base, exponent.astype(dtype))
+    return np.power(base.astype(np.float64), exponent.astype(np.float64)).astype(dtype)
+
+
+@kernel("BitShift")
+def bit_shift(site: Site) -> Made:
+    """Shift bits of unsigned integers."""
+    left = site.attribute("direction") == "LEFT"
+    return arrayed(site, np.left_shift if left else np.right_shift)
+
+
+_VARIADIC = {"Sum": np.add, "Max": np.maximum, "Min": np.minimum}
+
+
+@kernel(*_VARIADIC, aliases=False)
+def variadic(site: Site) -> Made:
+    """Combine any number of arrays from left to right; NaN wins over numbers."""
+    function: Callable[..., Any] = _VARIADIC[site.node.op_type]
+    if site.input_count == 1:
+        return Same()
+    if site.input_count == 2:  # noqa: PLR2004 (two operands)
+        return arrayed(site, function)
+    return arrayed(site, lambda *arrays: reduce(function, arrays))
+
+
+@kernel("Mean")
+def mean(site: Site) -> Made:
+    """Average any number of arrays."""
+    count = site.input_count
+    if count == 1:
+        return Same()
+
+    def compute(*arrays: Array) -> Any:
+        total = reduce(np.add, arrays)
+        return total / total.dtype.type(count)
+
+    return arrayed(site, compute)
+
+
+@kernel("Neg", "Abs", "Sign", "BitwiseNot")
+def unary(site: Site) -> Made:
+    """Make a kernel of a ufunc of one array of numbers."""
+    function: dict[str, np.ufunc] = {
+        "Neg": np.negative,
+        "Abs": np.absolute,
+        "Sign": np.sign,
+        "BitwiseNot": np.bitwise_not,
+    }
+    return arrayed(site, function[site.node.op_type])
+
+
+@kernel("Clip", until=10)
+def clip_by_attributes(site: Site) -> Made:
+    """Limit values to a range given by attributes."""
+    dtype = site.dtype() or np.dtype(np.float32)
+    low, high = site.attribute("min"), site.attribute("max")
+    return _clip(
+        None if low is None else np.asarray(low, dtype),
+        None if high is None else np.asarray(high, dtype),
+    )
+
+
+@kernel("Clip", since=11)
+def clip(site: Site) -> Made:
+    """Limit values to a range; where the bounds cross, the upper one holds."""
+    if site.settled(1, 2):
+        low, high = site.absorb(1, 2)
+        return _clip(low, high)
+
+    def compute(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
+        raised = x if low is None else np.maximum(x, low)
+        return np.array(raised if high is None else np.minimum(raised, high))
+
+    return compute
+
+
+def _clip(low: Array | None, high: Array | None) -> Made:
+    low, high = (None if bound is None else bound.reshape(()) for bound in (low, high))
+    if low is None and high is None:
+        return Same()
+    if high is None:
+        return Kernel(_clip_one(np.maximum), (low,))
+    if low is None:
+        return Kernel(_clip_one(np.minimum), (high,))
+
+    def compute(x: Array, low: Array, high: Array, out: Array | None = None) -> Array:
+        lowered = np.maximum(x, low, out=out)
+        return np.asarray(np.minimum(lowered, high, out=lowered if x.ndim else None))
+
+    return Kernel(compute, (low, high), takes_out=True)
+
+
+def _clip_one(function: np.ufunc) -> Callable[[Array, Array], Array]:
+    return lambda x, bound: np.asarray(function(x, bound))

@@ -1,0 +1,210 @@
+"""If, Loop, Scan and SequenceMap: bodies compiled once, captured values passed as arguments.
+
+Source: ONNX operators ``If``, ``Loop``, ``Scan`` (versions 8 and later), ``SequenceMap``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.types import TensorType
+from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+
+__all__: list[str] = []
+
+Body = Callable[..., tuple[Any, ...]]
+
+
+def _single(function: Callable[..., tuple[Any, ...]], count: int) -> Callable[..., Any]:
+    """Return what a node with ``count`` outputs returns."""
+    if count == 1:
+        return lambda *values: function(*values)[0]
+    return lambda *values: function(*values)[:count]
+
+
+@kernel("If", aliases=True)
+def if_(site: Site) -> Made:
+    """Run one of two bodies."""
+    then, then_places = site.body("then_branch")
+    otherwise, else_places = site.body("else_branch")
+
+    def compute(condition: Array, *captured: Any) -> tuple[Any, ...]:
+        if condition.item():
+            return then(*[captured[place] for place in then_places])
+        return otherwise(*[captured[place] for place in else_places])
+
+    return _single(compute, site.output_count)
+
+
+@kernel("Loop", aliases=True)
+def loop(site: Site) -> Made:
+    """Run a body a number of times or until it says stop; collect what it hands out."""
+    body, places = site.body("body")
+    carried = max(0, len(site.node.inputs) - 2)
+    has_count, has_condition = site.has(0), site.has(1)
+    given = site.input_count
+    limit = int(site.scope.options().get("max_loop_iterations", 0))
+    empty = _empty_outputs(site, "body", 1 + carried)
+
+    def compute(*values: Any) -> tuple[Any, ...]:
+        operands, captured = values[:given], values[given:]
+        outer = [captured[place] for place in places]
+        count = int(operands[0].item()) if has_count else None
+        condition: Any = operands[1] if has_condition else np.array(True)  # noqa: FBT003 (data, not a switch)
+        states = [*operands[2:], *(None,) * (carried - len(operands[2:]))]
+        collected: list[list[Any]] = [[] for _ in empty]
+        iteration = 0
+        while condition.item() and (count is None or iteration < count):
+            if limit and iteration >= limit:
+                raise RuntimeError(f"Loop exceeded {limit} iterations (max_loop_iterations)")
+            results = body(np.array(iteration, np.int64), condition, *states, *outer)
+            condition, states = results[0], list(results[1 : 1 + carried])
+            for place, value in zip(collected, results[1 + carried :], strict=True):
+                place.append(value)
+            iteration += 1
+        return (*states, *_stacked(collected, empty, (0,) * len(empty)))
+
+    return _single(compute, site.output_count)
+
+
+def _empty_outputs(site: Site, name: str, first: int) -> list[Array]:
+    """Return what collected outputs are if a body never runs, as far as its types tell."""
+    body = site.node.bodies[name]
+    empty = []
+    for output in body.outputs[first:]:
+        type_ = body.types.get(output)
+        if isinstance(type_, TensorType) and type_.dtype:
+            dims = [dim if isinstance(dim, int) else 0 for dim in type_.shape or ()]
+            empty.append(np.empty((0, *dims), type_.dtype.numpy))
+        else:
+            empty.append(np.empty((0,), np.float32))
+    return empty
+
+
+def _stacked(
+    collected: Sequence[list[Any]], empty: Sequence[Array], axes: Sequence[int]
+) -> list[Array]:
+    return [
+        np.stack(values, axis) if values else nothing
+        for values, nothing, axis in zip(collected, empty, axes, strict=True)
+    ]
+
+
+def _full(values: Sequence[int] | None, count: int) -> tuple[int, ...]:
+    given = tuple(values or ())
+    return given + (0,) * (count - len(given))
+
+
+class _Scan:
+    """A scan over slices of its inputs.
+
+    Args:
+        site: The node.
+        body: The compiled body.
+        state_count: Number of state variables.
+    """
+
+    def __init__(self, site: Site, body: Body, state_count: int) -> None:
+        graph = site.node.bodies["body"]
+        self.body = body
+        self.state_count = state_count
+        self.input_count = site.attribute("num_scan_inputs")
+        self.output_count = len(graph.outputs) - state_count
+        self.in_axes = _full(site.ints("scan_input_axes"), self.input_count)
+        self.in_backwards = _full(site.ints("scan_input_directions"), self.input_count)
+        self.out_axes = _full(site.ints("scan_output_axes"), self.output_count)
+        self.out_backwards = _full(site.ints("scan_output_directions"), self.output_count)
+        self.empty = _empty_outputs(site, "body", state_count)
+
+    def run(self, states: Sequence[Any], scanned: Sequence[Array], outer: Sequence[Any]) -> Any:
+        """Return the final states and what was collected."""
+        slices = [
+            np.moveaxis(array, axis, 0)[:: -1 if backwards else 1]
+            for array, axis, backwards in zip(scanned, self.in_axes, self.in_backwards, strict=True)
+        ]
+        collected: list[list[Any]] = [[] for _ in range(self.output_count)]
+        for step in range(slices[0].shape[0]):
+            results = self.body(*states, *[array[step, ...] for array in slices], *outer)
+            states = results[: self.state_count]
+            for place, value in zip(collected, results[self.state_count :], strict=True):
+                place.append(value)
+        for place, backwards in zip(collected, self.out_backwards, strict=True):
+            if backwards:
+                place.reverse()
+        return (*states, *_stacked(collected, self.empty, self.out_axes))
+
+
+@kernel("Scan", since=9, aliases=True)
+def scan(site: Site) -> Made:
+    """Run a body over slices of arrays, carrying state."""
+    body, places = site.body("body")
+    count = site.input_count
+    states = count - site.attribute("num_scan_inputs")
+    scanning = _Scan(site, body, states)
+
+    def compute(*values: Any) -> tuple[Any, ...]:
+        outer = [values[count + place] for place in places]
+        results: tuple[Any, ...] = scanning.run(values[:states], values[states:count], outer)
+        return results
+
+    return _single(compute, site.output_count)
+
+
+@kernel("Scan", until=8, aliases=True)
+def scan_8(site: Site) -> Made:
+    """Scan every example of a batch; inputs may be shorter than the longest of the batch."""
+    body, places = site.body("body")
+    count = len(site.node.inputs)
+    states = count - 1 - site.attribute("num_scan_inputs")
+    scanning = _Scan(site, body, states)
+    scanning.in_backwards = _full(site.ints("directions"), scanning.input_count)
+
+    def compute(lengths: Array | None, *values: Any) -> tuple[Any, ...]:
+        operands, captured = values[: count - 1], values[count - 1 :]
+        outer = [captured[place] for place in places]
+        size = operands[states].shape[1]
+        rows = []
+        for example in range(operands[0].shape[0]):
+            length = size if lengths is None else int(lengths[example])
+            scanned = [array[example, :length] for array in operands[states:]]
+            results = scanning.run([s[example] for s in operands[:states]], scanned, outer)
+            rows.append([_filled_up(r, size, i >= states) for i, r in enumerate(results)])
+        return tuple(np.stack(column) for column in zip(*rows, strict=True))
+
+    return _single(compute, site.output_count)
+
+
+def _filled_up(value: Array, size: int, is_collected: bool) -> Array:  # noqa: FBT001 (local)
+    """Fill a collected output of a short example with zeros up to the longest."""
+    if not is_collected or value.shape[0] == size:
+        return value
+    filled = np.zeros((size, *value.shape[1:]), value.dtype)
+    filled[: value.shape[0]] = value
+    return filled
+
+
+@kernel("SequenceMap", aliases=True)
+def sequence_map(site: Site) -> Made:
+    """Run a body on every element of a sequence; further sequences go along with it."""
+    body, places = site.body("body")
+    count = site.input_count
+    output_count = site.output_count
+
+    def compute(*values: Any) -> tuple[Any, ...]:
+        outer = [values[count + place] for place in places]
+        first, others = values[0], values[1:count]
+        rows = [
+            body(
+                element,
+                *[other[i] if isinstance(other, list) else other for other in others],
+                *outer,
+            )
+            for i, element in enumerate(first)
+        ]
+        if not rows:
+            return ([],) * output_count
+        return tuple(list(column) for column in zip(*rows, strict=True))
+
+    return _single(compute, output_count)

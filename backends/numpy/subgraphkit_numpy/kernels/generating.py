@@ -1,0 +1,136 @@
+"""Arrays from nothing: filled, counted, random."""
+
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.types import DataType
+from subgraphkit_numpy.kernels.reference import reference_kernel
+from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
+from subgraphkit_numpy.kernels.site import Site
+
+__all__: list[str] = []
+
+
+@kernel("ConstantOfShape")
+def constant_of_shape(site: Site) -> Made:
+    """Fill a shape with one value, float32 zero unless given."""
+    value = site.attribute("value")
+    fill = np.zeros((), np.float32) if value is None else value.reshape(-1)[0]
+    dtype = np.dtype(np.float32) if value is None else value.dtype
+    return lambda shape: np.full(tuple(shape.tolist()), fill, dtype=dtype)
+
+
+@kernel("Range")
+def range_(site: Site) -> Made:
+    """Count from ``start`` in steps of ``delta`` as long as it is before ``limit``."""
+    del site
+
+    def compute(start: Array, limit: Array, delta: Array) -> Array:
+        first, last, step = start.item(), limit.item(), delta.item()
+        if step == 0:
+            raise ValueError("Range with a delta of 0 never ends")
+        if start.dtype.kind in "iu":
+            count = max(0, -((first - last) // step))
+        else:
+            count = max(0, ceil((last - first) / step))
+        steps = np.arange(count).astype(start.dtype)
+        return np.asarray(steps * delta.reshape(()) + start.reshape(()), dtype=start.dtype)
+
+    return compute
+
+
+@kernel("Dropout", until=11, aliases=True)
+def dropout(site: Site) -> Made:
+    """Return the input; models of these versions are in inference mode."""
+    if site.output_count == 1:
+        return Same()
+    # before version 10 the mask has the type of the data
+    mask_dtype = site.output_dtype(1) or np.dtype(np.bool_)
+    return lambda x: (x, np.ones(x.shape, dtype=mask_dtype))
+
+
+@kernel("Dropout", since=12, aliases=True, is_random=True)
+def dropout_with_mode(site: Site) -> Made:
+    """Return the input, or in training mode drop elements at random."""
+    mode = site.constant(2)
+    if site.has(2) and (mode is None or bool(mode)):
+        return reference_kernel(site)
+    if site.output_count == 1:
+        return Same()
+    return lambda x, *_: (x, np.ones(x.shape, dtype=np.bool_))
+
+
+def _generator(site: Site) -> Callable[[], np.random.Generator]:
+    """Return what makes a generator for a run: fresh, or of the node's seed every time."""
+    seed = site.attribute("seed")
+    if seed is None:
+        return np.random.default_rng
+    bits = int(np.float32(seed).view(np.uint32))
+    return lambda: np.random.default_rng(bits)
+
+
+def _dtype(site: Site, default: np.dtype[Any] | None) -> np.dtype[Any]:
+    number = site.attribute("dtype")
+    if number is not None:
+        return DataType(number).numpy
+    return default if default is not None else np.dtype(np.float32)
+
+
+Draw = Callable[[np.random.Generator, Sequence[int]], Array]
+
+
+def _draw(site: Site) -> Draw:
+    if "Uniform" in site.node.op_type:
+        low, high = site.attribute("low", 0.0), site.attribute("high", 1.0)
+        return lambda generator, shape: generator.uniform(low, high, shape)
+    mean, scale = site.attribute("mean", 0.0), site.attribute("scale", 1.0)
+    return lambda generator, shape: generator.normal(mean, scale, shape)
+
+
+@kernel("RandomNormal", "RandomUniform", is_random=True)
+def random(site: Site) -> Made:
+    """Draw numbers of a shape given by an attribute."""
+    draw, generator, dtype = _draw(site), _generator(site), _dtype(site, None)
+    shape = site.ints("shape") or ()
+    return lambda: np.asarray(draw(generator(), shape)).astype(dtype)
+
+
+@kernel("RandomNormalLike", "RandomUniformLike", is_random=True)
+def random_like(site: Site) -> Made:
+    """Draw numbers of the shape of the input."""
+    draw, generator = _draw(site), _generator(site)
+    return lambda x: np.asarray(draw(generator(), x.shape)).astype(_dtype(site, x.dtype))
+
+
+@kernel("Bernoulli", is_random=True)
+def bernoulli(site: Site) -> Made:
+    """Draw ones with the probabilities of the input."""
+    generator = _generator(site)
+
+    def compute(x: Array) -> Array:
+        drawn = generator().random(x.shape) < x.astype(np.float64)
+        return np.asarray(drawn).astype(_dtype(site, x.dtype))
+
+    return compute
+
+
+@kernel("Multinomial", is_random=True)
+def multinomial(site: Site) -> Made:
+    """Draw classes, given the logarithms of their weights by row."""
+    generator = _generator(site)
+    count = site.attribute("sample_size", 1)
+    number = site.attribute("dtype")
+    dtype = np.dtype(np.int32) if number is None else DataType(number).numpy
+
+    def compute(x: Array) -> Any:
+        logits = x.astype(np.float64)
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        edges = np.cumsum(weights, axis=1)
+        drawn = generator().random((x.shape[0], count)) * edges[:, -1:]
+        classes = (drawn[:, :, None] >= edges[:, None, :]).sum(axis=2)
+        return np.minimum(classes, x.shape[1] - 1).astype(dtype)
+
+    return compute

@@ -1,0 +1,93 @@
+"""Reading elements by index."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.reference import reference_kernel
+from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+
+__all__ = ["grid_index"]
+
+
+@kernel("Gather", aliases=True)
+def gather(site: Site) -> Made:
+    """Read slices along an axis; negative indices count from the end, others must be in range."""
+    axis = site.attribute("axis", 0)
+    indices = site.constant(1)
+    rank = site.rank()
+    if indices is not None and indices.ndim == 0 and rank and rank > 1:
+        site.absorb(1)
+        index = (*(slice(None),) * (axis % rank), int(indices))
+        return lambda x: x[index]
+    if site.output_rank():
+        return lambda x, indices: x.take(indices, axis)
+    return lambda x, indices: np.asarray(x.take(indices, axis), dtype=x.dtype)
+
+
+@kernel("GatherElements")
+def gather_elements(site: Site) -> Made:
+    """Read one element per index along an axis."""
+    axis = site.attribute("axis", 0)
+    return lambda x, indices: x[grid_index(indices, axis)]
+
+
+def grid_index(indices: Array, axis: int) -> tuple[Any, ...]:
+    """Return an index that takes the place ``indices`` along ``axis`` and its own elsewhere."""
+    grid: list[Any] = list(np.ogrid[tuple(slice(dim) for dim in indices.shape)])
+    grid[axis] = indices
+    return tuple(grid)
+
+
+@kernel("GatherND")
+def gather_nd(site: Site) -> Made:
+    """Read slices by tuples of indices in the last axis."""
+    batch_dims = site.attribute("batch_dims", 0)
+
+    def compute(x: Array, indices: Array) -> Array:
+        batch = x.shape[:batch_dims]
+        grid = _batch_grid(batch, indices.ndim - 1)
+        index = (*grid, *np.moveaxis(indices, -1, 0))
+        return np.asarray(x[index], dtype=x.dtype)
+
+    return compute
+
+
+def _batch_grid(batch: Sequence[int], rank: int) -> list[Array]:
+    return [
+        np.arange(dim).reshape((1,) * axis + (dim,) + (1,) * (rank - axis - 1))
+        for axis, dim in enumerate(batch)
+    ]
+
+
+@kernel("OneHot")
+def one_hot(site: Site) -> Made:
+    """Write ``on`` where the index is and ``off`` elsewhere; indices out of range give ``off``."""
+    axis = site.attribute("axis", -1)
+
+    def compute(indices: Array, depth: Array, values: Array) -> Any:
+        count = int(depth.reshape(-1)[0])
+        places = indices.astype(np.int64)
+        places = np.where(places < 0, places + count, places)
+        place = axis + indices.ndim + 1 if axis < 0 else axis
+        steps = np.arange(count).reshape((count,) + (1,) * (indices.ndim - place))
+        return np.where(np.expand_dims(places, place) == steps, values[1], values[0])
+
+    return compute
+
+
+@kernel("Compress")
+def compress(site: Site) -> Made:
+    """Keep slices, or elements of the flattened array, where a condition holds."""
+    axis = site.attribute("axis")
+    return lambda x, condition: np.compress(condition, x, axis)
+
+
+@kernel("NonZero")
+def non_zero(site: Site) -> Made:
+    """Return the places of what is not zero, one column each."""
+    if site.dtype() == np.dtype(object) or site.dtype() is None:
+        return reference_kernel(site)
+    return lambda x: np.array(np.nonzero(np.atleast_1d(x)), dtype=np.int64)

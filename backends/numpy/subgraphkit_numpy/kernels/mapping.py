@@ -1,0 +1,70 @@
+"""Maps and categories of traditional machine learning.
+
+Source: ONNX operators ``CastMap``, ``CategoryMapper`` and ``ZipMap`` of domain ``ai.onnx.ml``.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+
+__all__: list[str] = []
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "TO_FLOAT": np.dtype(np.float32),
+    "TO_INT64": np.dtype(np.int64),
+    "TO_STRING": np.dtype(object),
+}
+
+
+@kernel("CastMap", domain="ai.onnx.ml")
+def cast_map(site: Site) -> Made:
+    """Write the values of a map into one row, in order of key or at the place of the key."""
+    target = site.attribute("cast_to", "TO_FLOAT")
+    dtype = _DTYPES[target]
+    sparse = site.attribute("map_form", "DENSE") == "SPARSE"
+    length = site.attribute("max_map", 1)
+
+    def compute(values: dict[int, Any]) -> Array:
+        given = {key: str(v) if dtype.kind == "O" else v for key, v in values.items()}
+        if not sparse:
+            return np.array([[given[key] for key in sorted(given)]], dtype=dtype)
+        row = np.full((1, length), "" if dtype.kind == "O" else 0, dtype=dtype)
+        for key, value in given.items():
+            row[0, key] = value
+        return row
+
+    return compute
+
+
+@kernel("CategoryMapper", domain="ai.onnx.ml")
+def category_mapper(site: Site) -> Made:
+    """Turn strings into numbers, or numbers into strings; what is unknown becomes the default."""
+    strings: tuple[str, ...] = site.attribute("cats_strings", ())
+    numbers = site.ints("cats_int64s") or ()
+    default: Any = site.attribute("default_string", "_Unused")
+    table: dict[Any, Any] = dict(zip(numbers, strings, strict=True))
+    dtype = np.dtype(object)
+    if site.output_dtype() == np.int64:
+        default = site.attribute("default_int64", -1)
+        table, dtype = dict(zip(strings, numbers, strict=True)), np.dtype(np.int64)
+
+    def compute(x: Array) -> Array:
+        found = [table.get(key, default) for key in x.reshape(-1).tolist()]
+        return np.array(found, dtype=dtype).reshape(x.shape)
+
+    return compute
+
+
+@kernel("ZipMap", domain="ai.onnx.ml")
+def zip_map(site: Site) -> Made:
+    """Turn every row into a map from the given keys to its elements."""
+    keys = site.attribute("classlabels_strings") or site.ints("classlabels_int64s") or ()
+
+    def compute(x: Array) -> list[dict[Any, Any]]:
+        rows = x.reshape(-1, len(keys))
+        return [dict(zip(keys, row, strict=True)) for row in rows]
+
+    return compute

@@ -1,0 +1,243 @@
+"""Normalisation over batches, layers, groups and channels.
+
+Source: ONNX operators of these names; their function bodies.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import is_half
+
+__all__ = ["batch_scale_and_shift"]
+
+
+@kernel("BatchNormalization")
+def batch_normalization(site: Site) -> Made:
+    """Scale and shift channels by running statistics, or in training by those of the batch.
+
+    Before opset 14, training is what more than one output means (and not ``is_test``); statistics
+    of a batch divide by its size, and the running ones follow with ``momentum``.
+    """
+    epsilon = site.attribute("epsilon", 1e-5)
+    by_channel = bool(site.attribute("spatial", 1))
+    if site.attribute("training_mode", 0) or (
+        site.output_count > 1 and not site.attribute("is_test", 0)
+    ):
+        return _batch_training(site, epsilon, by_channel=by_channel)
+    dtype, rank = site.dtype(), site.rank()
+    known = dtype is not None and rank is not None and site.settled(1, 2, 3, 4)
+    if dtype is None or rank is None or not known or is_half(dtype):
+        return lambda x, *statistics: _batch_normalize(x, statistics, epsilon, by_channel)
+    statistics = [s for s in site.absorb(1, 2, 3, 4) if s is not None]
+    scale, shift = _batch_factors(statistics, epsilon, dtype, _dims(rank, by_channel))
+    return Kernel(_scale_and_shift, (scale, shift), takes_out=True)
+
+
+def batch_scale_and_shift(statistics: Sequence[Array], epsilon: float) -> tuple[Array, Array]:
+    """Return the factor and addend, per channel and in float64, that normalise a batch.
+
+    Args:
+        statistics: Scale, bias, mean and variance, per channel.
+        epsilon: Added to the variance.
+    """
+    scale, bias, mean, variance = (array.astype(np.float64) for array in statistics)
+    factor = scale / np.sqrt(variance + epsilon)
+    return factor, bias - mean * factor
+
+
+def _dims(rank: int, by_channel: bool) -> tuple[int, ...] | None:  # noqa: FBT001 (called by place)
+    """Return the shape that lets statistics broadcast; None if they have it already."""
+    return (-1,) + (1,) * (rank - 2) if by_channel else None
+
+
+def _batch_factors(
+    statistics: Sequence[Array], epsilon: float, dtype: np.dtype[Any], dims: tuple[int, ...] | None
+) -> tuple[Array, Array]:
+    scale, shift = (a.astype(dtype) for a in batch_scale_and_shift(statistics, epsilon))
+    return (scale, shift) if dims is None else (scale.reshape(dims), shift.reshape(dims))
+
+
+def _scale_and_shift(x: Array, scale: Array, shift: Array, out: Array | None = None) -> Array:
+    y = np.multiply(x, scale, out)
+    return np.add(y, shift, y)
+
+
+def _batch_normalize(
+    x: Array,
+    statistics: Sequence[Array],
+    epsilon: float,
+    by_channel: bool,  # noqa: FBT001 (called by place)
+) -> Array:
+    wide = _wide(x)
+    factors = _batch_factors(statistics, epsilon, wide.dtype, _dims(x.ndim, by_channel))
+    return _scale_and_shift(wide, *factors).astype(x.dtype, copy=False)
+
+
+def _batch_training(site: Site, epsilon: float, *, by_channel: bool) -> Made:
+    momentum, count = site.attribute("momentum", 0.9), site.output_count
+
+    def compute(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Any:
+        axes = (0, *range(2, x.ndim)) if by_channel else (0,)
+        batch_mean = x.mean(axis=axes, dtype=np.float64)
+        batch_variance = x.var(axis=axes, dtype=np.float64)
+        y = _batch_normalize(x, (scale, bias, batch_mean, batch_variance), epsilon, by_channel)
+        kept = [
+            (old * momentum + new * (1 - momentum)).astype(old.dtype)
+            for old, new in ((mean, batch_mean), (variance, batch_variance))
+        ]
+        saved = [value.astype(mean.dtype) for value in (batch_mean, batch_variance)]
+        return (y, *kept, *saved)[:count] if count > 1 else y
+
+    return compute
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(np.float32) if is_half(x.dtype) else x
+
+
+def _standardize(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
+    """Return (x - mean) / deviation over axes, the mean, and the inverse deviation."""
+    scalar = x.dtype.type
+    count = scalar(int(np.prod([x.shape[axis] for axis in axes])))
+    mean = np.add.reduce(x, axes, keepdims=True) / count
+    y: Array = np.subtract(x, mean)
+    variance = np.add.reduce(np.square(y), axes, keepdims=True) / count
+    inverse = scalar(1) / np.sqrt(variance + scalar(epsilon))
+    return np.multiply(y, inverse, y), mean, inverse
+
+
+@kernel("LayerNormalization")
+def layer_normalization(site: Site) -> Made:
+    """Standardise over the axes from ``axis`` on, in float32 at least; then scale and shift."""
+    axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
+    count = site.output_count
+
+    def compute(x: Array, scale: Array, bias: Array | None = None) -> Any:
+        first = axis + x.ndim if axis < 0 else axis
+        wide = x.astype(np.float32) if is_half(x.dtype) else x
+        y, mean, inverse = _standardize(wide, tuple(range(first, x.ndim)), epsilon)
+        if is_half(x.dtype):
+            y = np.multiply(y.astype(x.dtype), scale)
+        else:
+            np.multiply(y, scale, y)
+        if bias is not None:
+            np.add(y, bias, y)
+        return (y, mean, inverse)[:count] if count > 1 else y
+
+    return compute
+
+
+@kernel("RMSNormalization")
+def rms_normalization(site: Site) -> Made:
+    """Divide by the root mean square over the axes from ``axis`` on, then scale."""
+    axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
+
+    def compute(x: Array, scale: Array) -> Any:
+        first = axis + x.ndim if axis < 0 else axis
+        wide = x.astype(np.float32) if is_half(x.dtype) else x
+        square = np.square(wide).mean(axis=tuple(range(first, x.ndim)), keepdims=True)
+        y = wide / np.sqrt(square + square.dtype.type(epsilon))
+        return np.multiply(y.astype(x.dtype, copy=False), scale).astype(scale.dtype, copy=False)
+
+    return compute
+
+
+@kernel("InstanceNormalization", since=6)
+def instance_normalization(site: Site) -> Made:
+    """Standardise every channel of every example, then scale and shift."""
+    epsilon = site.attribute("epsilon", 1e-5)
+
+    def compute(x: Array, scale: Array, bias: Array) -> Array:
+        dims = (-1,) + (1,) * (x.ndim - 2)
+        y, _, _ = _standardize(_wide(x), tuple(range(2, x.ndim)), epsilon)
+        y = y * scale.reshape(dims) + bias.reshape(dims)
+        return y.astype(x.dtype, copy=False)
+
+    return compute
+
+
+@kernel("GroupNormalization")
+def group_normalization(site: Site) -> Made:
+    """Standardise groups of channels, then scale and shift: by group before opset 21."""
+    epsilon, groups = site.attribute("epsilon", 1e-5), site.attribute("num_groups")
+    by_group = site.opset < 21  # noqa: PLR2004 (an opset)
+
+    def compute(x: Array, scale: Array, bias: Array) -> Array:
+        grouped = _wide(x).reshape(x.shape[0], groups, -1)
+        y, _, _ = _standardize(grouped, (2,), epsilon)
+        if by_group:
+            y = y * scale.reshape(-1, 1) + bias.reshape(-1, 1)
+            return y.reshape(x.shape).astype(x.dtype, copy=False)
+        y = y.reshape(x.shape[0], x.shape[1], -1)
+        y = y * scale.reshape(-1, 1) + bias.reshape(-1, 1)
+        return y.reshape(x.shape).astype(x.dtype, copy=False)
+
+    return compute
+
+
+@kernel("MeanVarianceNormalization")
+def mean_variance_normalization(site: Site) -> Made:
+    """Standardise over axes, with 1e-9 added to the deviation."""
+    axes = site.ints("axes") or (0, 2, 3)
+
+    def compute(x: Array) -> Any:
+        wide = _wide(x)
+        y: Array = wide - wide.mean(axis=axes, keepdims=True)
+        deviation = np.sqrt(np.square(y).mean(axis=axes, keepdims=True))
+        return (y / (deviation + wide.dtype.type(1e-9))).astype(x.dtype, copy=False)
+
+    return compute
+
+
+@kernel("LpNormalization")
+def lp_normalization(site: Site) -> Made:
+    """Divide by the 1- or 2-norm along an axis; a norm of 0 gives 0."""
+    axis, order = site.attribute("axis", -1), site.attribute("p", 2)
+    norm: Callable[[Array], Array] = _norm_1 if order == 1 else _norm_2
+
+    def compute(x: Array) -> Array:
+        wide = _wide(x)
+        size = np.add.reduce(norm(wide), axis, keepdims=True)
+        if order != 1:
+            size = np.sqrt(size)
+        y = np.divide(wide, size, out=np.zeros_like(wide), where=size != 0)
+        return y.astype(x.dtype, copy=False)
+
+    return compute
+
+
+def _norm_1(x: Array) -> Array:
+    return np.abs(x)
+
+
+def _norm_2(x: Array) -> Array:
+    return np.square(x)
+
+
+@kernel("LRN")
+def local_response_normalization(site: Site) -> Made:
+    """Divide by a power of the sum of squares of neighbouring channels."""
+    size = site.attribute("size")
+    alpha, beta = site.attribute("alpha", 1e-4), site.attribute("beta", 0.75)
+    bias = site.attribute("bias", 1.0)
+    before, after = (size - 1) // 2, size // 2
+
+    def compute(x: Array) -> Any:
+        wide = _wide(x)
+        scalar = wide.dtype.type
+        channels = x.shape[1]
+        square = np.square(wide)
+        total = np.zeros_like(square)
+        for shift in range(-before, after + 1):
+            low, high = max(0, -shift), min(channels, channels - shift)
+            if low < high:
+                total[:, low:high] += square[:, low + shift : high + shift]
+        np.multiply(total, scalar(alpha / size), total)
+        np.add(total, scalar(bias), total)
+        return (wide / np.power(total, scalar(beta))).astype(x.dtype, copy=False)
+
+    return compute

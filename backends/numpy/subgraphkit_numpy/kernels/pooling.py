@@ -1,0 +1,223 @@
+"""Pooling: maxima, averages and norms under sliding windows.
+
+Maxima and sums are taken axis by axis, so a window of k x k costs 2 k passes instead of k x k.
+"""
+
+from collections.abc import Callable
+from itertools import product
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.windows import Geometry, Windows, pad_spatial
+from subgraphkit_numpy.kernels.wrapping import is_half
+
+__all__: list[str] = []
+
+
+def _along_axes(x: Array, geometry: Geometry, combine: np.ufunc) -> Array:
+    """Combine the elements under every window; the result is a new array."""
+    y = x
+    for axis in range(len(geometry.kernel)):
+        before = (slice(None),) * (axis + 2)
+        total: Array = y[(*before, geometry.tap(axis, 0))]
+        for place in range(1, geometry.kernel[axis]):
+            tap = y[(*before, geometry.tap(axis, place))]
+            total = combine(total, tap, out=None if place == 1 else total)
+        y = total
+    return y.copy() if y is x or y.base is not None else y
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
+
+
+def _geometries(windows: Windows) -> Callable[[Array], Geometry]:
+    """Return a function that finds the geometry of an input, remembering what it found."""
+    known: dict[tuple[int, ...], Geometry] = {}
+
+    def geometry_of(x: Array) -> Geometry:
+        geometry = known.get(x.shape)
+        if geometry is None:
+            geometry = known[x.shape] = windows.on(x.shape[2:])
+        return geometry
+
+    return geometry_of
+
+
+@kernel("MaxPool")
+def max_pool(site: Site) -> Made:
+    """Return maxima under windows, and where they are if asked."""
+    geometry_of = _geometries(Windows(site))
+    by_columns = bool(site.attribute("storage_order", 0))
+
+    def compute(x: Array) -> Array:
+        geometry = geometry_of(x)
+        return _along_axes(pad_spatial(x, geometry, _lowest(x.dtype)), geometry, np.maximum)
+
+    def compute_with_places(x: Array) -> tuple[Array, Array]:
+        return _maxima_and_places(x, geometry_of(x), by_columns=by_columns)
+
+    return compute_with_places if site.output_count > 1 else compute
+
+
+def _maxima_and_places(x: Array, geometry: Geometry, *, by_columns: bool) -> tuple[Array, Array]:
+    spatial = x.shape[2:]
+    padded = pad_spatial(x, geometry, _lowest(x.dtype))
+    best: Array | None = None
+    places: Array = np.zeros(0, np.int64)
+    for tap in product(*map(range, geometry.kernel)):
+        index = tuple(geometry.tap(axis, place) for axis, place in enumerate(tap))
+        values = padded[(slice(None), slice(None), *index)]
+        flat = _flat_places(spatial, geometry, tap, by_columns=by_columns)
+        if best is None:
+            best, places = values.copy(), np.broadcast_to(flat, values.shape).copy()
+            continue
+        better = values > best
+        np.copyto(best, values, where=better)
+        np.copyto(places, flat, where=better)
+    assert best is not None  # noqa: S101 (a window has at least one tap)
+    offsets = np.arange(x.shape[0] * x.shape[1]) * int(np.prod(spatial))
+    return best, places + offsets.reshape(*x.shape[:2], *(1,) * len(spatial))
+
+
+def _flat_places(
+    spatial: tuple[int, ...], geometry: Geometry, tap: tuple[int, ...], *, by_columns: bool
+) -> Array:
+    """Return the flat index, within one channel, of the element under a tap of every window."""
+    rank = len(spatial)
+    flat = np.zeros((1,) * rank, np.int64)
+    for axis in range(rank):
+        weight = int(np.prod(spatial[:axis] if by_columns else spatial[axis + 1 :]))
+        place = (
+            np.arange(geometry.out[axis]) * geometry.strides[axis]
+            - geometry.begins[axis]
+            + tap[axis] * geometry.dilations[axis]
+        )
+        flat = flat + (place * weight).reshape((-1,) + (1,) * (rank - axis - 1))
+    return flat
+
+
+def _widely(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    def compute(x: Array) -> Array:
+        if is_half(x.dtype):
+            return function(x.astype(np.float32)).astype(x.dtype)
+        return function(x)
+
+    return compute
+
+
+@kernel("AveragePool")
+def average_pool(site: Site) -> Made:
+    """Return averages under windows; padding counts only if asked, overhang never."""
+    geometry_of = _geometries(Windows(site))
+    counts_padding = bool(site.attribute("count_include_pad", 0))
+    counts: dict[tuple[int, ...], Array] = {}
+
+    def compute(x: Array) -> Array:
+        geometry = geometry_of(x)
+        count = counts.get(x.shape)
+        if count is None:
+            count = _counts(x.shape[2:], geometry, with_padding=counts_padding)
+            count = counts[x.shape] = count.astype(x.dtype)
+        y = _along_axes(pad_spatial(x, geometry, 0), geometry, np.add)
+        return np.divide(y, count, y)
+
+    return _widely(compute)
+
+
+def _counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding: bool) -> Array:
+    """Return how many elements each window averages."""
+    total = np.ones((), np.int64)
+    for axis, size in enumerate(spatial):
+        first = np.arange(geometry.out[axis]) * geometry.strides[axis] - geometry.begins[axis]
+        taps = np.arange(geometry.kernel[axis]) * geometry.dilations[axis]
+        place = first[:, None] + taps
+        low, high = 0, size
+        if with_padding:
+            low, high = -geometry.begins[axis], size + geometry.ends[axis]
+        inside = ((place >= low) & (place < high)).sum(axis=1)
+        total = total[..., None] * inside
+    return total
+
+
+@kernel("LpPool", since=2)
+def lp_pool(site: Site) -> Made:
+    """Return p-norms under windows."""
+    geometry_of = _geometries(Windows(site))
+    order = site.attribute("p", 2)
+
+    def compute(x: Array) -> Any:
+        geometry = geometry_of(x)
+        powers = np.power(np.abs(x), x.dtype.type(order))
+        y = _along_axes(pad_spatial(powers, geometry, 0), geometry, np.add)
+        return np.power(y, x.dtype.type(1 / order), y)
+
+    return _widely(compute)
+
+
+def _spatial_axes(x: Array) -> tuple[int, ...]:
+    return tuple(range(2, x.ndim))
+
+
+@kernel("GlobalAveragePool")
+def global_average_pool(site: Site) -> Made:
+    """Return the average of every channel."""
+    del site
+    return _widely(lambda x: x.mean(axis=_spatial_axes(x), keepdims=True, dtype=x.dtype))
+
+
+@kernel("GlobalMaxPool")
+def global_max_pool(site: Site) -> Made:
+    """Return the maximum of every channel."""
+    del site
+    return lambda x: np.maximum.reduce(x, _spatial_axes(x), keepdims=True)
+
+
+@kernel("GlobalLpPool")
+def global_lp_pool(site: Site) -> Made:
+    """Return the p-norm of every channel."""
+    order = site.attribute("p", 2)
+
+    def compute(x: Array) -> Any:
+        powers = np.power(np.abs(x), x.dtype.type(order))
+        total = np.add.reduce(powers, _spatial_axes(x), keepdims=True)
+        return np.power(total, x.dtype.type(1 / order))
+
+    return _widely(compute)
+
+
+@kernel("MaxRoiPool")
+def max_roi_pool(site: Site) -> Made:
+    """Return maxima over a grid of bins in regions of interest; an empty bin gives 0.
+
+    Source: R. Girshick, "Fast R-CNN", ICCV 2015, section 2.1.
+    """
+    rows, columns = site.ints("pooled_shape") or (1, 1)
+    scale, half = np.float32(site.attribute("spatial_scale", 1.0)), np.float32(0.5)
+
+    def compute(x: Array, rois: Array) -> Array:
+        y = np.zeros((rois.shape[0], x.shape[1], rows, columns), x.dtype)
+        for place, roi in enumerate(rois):
+            left, top, right, bottom = (floor(v) for v in roi[1:] * scale + half)
+            height, width = max(bottom - top + 1, 1), max(right - left + 1, 1)
+            for i, j in product(range(rows), range(columns)):
+                part = x[
+                    int(roi[0]), :,
+                    _bin(top, height, i, rows, x.shape[2]),
+                    _bin(left, width, j, columns, x.shape[3]),
+                ]  # fmt: skip
+                if part.size:
+                    y[place, :, i, j] = part.max(axis=(1, 2))
+        return y
+
+    return compute
+
+
+def _bin(start: int, size: int, place: int, count: int, limit: int) -> slice:
+    low = start + place * size // count
+    high = start - (-(place + 1) * size // count)
+    return slice(min(max(low, 0), limit), min(max(high, 0), limit))

@@ -1,0 +1,163 @@
+"""Reductions over axes, and positions of extremes.
+
+Source: ONNX operators ``ReduceSum`` and its family; of an empty set, the neutral element.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import is_half
+
+__all__: list[str] = []
+
+Axes = tuple[int, ...] | None
+Reduction = Callable[[Array, Axes, bool], Any]
+
+# Called with (array, axes, dtype, out, keepdims), which is faster than by keyword.
+_SUM: Callable[..., Any] = np.add.reduce
+_PRODUCT: Callable[..., Any] = np.multiply.reduce
+_MAXIMUM: Callable[..., Any] = np.maximum.reduce
+_MINIMUM: Callable[..., Any] = np.minimum.reduce
+
+
+def _sum(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (the signature of a family)
+    return _SUM(x, axes, x.dtype, None, keepdims)
+
+
+def _mean(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
+    total = np.asarray(_SUM(x, axes, x.dtype, None, keepdims))
+    count = x.size // total.size if total.size else 0
+    if x.dtype.kind in "iu":
+        return (total / count).astype(x.dtype)
+    return np.divide(total, x.dtype.type(count))
+
+
+def _prod(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
+    return _PRODUCT(x, axes, x.dtype, None, keepdims)
+
+
+def _max(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
+    if x.size:
+        return _MAXIMUM(x, axes, None, None, keepdims)
+    return _MAXIMUM(x, axes, None, None, keepdims, _least(x.dtype))
+
+
+def _min(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
+    if x.size:
+        return _MINIMUM(x, axes, None, None, keepdims)
+    return _MINIMUM(x, axes, None, None, keepdims, _greatest(x.dtype))
+
+
+def _least(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return False
+    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
+
+
+def _greatest(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return True
+    return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(np.inf)
+
+
+def _l1(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
+    return _sum(np.abs(x), axes, keepdims)
+
+
+def _sum_square(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
+    return _sum(np.square(x), axes, keepdims)
+
+
+def _l2(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
+    return np.sqrt(_sum_square(x, axes, keepdims)).astype(x.dtype)
+
+
+def _log_sum(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
+    return np.log(_sum(x, axes, keepdims)).astype(x.dtype)
+
+
+def _log_sum_exp(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
+    if x.dtype.kind in "iu":
+        return _log_sum_exp(x.astype(np.float64), axes, keepdims).astype(x.dtype)
+    largest = np.asarray(_max(x, axes, True))  # noqa: FBT003 (data, not a switch)
+    shift = np.where(np.isfinite(largest), largest, x.dtype.type(0))
+    total = np.asarray(_sum(np.exp(x - shift), axes, keepdims))
+    return np.log(total) + shift.reshape(total.shape)
+
+
+_REDUCTIONS: dict[str, Reduction] = {
+    "ReduceSum": _sum,
+    "ReduceMean": _mean,
+    "ReduceProd": _prod,
+    "ReduceMax": _max,
+    "ReduceMin": _min,
+    "ReduceL1": _l1,
+    "ReduceL2": _l2,
+    "ReduceSumSquare": _sum_square,
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum_exp,
+}
+_EXACT = frozenset({"ReduceMax", "ReduceMin"})
+
+
+@kernel(*_REDUCTIONS)
+def reduce(site: Site) -> Made:
+    """Reduce over the axes of an attribute or an input; none means all, or nothing if asked."""
+    op_type = site.node.op_type
+    function = _REDUCTIONS[op_type]
+    keepdims = bool(site.attribute("keepdims", 1))
+    empty: Axes = () if site.attribute("noop_with_empty_axes", 0) else None
+    apply = _reducer(site, function, keepdims, exact=op_type in _EXACT)
+    if site.settled(1):
+        axes = site.absorb_ints(1) if site.has(1) else site.ints("axes")
+        return partial(apply, axes=axes or empty)
+
+    def compute(x: Array, axes: Array) -> Array:
+        return apply(x, axes=tuple(int(a) for a in axes.reshape(-1)) or empty)
+
+    return compute
+
+
+def _reducer(
+    site: Site,
+    function: Reduction,
+    keepdims: bool,  # noqa: FBT001 (called by place)
+    *,
+    exact: bool,
+) -> Callable[..., Array]:
+    dtype = site.dtype()
+    asarray = np.asarray
+    if exact or (dtype is not None and not is_half(dtype)):
+        return lambda x, axes: asarray(function(x, axes, keepdims))
+
+    def compute(x: Array, axes: Axes) -> Array:
+        if is_half(x.dtype):
+            return asarray(function(x.astype(np.float32), axes, keepdims)).astype(x.dtype)
+        return asarray(function(x, axes, keepdims))
+
+    return compute
+
+
+@kernel("ArgMax", "ArgMin")
+def position(site: Site) -> Made:
+    """Return where along an axis the first or last extreme is, as int64."""
+    find = np.argmax if site.node.op_type == "ArgMax" else np.argmin
+    axis = site.attribute("axis", 0)
+    keepdims = bool(site.attribute("keepdims", 1))
+    last = bool(site.attribute("select_last_index", 0))
+
+    def compute(x: Array) -> Array:
+        if x.dtype == ml_dtypes.bfloat16:
+            x = x.astype(np.float32)
+        if not last:
+            return np.asarray(find(x, axis=axis, keepdims=keepdims), dtype=np.int64)
+        found = find(np.flip(x, axis), axis=axis, keepdims=keepdims)
+        return np.asarray(x.shape[axis] - 1 - found, dtype=np.int64)
+
+    return compute

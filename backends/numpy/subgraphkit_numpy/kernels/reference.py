@@ -1,0 +1,135 @@
+"""The operator implementations of ``onnx.reference``, bound once and called directly.
+
+They are right for nearly all of ONNX and slow for some of it; they serve the operators that have
+no kernel here.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+from onnx import defs
+from onnx.reference import ReferenceEvaluator
+
+from subgraphkit.backend import Refusal, Unsupported
+from subgraphkit.ir import Node
+from subgraphkit_numpy.kernels.registry import Entry
+from subgraphkit_numpy.kernels.site import Site
+
+__all__ = ["missing_operator", "reference_entry", "reference_kernel"]
+
+_MODULES: Final = {
+    "": "onnx.reference.ops._op_list",
+    "ai.onnx.ml": "onnx.reference.ops.aionnxml._op_list",
+    "ai.onnx.preview": "onnx.reference.ops.aionnx_preview._op_list",
+    "ai.onnx.preview.training": "onnx.reference.ops.aionnx_preview_training._op_list",
+}
+_RANDOM: Final = frozenset({"Bernoulli", "Dropout", "Multinomial"})
+
+
+def reference_entry(node: Node) -> Entry | Refusal:
+    """Return an entry that runs a node on ``onnx.reference``, or why there is none."""
+    return _entry(node.domain, node.op_type, node.opset)
+
+
+@lru_cache(maxsize=1024)
+def _entry(domain: str, op_type: str, opset: int) -> Entry | Refusal:
+    refusal = missing_operator(domain, op_type, opset)
+    if refusal is not None:
+        return refusal
+    implementation = _load(domain, op_type, opset)
+    if implementation is None:
+        text = f"operator {_label(domain, op_type)} has no implementation for opset {opset}"
+        return Refusal("op_unsupported", text)
+
+    def factory(site: Site) -> Callable[..., Any]:
+        return _bind(site, implementation)
+
+    return Entry(factory, aliases=True, is_random=op_type in _RANDOM)
+
+
+@lru_cache(maxsize=1024)
+def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
+    """Return a refusal if ONNX has no such operator in an opset, else None."""
+    label = _label(domain, op_type)
+    if domain not in _MODULES:
+        return Refusal("op_unsupported", f"operator {label}: no implementation of the domain")
+    try:
+        schema = defs.get_schema(op_type, opset, domain)
+    except defs.SchemaError:
+        if defs.has(op_type, domain):
+            return Refusal("opset", f"operator {label} does not exist in opset {opset}")
+        return Refusal("op_unsupported", f"operator {label} is unknown")
+    if schema.deprecated:
+        return Refusal("opset", f"operator {label} is withdrawn in opset {opset}")
+    return None
+
+
+def _label(domain: str, op_type: str) -> str:
+    return f"{domain}::{op_type}" if domain else op_type
+
+
+def _load(domain: str, op_type: str, opset: int) -> type[Any] | None:
+    """Return the class that implements an operator, or None."""
+    module = import_module(_MODULES[domain])
+    load_op: Callable[..., Any] = module.load_op
+    try:
+        loaded = load_op(domain, op_type, opset)
+    except (NotImplementedError, RuntimeError, ValueError, AssertionError):
+        return None
+    return loaded if isinstance(loaded, type) else None
+
+
+def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
+    node = site.node
+    assert node.graph.writer is not None  # noqa: S101 (graphs that are run were read from ONNX)
+    proto = node.graph.writer.node_proto(node)
+    parameters = {
+        "log": lambda *_: None,
+        "opsets": dict(node.graph.opset_imports),
+        "verbose": 0,
+        "new_ops": None,
+        "evaluator_cls": ReferenceEvaluator,
+    }
+    operator = implementation(proto, parameters)
+    attributes = {name: getattr(operator, name) for name in operator.attributes_names_}
+    compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
+    dtypes = [site.output_dtype(index) for index in range(site.output_count)]
+    if len(dtypes) == 1:
+        dtype = dtypes[0]
+        return lambda *inputs: _fix(compute(*inputs, **attributes)[0], dtype)
+    return lambda *inputs: tuple(
+        map(_fix, _filled(compute(*inputs, **attributes), len(dtypes)), dtypes)
+    )
+
+
+def _filled(results: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    return (*results, *(None,) * (count - len(results)))[:count]
+
+
+def _fix(value: Any, dtype: np.dtype[Any] | None) -> Any:
+    """Make an array of what an implementation returned, of the declared element type."""
+    if value is None or isinstance(value, list | dict):
+        return value
+    if hasattr(value, "todense"):
+        value = value.todense()
+    array = np.asarray(value)
+    if array.dtype.kind in "UST":
+        return array.astype(object)
+    return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+
+
+def reference_kernel(site: Site) -> Callable[..., Any]:
+    """Return a kernel that runs a node on ``onnx.reference``, for the rare cases of an operator.
+
+    Raises:
+        Unsupported: If there is none.
+    """
+    entry = reference_entry(site.node)
+    if not isinstance(entry, Entry):
+        raise Unsupported(f"{site.node.label}: {entry.text}", code=entry.code)
+    made = entry.factory(site)
+    assert callable(made)  # noqa: S101 (see ``_entry``)
+    return made

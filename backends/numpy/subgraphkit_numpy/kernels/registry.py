@@ -1,0 +1,123 @@
+"""Which operator is implemented by what: a table from domain and operator to kernel factories.
+
+A *factory* looks at one node once, while it is compiled, and returns a plain callable with
+everything bound: attributes, constants, choices of dtype. What runs later is that callable alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit_numpy.kernels.site import Site
+
+__all__ = ["Array", "Entry", "Factory", "Kernel", "Known", "Made", "Same", "find", "kernel"]
+
+Array = npt.NDArray[Any]
+"""An array of any element type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A callable that computes a node, and how it wants to be called.
+
+    Attributes:
+        call: Takes one positional argument per operand that was not absorbed (None where an
+            optional input is left out), then one per captured value, then ``extra``. Returns the
+            output, or a tuple of outputs if the node has several.
+        extra: Further arguments that never change.
+        takes_out: Whether ``out`` may be given, an array to be written to and returned. It may be
+            any operand of the same type.
+    """
+
+    call: Callable[..., Any]
+    extra: tuple[Any, ...] = ()
+    takes_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Says that the only output of a node is one of its inputs, unchanged."""
+
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Says that the only output of a node is known before anything runs."""
+
+    value: Array
+
+
+Made = Kernel | Same | Known | Callable[..., Any]
+"""What a factory may return; a bare ufunc counts as a kernel that takes ``out``."""
+
+Factory = Callable[[Site], Made]
+"""Makes the kernel of one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One implementation of an operator.
+
+    Attributes:
+        factory: Makes the kernel of a node.
+        since: First opset version it is right for.
+        until: Last opset version it is right for.
+        aliases: Whether a result may share memory with an operand.
+        is_random: Whether two runs may give different results.
+    """
+
+    factory: Factory
+    since: int = 1
+    until: int = 1_000_000
+    aliases: bool = False
+    is_random: bool = False
+
+
+_ENTRIES: dict[tuple[str, str], list[Entry]] = {}
+
+
+def kernel(
+    *op_types: str,
+    since: int = 1,
+    until: int = 1_000_000,
+    domain: str = "",
+    aliases: bool = False,
+    is_random: bool = False,
+) -> Callable[[Factory], Factory]:
+    """Register the decorated factory for operators.
+
+    Args:
+        *op_types: Names of the operators.
+        since: First opset version the factory is right for.
+        until: Last opset version the factory is right for.
+        domain: Domain of the operators; the default domain is the empty string.
+        aliases: Whether a result may share memory with an operand.
+        is_random: Whether two runs may give different results.
+    """
+
+    def register(factory: Factory) -> Factory:
+        for op_type in op_types:
+            entry = Entry(factory, since, until, aliases, is_random)
+            _ENTRIES.setdefault((domain, op_type), []).append(entry)
+        return factory
+
+    return register
+
+
+def find(domain: str, op_type: str, opset: int) -> Entry | None:
+    """Return the implementation of an operator at an opset version, or None."""
+    for entry in _ENTRIES.get((domain, op_type), ()):
+        if entry.since <= opset <= entry.until:
+            return entry
+    return None
+
+
+def as_kernel(made: Kernel | Callable[..., Any]) -> Kernel:
+    """Turn a bare callable into a kernel."""
+    if isinstance(made, Kernel):
+        return made
+    return Kernel(made, takes_out=isinstance(made, np.ufunc))

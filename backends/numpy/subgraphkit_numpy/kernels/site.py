@@ -1,0 +1,186 @@
+"""What a kernel factory is told about the node it makes a kernel for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.ir import Graph, Node
+from subgraphkit.types import DataType, TensorType, ValueType
+
+__all__ = ["BodyFunction", "Scope", "Site"]
+
+
+class BodyFunction(Protocol):
+    """A compiled body: takes its inputs, then captured values, and returns a tuple of outputs."""
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        """Compute the outputs."""
+
+
+class Scope(Protocol):
+    """The graph being compiled, as far as factories need it."""
+
+    trusts_shapes: bool
+
+    def knows(self, name: str) -> bool:
+        """Say whether a value is constant."""
+
+    def value(self, name: str) -> Any:
+        """Return the data of a constant, read-only."""
+
+    def options(self) -> Mapping[str, Any]:
+        """Return the options of the backend."""
+
+    def compile_body(self, body: Graph) -> tuple[BodyFunction, tuple[str, ...]]:
+        """Compile a body; also return the captured values it takes after its inputs, by name."""
+
+
+class Site:
+    """One node at compile time: attributes, types and constants.
+
+    Everything a factory reads through ``constant`` and ``absorb`` is noted, so that the kernel is
+    made again when one of these constants changes.
+
+    Attributes:
+        node: The node.
+        reads: Names of the constants that were looked at.
+        absorbed: Inputs that the kernel holds itself and does not want to be passed.
+        captured: Values from outside its bodies that the kernel wants passed after the inputs.
+    """
+
+    def __init__(self, node: Node, scope: Scope) -> None:
+        self.node = node
+        self.reads: set[str] = set()
+        self.absorbed: set[int] = set()
+        self.captured: tuple[str, ...] = ()
+        self.scope = scope
+        self._inputs = node.inputs
+
+    # -- the node ------------------------------------------------------------------------------
+
+    @property
+    def opset(self) -> int:
+        """Version of the operator set."""
+        return self.node.opset
+
+    @property
+    def input_count(self) -> int:
+        """Number of inputs, trailing ones that are left out not counted."""
+        count = len(self._inputs)
+        while count and not self._inputs[count - 1]:
+            count -= 1
+        return count
+
+    @property
+    def output_count(self) -> int:
+        """Number of outputs, including those left out."""
+        return len(self.node.outputs)
+
+    def has(self, index: int) -> bool:
+        """Say whether an input is given."""
+        return index < len(self._inputs) and bool(self._inputs[index])
+
+    def wants(self, index: int) -> bool:
+        """Say whether an output is wanted."""
+        outputs = self.node.outputs
+        return index < len(outputs) and bool(outputs[index])
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or ``default`` if the node does not have it."""
+        return self.node.attribute(name, default)
+
+    def ints(self, name: str) -> tuple[int, ...] | None:
+        """Return an attribute that is a list of integers, or None."""
+        value: Sequence[int] | None = self.node.attribute(name)
+        return None if value is None else tuple(int(v) for v in value)
+
+    def body(self, name: str) -> tuple[BodyFunction, tuple[int, ...]]:
+        """Compile the body held by an attribute.
+
+        Returns:
+            The compiled body, and which of the captured values passed to the kernel it takes
+            after its inputs.
+        """
+        body = self.node.bodies[name]
+        self.reads.update(value for value in body.captures if self.scope.knows(value))
+        function, captures = self.scope.compile_body(body)
+        self.captured = tuple(dict.fromkeys((*self.captured, *captures)))
+        return function, tuple(self.captured.index(value) for value in captures)
+
+    # -- types ---------------------------------------------------------------------------------
+
+    def dtype(self, index: int = 0) -> np.dtype[Any] | None:
+        """Return the element type of an input, or None if it is not known."""
+        return _numpy_dtype(self.node.input_type(index))
+
+    def output_dtype(self, index: int = 0) -> np.dtype[Any] | None:
+        """Return the element type of an output, or None if it is not known."""
+        return _numpy_dtype(self.node.output_type(index))
+
+    def rank(self, index: int = 0) -> int | None:
+        """Return the number of axes of an input, or None if it is not known."""
+        type_ = self.node.input_type(index)
+        known = self.scope.trusts_shapes and isinstance(type_, TensorType)
+        return type_.rank if known and isinstance(type_, TensorType) else None
+
+    def output_rank(self, index: int = 0) -> int | None:
+        """Return the number of axes of an output, or None if it is not known."""
+        type_ = self.node.output_type(index)
+        known = self.scope.trusts_shapes and isinstance(type_, TensorType)
+        return type_.rank if known and isinstance(type_, TensorType) else None
+
+    def shape(self, index: int = 0) -> tuple[int, ...] | None:
+        """Return the shape of an input, or None if a dimension is not known."""
+        return self._static_shape(self.node.input_type(index))
+
+    def output_shape(self, index: int = 0) -> tuple[int, ...] | None:
+        """Return the shape of an output, or None if a dimension is not known."""
+        return self._static_shape(self.node.output_type(index))
+
+    def _static_shape(self, type_: ValueType | None) -> tuple[int, ...] | None:
+        if not self.scope.trusts_shapes or not isinstance(type_, TensorType):
+            return None
+        if type_.shape is None:
+            return None
+        dims = tuple(dim for dim in type_.shape if isinstance(dim, int))
+        return dims if len(dims) == len(type_.shape) else None
+
+    # -- constants -----------------------------------------------------------------------------
+
+    def is_constant(self, index: int) -> bool:
+        """Say whether an input is given and known before anything runs."""
+        return self.has(index) and self.scope.knows(self._inputs[index])
+
+    def constant(self, index: int) -> npt.NDArray[Any] | None:
+        """Return the data of a constant input, or None if it is left out or not constant."""
+        if not self.is_constant(index):
+            return None
+        name = self._inputs[index]
+        self.reads.add(name)
+        value: npt.NDArray[Any] = self.scope.value(name)
+        return value
+
+    def settled(self, *indices: int) -> bool:
+        """Say whether each of the inputs is either left out or constant."""
+        return all(not self.has(index) or self.is_constant(index) for index in indices)
+
+    def absorb(self, *indices: int) -> list[npt.NDArray[Any] | None]:
+        """Return constant inputs (None where left out), which then are not passed to the kernel.
+
+        All must be ``settled``.
+        """
+        self.absorbed.update(index for index in indices if index < len(self._inputs))
+        return [self.constant(index) for index in indices]
+
+    def absorb_ints(self, index: int) -> tuple[int, ...] | None:
+        """Absorb a constant input that is a list of integers; None where left out."""
+        (value,) = self.absorb(index)
+        return None if value is None else tuple(int(v) for v in value.reshape(-1))
+
+
+def _numpy_dtype(type_: ValueType | None) -> np.dtype[Any] | None:
+    if not isinstance(type_, TensorType) or type_.dtype is DataType.UNDEFINED:
+        return None
+    return type_.dtype.numpy

@@ -1,0 +1,104 @@
+"""Cutting arrays along axes: Slice and Split."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+
+__all__: list[str] = []
+
+Index = tuple[Any, ...]
+
+
+@kernel("Slice", until=9, aliases=True)
+def slice_by_attributes(site: Site) -> Made:
+    """Cut by attributes, in steps of 1."""
+    starts, ends = site.ints("starts") or (), site.ints("ends") or ()
+    axes = site.ints("axes") or tuple(range(len(starts)))
+    return _slice(starts, ends, axes, (1,) * len(starts), site.rank())
+
+
+@kernel("Slice", since=10, aliases=True)
+def slice_by_inputs(site: Site) -> Made:
+    """Cut by inputs, in any steps; bounds beyond the array are moved to its edge."""
+    if site.settled(1, 2, 3, 4):
+        starts = site.absorb_ints(1) or ()
+        ends = site.absorb_ints(2) or ()
+        axes = site.absorb_ints(3) or tuple(range(len(starts)))
+        steps = site.absorb_ints(4) or (1,) * len(starts)
+        return _slice(starts, ends, axes, steps, site.rank())
+
+    def compute(
+        x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
+    ) -> Array:
+        first, last = starts.tolist(), ends.tolist()
+        along = list(range(len(first))) if axes is None else axes.tolist()
+        step = [1] * len(first) if steps is None else steps.tolist()
+        return x[_index(first, last, along, step, x.ndim)]
+
+    return compute
+
+
+def _slice(
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int],
+    steps: Sequence[int],
+    rank: int | None,
+) -> Made:
+    if rank is None:
+        return lambda x: x[_index(starts, ends, axes, steps, x.ndim)]
+    index = _index(starts, ends, axes, steps, rank)
+    return lambda x: x[index]
+
+
+def _index(
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int],
+    steps: Sequence[int],
+    rank: int,
+) -> Index:
+    """Return slices; Python moves bounds beyond the array just as ONNX does."""
+    index = [slice(None)] * rank
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        index[axis] = slice(start, end, step)
+    return tuple(index)
+
+
+@kernel("Split", aliases=True)
+def split(site: Site) -> Made:
+    """Cut into parts: of given sizes, or as equal as possible with a smaller last one."""
+    axis = site.attribute("axis", 0)
+    count = site.output_count
+    if site.settled(1):
+        sizes = site.absorb_ints(1) if site.has(1) else site.ints("split")
+        return _split(axis, count, sizes)
+    return lambda x, sizes: _parts(x, axis, sizes.tolist())
+
+
+def _split(axis: int, count: int, sizes: tuple[int, ...] | None) -> Made:
+    def compute(x: Array) -> Any:
+        if sizes is not None:
+            return _parts(x, axis, sizes)
+        size = -(-x.shape[axis] // count)
+        equal = [min(size, max(0, x.shape[axis] - size * part)) for part in range(count)]
+        return _parts(x, axis, equal)
+
+    if count == 1:
+        return lambda x: compute(x)[0]
+    return compute
+
+
+def _parts(x: Array, axis: int, sizes: Sequence[int]) -> tuple[Array, ...]:
+    if sum(sizes) != x.shape[axis]:
+        raise ValueError(f"split sizes {list(sizes)} do not sum to dimension {x.shape[axis]}")
+    along = axis + x.ndim if axis < 0 else axis
+    ends = np.cumsum(sizes).tolist()
+    before = (slice(None),) * along
+    return tuple(
+        x[(*before, slice(end - size, end))] for end, size in zip(ends, sizes, strict=True)
+    )

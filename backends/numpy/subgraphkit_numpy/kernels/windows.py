@@ -1,0 +1,128 @@
+"""The geometry of windows that slide over spatial axes, shared by convolution and pooling."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array
+from subgraphkit_numpy.kernels.site import Site
+
+__all__ = ["Geometry", "Windows", "pad_spatial"]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Windows on an array of known shape.
+
+    Attributes:
+        kernel: Taps per axis.
+        strides: Steps between windows per axis.
+        dilations: Steps between taps per axis.
+        begins: Elements added before each axis.
+        ends: Elements added after each axis.
+        out: Windows per axis.
+        overhang: Elements the last window reads beyond ``ends``, per axis (ceil mode).
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    out: tuple[int, ...]
+    overhang: tuple[int, ...]
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether any window reads outside the array."""
+        return any(self.begins) or any(self.ends) or any(self.overhang)
+
+    def tap(self, axis: int, place: int) -> slice:
+        """Return where the elements under one tap of all windows lie along a padded axis."""
+        start = place * self.dilations[axis]
+        stop = start + (self.out[axis] - 1) * self.strides[axis] + 1
+        return slice(start, stop, self.strides[axis])
+
+
+class Windows:
+    """The attributes of a node that slides windows.
+
+    Args:
+        site: The node.
+        kernel: Taps per axis, where no attribute says so.
+    """
+
+    def __init__(self, site: Site, kernel: Sequence[int] | None = None) -> None:
+        self.kernel = tuple(kernel or site.ints("kernel_shape") or ())
+        self.auto_pad: str = site.attribute("auto_pad", "NOTSET")
+        self.ceil_mode = bool(site.attribute("ceil_mode", 0))
+        self.strides = site.ints("strides")
+        self.dilations = site.ints("dilations")
+        self.pads = site.ints("pads")
+
+    def on(self, spatial: Sequence[int], kernel: Sequence[int] | None = None) -> Geometry:
+        """Return the geometry on an array with these spatial dimensions.
+
+        Raises:
+            ValueError: If a window is larger than the padded array.
+        """
+        taps = tuple(kernel or self.kernel)
+        rank = len(spatial)
+        strides = self.strides or (1,) * rank
+        dilations = self.dilations or (1,) * rank
+        extents = tuple((k - 1) * d + 1 for k, d in zip(taps, dilations, strict=True))
+        rows = [
+            self._along(axis, spatial[axis], extents[axis], strides[axis], rank)
+            for axis in range(rank)
+        ]
+        begins, ends, out, overhang = (tuple(column) for column in zip(*rows, strict=True))
+        if min(out) <= 0:
+            raise ValueError(
+                f"a window of {extents} elements does not fit an array of {tuple(spatial)} "
+                f"padded by {begins} before and {ends} after"
+            )
+        return Geometry(taps, strides, dilations, begins, ends, out, overhang)
+
+    def _along(
+        self, axis: int, size: int, extent: int, stride: int, rank: int
+    ) -> tuple[int, int, int, int]:
+        """Return padding before and after, windows, and overhang along one axis."""
+        if self.auto_pad in {"SAME_UPPER", "SAME_LOWER"}:
+            out = -(-size // stride)
+            total = max((out - 1) * stride + extent - size, 0)
+            small, large = total // 2, total - total // 2
+            before, after = (small, large) if self.auto_pad == "SAME_UPPER" else (large, small)
+            return before, after, out, 0
+        before = after = 0
+        if self.pads is not None and self.auto_pad != "VALID":
+            before, after = self.pads[axis], self.pads[axis + rank]
+        room = size + before + after - extent
+        out = room // stride + 1
+        if not self.ceil_mode:
+            return before, after, out, 0
+        out = -(-room // stride) + 1
+        # a window that starts in the padding at the end is dropped
+        if (out - 1) * stride >= size + before:
+            out -= 1
+        return before, after, out, max(0, (out - 1) * stride - room)
+
+
+def pad_spatial(x: Array, geometry: Geometry, value: Any) -> Array:
+    """Return the array with everything windows read around it; itself if that is nothing."""
+    if not geometry.is_padded:
+        return x
+    begins, ends = geometry.begins, geometry.ends
+    sizes = [
+        before + size + after + more
+        for before, size, after, more in zip(
+            begins, x.shape[2:], ends, geometry.overhang, strict=True
+        )
+    ]
+    y = np.full((*x.shape[:2], *sizes), value, dtype=x.dtype)
+    inner = tuple(
+        slice(before, before + size) for before, size in zip(begins, x.shape[2:], strict=True)
+    )
+    y[(slice(None), slice(None), *inner)] = x
+    return y

@@ -1,0 +1,81 @@
+"""Adapters from NumPy's ways to ONNX's: arrays of rank 0, half floats, old opsets."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array, Kernel
+from subgraphkit_numpy.kernels.site import Site
+
+__all__ = ["HALVES", "arrayed", "is_half", "legacy_aligned", "rounded", "widened"]
+
+HALVES = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
+"""Element types that are computed in float32 and rounded once."""
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Say whether values of the type are computed in float32."""
+    return dtype in HALVES
+
+
+def arrayed(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function that returns NumPy scalars for rank 0 return arrays.
+
+    Where the output surely has axes the function is returned as it is.
+    """
+    if site.output_rank():
+        return function
+    if site.output_dtype() == np.dtype(object):
+        return lambda *arrays: np.asarray(function(*arrays), dtype=object)
+    asarray = np.asarray
+    return lambda *arrays: asarray(function(*arrays))
+
+
+def rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Let a float32 function of one array take halves: widen, compute, round once."""
+
+    def compute(x: Array) -> Array:
+        return function(x.astype(np.float32)).astype(x.dtype)
+
+    return compute
+
+
+def widened(site: Site, function: Callable[..., Array]) -> Kernel:
+    """Make a kernel of an elementwise function of one float array.
+
+    Args:
+        site: The node.
+        function: Takes an array of rank 1 or more of float32 or float64, and an array to write to
+            or None; the latter may be the former.
+    """
+    dtype, rank = site.dtype(), site.rank()
+    if dtype is not None and rank and not is_half(dtype):
+        return Kernel(function, takes_out=True)
+
+    def compute(x: Array) -> Array:
+        flat = x if x.ndim else x.reshape(1)
+        if is_half(x.dtype):
+            return function(flat.astype(np.float32)).astype(x.dtype).reshape(x.shape)
+        return function(flat).reshape(x.shape)
+
+    return Kernel(compute)
+
+
+def legacy_aligned(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Apply the one-sided broadcasting of opsets before 7 to the second operand.
+
+    Source: ONNX operator ``Add``, version 6, attributes ``broadcast`` and ``axis``.
+    """
+    if site.opset >= 7 or not site.attribute("broadcast", 0):  # noqa: PLR2004 (an opset)
+        return function
+    axis: int | None = site.attribute("axis")
+
+    def compute(a: Array, b: Array) -> Any:
+        if axis is not None:
+            start = axis + a.ndim if axis < 0 else axis
+            b = b.reshape(b.shape + (1,) * (a.ndim - start - b.ndim))
+        return function(a, b)
+
+    return compute

@@ -1,0 +1,62 @@
+"""Comparing one node with two independent implementations: onnx.reference and ONNX Runtime."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.reference import ReferenceEvaluator
+
+from backends.numpy.tests.models import node_model
+from backends.numpy.tests.numpy_road import compile_model
+
+__all__ = ["F32", "I64", "RNG", "check", "compare", "floats", "run_onnxruntime"]
+
+F32 = np.dtype(np.float32)
+I64 = np.dtype(np.int64)
+RNG = np.random.default_rng(7)
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    """Return float32 numbers around 0."""
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def run_onnxruntime(model: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
+    """Run a model on ONNX Runtime, one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return list(session.run(None, feeds))
+
+
+def compare(expected: list[Any], actual: list[Any], rtol: float = 1e-5) -> None:
+    """Compare shapes, types and numbers."""
+    for want, have in zip(expected, actual, strict=True):
+        assert (have.shape, have.dtype) == (want.shape, want.dtype)
+        if want.dtype.kind == "f":
+            scale = np.abs(want[np.isfinite(want)]).max(initial=1.0)
+            np.testing.assert_allclose(have, want, rtol=rtol, atol=rtol * scale)
+        else:
+            np.testing.assert_array_equal(have, want)
+
+
+def check(
+    op_type: str, inputs: list[Any], outputs: list[Any], *, reference: bool = False, **more: Any
+) -> None:
+    """Compare a node, with constants and without, with shapes known and not."""
+    candidates = [place for place, value in enumerate(inputs) if place and value is not None]
+    for constants in {(), tuple(candidates)}:
+        for typed in (True, False):
+            model = node_model(op_type, inputs, outputs, constants=constants, typed=typed, **more)
+            feeds = {
+                f"x{place}": value
+                for place, value in enumerate(inputs)
+                if value is not None and place not in constants
+            }
+            runner = ReferenceEvaluator(model).run if reference else None
+            expected = runner(None, feeds) if runner else run_onnxruntime(model, feeds)
+            compare(expected, compile_model(model).run(feeds))

@@ -1,0 +1,57 @@
+"""Small models for the tests of this backend."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, parser
+
+__all__ = ["node_model", "parsed"]
+
+
+def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
+    """Parse the text of a graph into a model."""
+    return parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{body}')
+
+
+def node_model(
+    op_type: str,
+    inputs: list[Any],
+    output_types: list[np.dtype[Any]],
+    *,
+    opset: int = 21,
+    constants: tuple[int, ...] = (),
+    typed: bool = True,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """Make a model of one node.
+
+    Args:
+        op_type: The operator.
+        inputs: Arrays that tell the types; None for an input left out.
+        output_types: Element types of the outputs.
+        opset: Version of the operator set.
+        constants: Places of inputs that are stored in the model rather than fed.
+        typed: Whether shapes are declared.
+        **attributes: Attributes of the node.
+    """
+    names = ["" if value is None else f"x{place}" for place, value in enumerate(inputs)]
+    results = [f"y{place}" for place in range(len(output_types))]
+    fed = [
+        helper.make_tensor_value_info(
+            name,
+            helper.np_dtype_to_tensor_dtype(value.dtype),
+            value.shape if typed else [None] * value.ndim,
+        )
+        for place, (name, value) in enumerate(zip(names, inputs, strict=True))
+        if value is not None and place not in constants
+    ]
+    stored = [numpy_helper.from_array(inputs[place], names[place]) for place in constants]
+    made = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), None)
+        for name, dtype in zip(results, output_types, strict=True)
+    ]
+    node = helper.make_node(op_type, names, results, **attributes)
+    graph = helper.make_graph([node], op_type, fed, made, stored)
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)

@@ -1,0 +1,72 @@
+"""The road from a model to arrays on the NumPy backend alone: load, bind, compile, run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from subgraphkit.backend import BindContext, Unsupported
+from subgraphkit.binding import bind
+from subgraphkit.ir import BoundGraph, make_subgraph
+from subgraphkit.onnx_io import load
+from subgraphkit_numpy import NumpyBackend
+from subgraphkit_numpy.operator import NumpyOperator
+
+__all__ = ["CompiledModel", "as_value", "compile_model"]
+
+
+class CompiledModel:
+    """A model whose nodes all run on the NumPy backend."""
+
+    def __init__(self, bound: BoundGraph, options: Mapping[str, Any]) -> None:
+        self.bound = bound
+        self.operator: NumpyOperator | None = None
+        (property_,) = NumpyBackend(options).properties()
+        selector = property_.create_selector(bound)
+        for node in bound.nodes:
+            answer = bound.is_constant_node(node.id) or selector.select(node)
+            if not answer:
+                raise Unsupported(f"{node.label}: {answer}")
+        if len(bound.nodes):
+            subgraph = make_subgraph(bound, tuple(bound.order), "numpy")
+            context = BindContext(backend="numpy", options=options)
+            operator = property_.create_operator(subgraph, context)
+            assert isinstance(operator, NumpyOperator)
+            self.subgraph, self.operator = subgraph, operator
+
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """Return the outputs of the model in order."""
+        values = {name: stored.array() for name, stored in self.bound.constants.items()}
+        values |= {name: stored.array() for name, stored in self.bound.defaults.items()}
+        values |= feeds
+        if self.operator is not None:
+            results = self.operator.run([values[name] for name in self.subgraph.inputs])
+            values |= dict(zip(self.subgraph.outputs, results, strict=True))
+        return [values[name] for name in self.bound.outputs]
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Run on inputs in order."""
+        return self.run(dict(zip(self.bound.inputs, inputs, strict=True)))
+
+
+def compile_model(proto: onnx.ModelProto, shapes: Any = None, **options: Any) -> CompiledModel:
+    """Take a model down the road."""
+    return CompiledModel(bind(load(proto), shapes), options)
+
+
+def as_value(item: Any) -> Any:
+    """Turn what test data hold (arrays, scalars, protobuf, lists) into a value."""
+    if item is None:
+        return None
+    if isinstance(item, onnx.TensorProto):
+        item = numpy_helper.to_array(item)
+    if isinstance(item, onnx.SequenceProto):
+        return numpy_helper.to_list(item)
+    if isinstance(item, onnx.OptionalProto):
+        return numpy_helper.to_optional(item)
+    if isinstance(item, Sequence) and not isinstance(item, str | bytes):
+        return [as_value(element) for element in item]
+    array = np.asarray(item)
+    return array.astype(object) if array.dtype.kind in "US" else array

@@ -1,0 +1,319 @@
+"""What a compiled region promises: threads, weights, errors, straight-line code."""
+
+import gc
+import linecache
+import re
+import threading
+import traceback
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends.numpy.tests.models import parsed
+from backends.numpy.tests.numpy_road import CompiledModel, compile_model
+from subgraphkit.errors import ExecutionError
+
+
+def source(compiled: CompiledModel) -> str:
+    assert compiled.operator is not None
+    return str(compiled.operator.info()["source"])
+
+
+def calls(compiled: CompiledModel) -> int:
+    assert compiled.operator is not None
+    return int(compiled.operator.info()["calls"])
+
+
+YES, NO = np.array(1, bool), np.array(0, bool)
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+# -- straight-line code --------------------------------------------------------------------------
+
+
+def test_a_region_becomes_one_call_per_line_with_values_reused_and_dropped() -> None:
+    compiled = compile_model(
+        parsed("""
+        g (float[2, 3] x) => (float[2, 3] y) {
+          a = Sin(x)
+          b = Cos(a)
+          c = Add(b, a)
+          y = Mul(c, x)
+        }
+        """)
+    )
+    assert source(compiled) == (
+        "def run(r0):\n"
+        "    r1 = Sin_0(r0)  # #0 Sin\n"
+        "    r2 = Cos_1(r1)  # #1 Cos\n"
+        "    r2 = Add_2(r2, r1, out=r2); del r1  # #2 Add\n"
+        "    r2 = Mul_3(r2, r0, out=r2)  # #3 Mul\n"
+        "    return (r2, )\n"
+    )
+    expected = (np.cos(np.sin(X)) + np.sin(X)) * X
+    np.testing.assert_allclose(compiled(X)[0], expected, rtol=1e-6)
+
+
+def test_constants_are_folded_copies_dropped_and_dead_nodes_left_out() -> None:
+    compiled = compile_model(
+        parsed("""
+        g (float[2, 3] x) => (float[2, 3] y) <float[3] w = {1, 2, 3}> {
+          two = Constant <value = float {2.0}> ()
+          w2 = Mul(w, two)
+          shape = Shape(x)
+          same = Identity(x)
+          reshaped = Reshape(same, shape)
+          dropped = Dropout(reshaped)
+          unused = Exp(dropped)
+          y = Add(dropped, w2)
+        }
+        """)
+    )
+    assert re.findall(r"= (\w+)\(", source(compiled)) == ["Reshape_4", "Add_7"]
+    np.testing.assert_array_equal(compiled(X)[0], X + np.array([2, 4, 6], np.float32))
+
+
+def test_random_nodes_are_never_folded() -> None:
+    compiled = compile_model(parsed("g () => (float[4] y) { y = RandomNormal <shape = [4]> () }"))
+    first, second = compiled.run({})[0], compiled.run({})[0]
+    assert not np.array_equal(first, second)
+    seeded = compile_model(
+        parsed("g () => (float[4] y) { y = RandomNormal <shape = [4], seed = 3.0> () }")
+    )
+    np.testing.assert_array_equal(seeded.run({})[0], seeded.run({})[0])
+
+
+def test_a_value_that_is_still_needed_is_not_written_over() -> None:
+    compiled = compile_model(
+        parsed("""
+        g (float[2, 3] x) => (float[2, 3] y, float[2, 3] z) {
+          a = Sin(x)
+          y = Neg(a)
+          v = Transpose <perm = [1, 0]> (a)
+          b = Cos(a)
+          w = Transpose <perm = [1, 0]> (v)
+          z = Add(b, w)
+        }
+        """)
+    )
+    y, z = compiled(X)
+    np.testing.assert_allclose(y, -np.sin(X), rtol=1e-6)
+    np.testing.assert_allclose(z, np.cos(np.sin(X)) + np.sin(X), rtol=1e-6)
+
+
+# -- threads -------------------------------------------------------------------------------------
+
+
+def test_many_threads_may_run_one_operator() -> None:
+    compiled = compile_model(
+        parsed(
+            """
+        g (float[1, 4, 20, 20] x) => (float[1, 8, 20, 20] y) <float[8, 4, 3, 3] w> {
+          c = Conv <pads = [1, 1, 1, 1]> (x, w)
+          r = Relu(c)
+          y = Softmax <axis = 1> (r)
+        }
+        """.replace("<float[8, 4, 3, 3] w>", f"<float[8, 4, 3, 3] w = {{{_numbers(288)}}}>")
+        )
+    )
+    assert compiled.operator is not None
+    assert compiled.operator.thread_safe
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal((1, 4, 20, 20)).astype(np.float32) for _ in range(16)]
+    expected = [compiled(x)[0] for x in inputs]
+    start = threading.Barrier(4)
+
+    def work(_: int) -> list[Any]:
+        start.wait()
+        return [compiled(x)[0] for x in inputs]
+
+    with ThreadPoolExecutor(4) as pool:
+        for results in pool.map(work, range(4)):
+            for want, have in zip(expected, results, strict=True):
+                np.testing.assert_array_equal(have, want)
+
+
+def _numbers(count: int) -> str:
+    return ", ".join(f"{(i * 7 % 11) / 10 - 0.5:.1f}" for i in range(count))
+
+
+# -- weights -------------------------------------------------------------------------------------
+
+WEIGHTED = """
+g (float[2, 3] x) => (float[2, 2] y, float[2] scaled)
+<float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[2] bias = {10, 20}, float factor = {2}> {
+  product = MatMul(x, w)
+  scaled = Mul(bias, factor)
+  y = Add(product, scaled)
+}
+"""
+
+
+def test_new_weights_reach_the_kernels_and_what_was_folded_from_them() -> None:
+    compiled = compile_model(parsed(WEIGHTED))
+    assert compiled.operator is not None
+    w = np.arange(6, dtype=np.float32).reshape(3, 2) * 3
+    bias = np.array([1, 2], np.float32)
+    before = compiled(X)
+    assert compiled.operator.update_weights({"w": w, "bias": bias})
+    y, scaled = compiled(X)
+    np.testing.assert_array_equal(scaled, [2, 4])
+    np.testing.assert_array_equal(y, X @ w + scaled)
+    np.testing.assert_array_equal(before[1], [20, 40])
+    assert compiled.operator.update_weights({"factor": np.array(-1, np.float32)})
+    np.testing.assert_array_equal(compiled(X)[1], [-1, -2])
+    np.testing.assert_array_equal(compiled(X)[0], X @ w - bias)
+
+
+def test_only_kernels_that_depend_on_changed_weights_are_made_again() -> None:
+    numbers = _numbers(8)
+    compiled = compile_model(
+        parsed(f"""
+        g (float[1, 2, 4, 4] x) => (float[1, 2, 3, 3] y)
+        <float[2, 2, 2, 2] w = {{{numbers}, {numbers}}},
+         float[2] s = {{1, 2}}, float[2] b = {{0, 0}},
+         float[2] m = {{0, 0}}, float[2] v = {{1, 1}}> {{
+          c = Conv(x, w)
+          y = BatchNormalization(c, s, b, m, v)
+        }}
+        """)
+    )
+    assert compiled.operator is not None
+    conv, norm = (step.kernel for step in compiled.operator._program.steps)
+    x = np.random.default_rng(1).standard_normal((1, 2, 4, 4)).astype(np.float32)
+    before = compiled(x)[0]
+    assert compiled.operator.update_weights({"s": np.array([3, 6], np.float32)})
+    after_conv, after_norm = (step.kernel for step in compiled.operator._program.steps)
+    assert after_conv is conv
+    assert after_norm is not norm
+    np.testing.assert_allclose(compiled(x)[0], before * 3, rtol=1e-5)
+
+
+def test_new_weights_reach_bodies() -> None:
+    compiled = compile_model(
+        parsed("""
+        g (bool c, float[3] x) => (float[3] y) <float[3] w = {1, 2, 3}> {
+          y = If (c) <
+            then_branch = t () => (float[3] a) { n = Neg(w) a = Add(x, n) },
+            else_branch = e () => (float[3] b) { b = Mul(x, w) }
+          >
+        }
+        """)
+    )
+    assert compiled.operator is not None
+    x = np.ones(3, np.float32)
+    assert compiled(YES, x)[0].tolist() == [0, -1, -2]
+    assert compiled.operator.update_weights({"w": np.array([5, 6, 7], np.float32)})
+    assert compiled(YES, x)[0].tolist() == [-4, -5, -6]
+    assert compiled(NO, x)[0].tolist() == [5, 6, 7]
+
+
+def test_a_changed_shape_input_is_followed_too() -> None:
+    compiled = compile_model(
+        parsed("""
+        g (float[2, 3] x) => (float[a, b] y) <int64[2] s = {3, 2}> { n = Neg(x) y = Reshape(n, s) }
+        """)
+    )
+    assert compiled.operator is not None
+    assert compiled(X)[0].shape == (3, 2)
+    assert compiled.operator.update_weights({"s": np.array([6, 1])})
+    assert compiled(X)[0].shape == (6, 1)
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+def test_an_error_names_the_node_keeps_its_cause_and_shows_the_line() -> None:
+    compiled = compile_model(
+        parsed("""
+        g (int32[N] x, int32[N] d) => (int32[N] y) { a = Neg(x) y = Div(a, d) }
+        """)
+    )
+    x = np.array([1, 2], np.int32)
+    with pytest.raises(
+        ExecutionError, match=r"node #1 Div failed while running: ZeroDiv"
+    ) as caught:
+        compiled(x, np.array([1, 0], np.int32))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "Div_1(" in shown
+    assert caught.value.context["nodes"] == ("#1 Div",)
+    assert compiled(x, np.array([1, 1], np.int32))[0].tolist() == [-1, -2]
+
+
+def test_an_error_in_a_body_names_both_nodes() -> None:
+    compiled = compile_model(
+        parsed("""
+        g (bool c, int32[N] x, int32[N] d) => (int32[N] y) {
+          n = Neg(x)
+          y = If (c) <
+            then_branch = t () => (int32[N] a) { a = Div(n, d) },
+            else_branch = e () => (int32[N] b) { b = Identity(n) }
+          >
+        }
+        """)
+    )
+    x, d = np.array([1, 2], np.int32), np.array([1, 0], np.int32)
+    with pytest.raises(ExecutionError, match=r"node #1 If > #0 Div"):
+        compiled(YES, x, d)
+    assert compiled(NO, x, d)[0].tolist() == [-1, -2]
+
+
+def test_a_constant_node_that_would_fail_fails_only_if_it_runs() -> None:
+    compiled = compile_model(
+        parsed("""
+        g (bool c) => (int32[1] y) <int32[1] one = {1}, int32[1] zero = {0}> {
+          y = If (c) <
+            then_branch = t () => (int32[1] a) { a = Div(one, zero) },
+            else_branch = e () => (int32[1] b) { b = Identity(one) }
+          >
+        }
+        """)
+    )
+    assert compiled(NO)[0].tolist() == [1]
+    with pytest.raises(ExecutionError, match="Div"):
+        compiled(YES)
+
+
+@pytest.mark.parametrize("place", [3, -4])
+def test_an_index_out_of_range_is_an_error(place: int) -> None:
+    compiled = compile_model(
+        parsed("g (float[2, 3] x, int64[1] i) => (float[2, 1] y) { y = Gather <axis = 1> (x, i) }")
+    )
+    with pytest.raises(ExecutionError, match="out of bounds"):
+        compiled(X, np.array([place]))
+
+
+def test_overflow_and_division_by_zero_of_floats_are_silent() -> None:
+    compiled = compile_model(
+        parsed("g (float[3] x) => (float[3] y) { e = Exp(x) y = Reciprocal(e) }")
+    )
+    x = np.array([1000, -1000, np.nan], np.float32)
+    np.testing.assert_array_equal(compiled(x)[0], np.array([0, np.inf, np.nan], np.float32))
+
+
+# -- lives ---------------------------------------------------------------------------------------
+
+
+def test_a_closed_operator_says_so_and_may_be_closed_again() -> None:
+    compiled = compile_model(parsed("g (float[2, 3] x) => (float[2, 3] y) { y = Neg(x) }"))
+    assert compiled.operator is not None
+    compiled.operator.close()
+    compiled.operator.close()
+    with pytest.raises(ExecutionError, match="closed"):
+        compiled(X)
+
+
+def test_nothing_is_left_of_an_operator_that_nobody_holds() -> None:
+    before = set(linecache.cache)
+    compiled = compile_model(parsed("g (float[2, 3] x) => (float[2, 3] y) { y = Neg(x) }"))
+    assert compiled.operator is not None
+    gone = weakref.ref(compiled.operator._program)
+    assert any("subgraphkit-numpy" in name for name in set(linecache.cache) - before)
+    del compiled
+    gc.collect()
+    assert gone() is None
+    assert not [name for name in set(linecache.cache) - before if "subgraphkit-numpy" in name]

@@ -1,0 +1,140 @@
+"""If, Loop, Scan and sequences: bodies compiled once, with what they capture."""
+
+import numpy as np
+import pytest
+
+from backends.numpy.tests.models import parsed
+from backends.numpy.tests.numpy_road import compile_model
+from subgraphkit.errors import ExecutionError
+
+SUMS = """
+g (int64 n, bool go, float[2] start, float[2] step) => (float[2] last, float[k, 2] all)
+{
+  last, all = Loop (n, go, start) <body = b (int64 i, bool c, float[2] s)
+    => (bool c2, float[2] s2, float[2] out) {
+      c2 = Identity(c)
+      s2 = Add(s, step)
+      out = Neg(s2)
+    }>
+}
+"""
+GO, STOP = np.array(1, bool), np.array(0, bool)
+START, STEP = np.array([0, 10], np.float32), np.array([1, 2], np.float32)
+
+
+def test_a_loop_carries_state_captures_values_and_collects_outputs() -> None:
+    last, collected = compile_model(parsed(SUMS))(np.array(3), GO, START, STEP)
+    assert last.tolist() == [3, 16]
+    assert collected.tolist() == [[-1, -12], [-2, -14], [-3, -16]]
+
+
+@pytest.mark.parametrize(("count", "go"), [(0, GO), (3, STOP)])
+def test_a_loop_that_never_runs_returns_its_state_and_empty_outputs(
+    count: int, go: np.ndarray
+) -> None:
+    last, collected = compile_model(parsed(SUMS))(np.array(count), go, START, STEP)
+    assert last.tolist() == [0, 10]
+    assert not np.shares_memory(last, START)
+    assert collected.shape == (0, 2)
+    assert collected.dtype == np.float32
+
+
+def test_the_body_of_a_loop_is_compiled_once() -> None:
+    compiled = compile_model(parsed(SUMS))
+    assert compiled.operator is not None
+    kernels = [step.kernel for step in compiled.operator._program.steps]
+    compiled(np.array(50), GO, START, STEP)
+    assert [step.kernel for step in compiled.operator._program.steps] == kernels
+
+
+def test_an_endless_loop_is_stopped_where_a_limit_is_set() -> None:
+    endless = """
+    g (bool go, float[2] x) => (float[2] y) {
+      y = Loop ("", go, x) <body = b (int64 i, bool c, float[2] s) => (bool c2, float[2] s2) {
+        c2 = Identity(c)
+        s2 = Neg(s)
+      }>
+    }
+    """
+    compiled = compile_model(parsed(endless.replace('""', "")), max_loop_iterations=100)
+    with pytest.raises(ExecutionError, match=r"Loop exceeded 100 iterations.*max_loop_iterations"):
+        compiled(GO, START)
+
+
+def test_shapes_may_change_from_one_iteration_to_the_next() -> None:
+    growing = """
+    g (int64 n, bool go, float[k] start) => (float[m] last) {
+      last = Loop (n, go, start) <body = b (int64 i, bool c, float[j] s) => (bool c2, float[l] s2) {
+        c2 = Identity(c)
+        sine = Sin(s)
+        s2 = Concat <axis = 0> (s, sine)
+      }>
+    }
+    """
+    (last,) = compile_model(parsed(growing))(np.array(3), GO, START)
+    assert last.shape == (16,)
+
+
+def test_bodies_nest_and_capture_across_levels() -> None:
+    nested = """
+    g (int64 n, bool go, float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
+      twice = Add(w, w)
+      y = Loop (n, go, x) <body = b (int64 i, bool c, float[2] s) => (bool c2, float[2] s2) {
+        c2 = Identity(c)
+        two = Constant <value = int64 {2}> ()
+        late = GreaterOrEqual(i, two)
+        s2 = If (late) <
+          then_branch = t () => (float[2] u) { m = Mul(s, twice) u = Add(m, x) },
+          else_branch = e () => (float[2] v) { v = Add(s, w) }
+        >
+      }>
+    }
+    """
+    (y,) = compile_model(parsed(nested))(np.array(3), GO, START)
+    state = START + np.array([1, 2]) * 2
+    assert y.tolist() == (state * [2, 4] + START).tolist()
+
+
+def test_a_scan_may_run_backwards_along_any_axis() -> None:
+    scan = """
+    g (float[2] start, float[2, 3] x) => (float[2] last, float[2, 3] all) {
+      last, all = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],
+        scan_output_axes = [1], scan_output_directions = [1],
+        body = b (float[2] s, float[2] e) => (float[2] s2, float[2] o) {
+          s2 = Add(s, e)
+          o = Identity(s2)
+        }> (start, x)
+    }
+    """
+    x = np.array([[1, 2, 3], [10, 20, 30]], np.float32)
+    last, collected = compile_model(parsed(scan))(np.zeros(2, np.float32), x)
+    assert last.tolist() == [6, 60]
+    assert collected.tolist() == [[6, 5, 3], [60, 50, 30]]
+
+
+def test_sequences_are_not_changed_by_operators_that_read_them() -> None:
+    sequences = """
+    g (float[2] x) => (int64 before, int64 after, float[2] first) <int64 zero = {0}> {
+      s = SequenceConstruct(x, x)
+      n = Neg(x)
+      longer = SequenceInsert(s, n, zero)
+      before = SequenceLength(s)
+      after = SequenceLength(longer)
+      first = SequenceAt(longer, zero)
+    }
+    """
+    before, after, first = compile_model(parsed(sequences))(START)
+    assert (before.item(), after.item()) == (2, 3)
+    assert first.tolist() == [-0.0, -10.0]
+
+
+def test_strings_stay_objects() -> None:
+    compiled = compile_model(
+        parsed(
+            "g (string[N] x) => (string[N] y, bool[N] same) { y = Identity(x) same = Equal(x, y) }"
+        )
+    )
+    y, same = compiled(np.array(["a", "longer"], object))
+    assert y.dtype == object
+    assert y.tolist() == ["a", "longer"]
+    assert same.dtype == np.bool_

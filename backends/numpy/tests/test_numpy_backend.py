@@ -1,0 +1,97 @@
+"""The backend as the core sees it: what it takes, what it refuses, what its manifest says."""
+
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from onnx import defs, helper
+
+import subgraphkit_numpy
+from backends.numpy.tests.models import parsed
+from backends.numpy.tests.numpy_road import compile_model
+from subgraphkit.backend import Unsupported
+from subgraphkit.backend.drift import manifest_drift
+from subgraphkit.backend.manifest import parse_manifest
+from subgraphkit.ir import Graph, Node, NodeTable, build_graph
+from subgraphkit_numpy import NumpyBackend
+from subgraphkit_numpy.kernels import FAMILIES
+from subgraphkit_numpy.kernels.reference import _entry
+from subgraphkit_numpy.kernels.registry import Entry, find
+
+TRAINING = {("ai.onnx.preview.training", "Gradient")}
+
+
+def _operators() -> list[tuple[str, str, int]]:
+    """Return every operator and version that onnx knows and has not withdrawn."""
+    return sorted(
+        (schema.domain, schema.name, schema.since_version)
+        for schema in defs.get_all_schemas_with_history()
+        if not schema.deprecated and (schema.domain, schema.name) not in TRAINING
+    )
+
+
+def test_every_operator_of_every_version_has_an_implementation() -> None:
+    missing = [
+        operator
+        for operator in _operators()
+        if find(*operator) is None and not isinstance(_entry(*operator), Entry)
+    ]
+    assert missing == [], missing
+
+
+def test_every_family_registers_kernels() -> None:
+    assert len(FAMILIES) == len({family.__name__ for family in FAMILIES})
+
+
+@pytest.mark.parametrize(
+    ("operator", "domain", "opset", "expected"),
+    [
+        ("Nonsense", "", 18, "op_unsupported: operator Nonsense is unknown"),
+        ("Gelu", "", 18, "opset: operator Gelu does not exist in opset 18"),
+        ("Scatter", "", 18, "opset: operator Scatter is withdrawn in opset 18"),
+        ("Conv", "com.acme", 1, "op_unsupported: operator com.acme::Conv"),
+    ],
+)
+def test_what_nothing_implements_is_refused_by_name(
+    operator: str, domain: str, opset: int, expected: str
+) -> None:
+    table = NodeTable([operator], [domain], [""], [("x",)], [("y",)], [{}])
+    graph: Graph = build_graph(
+        name="g", table=table, inputs=("x",), outputs=("y",), initializers={}, defaults={},
+        opset_imports={domain: opset}, types={}, node_constants={},
+    )  # fmt: skip
+    selector = NumpyBackend().properties()[0].create_selector(graph)  # type: ignore[arg-type]
+    answer = selector.select(Node(graph, 0))
+    assert not answer
+    assert str(answer).startswith(expected)
+
+
+def test_a_node_whose_body_cannot_run_is_refused() -> None:
+    model = parsed("""
+    g (bool c, float[2] x) => (float[2] y) {
+      y = If (c) <
+        then_branch = t () => (float[2] a) { a = Neg(x) },
+        else_branch = e () => (float[2] b) { b = Abs(x) }
+      >
+    }
+    """)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.preview.training", 1))
+    body = model.graph.node[0].attribute[1].g
+    body.node[0].CopyFrom(
+        helper.make_node("Gradient", ["x"], ["b"], domain="ai.onnx.preview.training",
+                         xs=["x"], y="x")
+    )  # fmt: skip
+    with pytest.raises(Unsupported, match="Gradient"):
+        compile_model(model)
+
+
+def test_the_manifest_says_what_the_class_says() -> None:
+    text = files(subgraphkit_numpy).joinpath("subgraphkit-backend.toml").read_text()
+    assert manifest_drift(parse_manifest(text, "numpy"), NumpyBackend) == []
+
+
+def test_the_probe_finds_the_processor_and_names_versions() -> None:
+    probe = NumpyBackend.probe(deep=True)
+    assert probe.available
+    assert probe.devices == ("cpu",)
+    assert probe.versions["numpy"] == np.__version__
