@@ -1,0 +1,111 @@
+"""What the benchmarks share: medians, tables and the facts of the machine."""
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+__all__ = [
+    "Table",
+    "base_parser",
+    "machine",
+    "median_seconds",
+    "milliseconds",
+    "show",
+    "without",
+]
+
+THREADS = 2
+"""Threads given to every runtime, so that all are measured on the same machine."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures under a title; the first column is text, the others are aligned right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+
+def base_parser(description: str | None, *, repeat: int) -> argparse.ArgumentParser:
+    """Return a parser with the options every benchmark has."""
+    parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
+    parser.add_argument("--markdown", action="store_true", help="write Markdown tables")
+    parser.add_argument(
+        "--repeat", type=int, default=repeat, help=f"times to measure (default: {repeat})"
+    )
+    return parser
+
+
+def limit_threads() -> None:
+    """Hold the linear algebra below NumPy to ``THREADS``; to be called before NumPy is imported."""
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, str(THREADS))
+
+
+def median_seconds(call: Callable[[], object], repeat: int, *, times: int = 1) -> float:
+    """Return the median over ``repeat`` of the seconds of one call, measured over ``times`` calls.
+
+    One call is made beforehand and not counted.
+    """
+    call()
+    measured = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        for _ in range(times):
+            call()
+        measured.append((time.perf_counter() - started) / times)
+    return statistics.median(measured)
+
+
+def milliseconds(seconds: float | None, digits: int = 1) -> str:
+    """Write a time; ``-`` if there is none."""
+    return "-" if seconds is None else f"{seconds * 1e3:.{digits}f} ms"
+
+
+def without(package: str) -> str:
+    """Say why a column is missing."""
+    return f"{package} is not installed, so it is not measured"
+
+
+def machine() -> str:
+    """Describe the machine and the versions in one line."""
+    packages = []
+    for name in ("numpy", "onnx", "onnxruntime"):
+        try:
+            packages.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    python = f"Python {sys.version.split()[0]}"
+    return ", ".join([f"{os.cpu_count()} CPUs ({platform.machine()})", python, *packages])
+
+
+def show(table: Table, *, markdown: bool) -> None:
+    """Print a table."""
+    lines = [list(table.columns), *map(list, table.rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(table.columns))]
+    padded = [
+        [
+            cell.rjust(width) if at else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in lines
+    ]
+    if markdown:
+        rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+        body = ["| " + " | ".join(line) + " |" for line in [padded[0], rule, *padded[1:]]]
+        print("\n".join([f"### {table.title}", "", *body]))
+    else:
+        print("\n".join([table.title, *("  " + "  ".join(line).rstrip() for line in padded)]))
+    if table.notes:
+        print()
+    for note in table.notes:
+        print(note if markdown else f"  {note}")
+    print(flush=True)

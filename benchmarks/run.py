@@ -1,0 +1,47 @@
+"""Run every benchmark, each in a process of its own, and print the tables."""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from measuring import machine
+
+BENCHMARKS = ("import", "overhead", "road", "models")
+BUSY = 1.0
+
+
+def main() -> int:
+    """Run the benchmarks named, or all.
+
+    Returns:
+        The number of benchmarks that failed.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--markdown", action="store_true", help="write Markdown tables")
+    parser.add_argument("--repeat", type=int, help="times to measure, instead of the defaults")
+    arguments = parser.parse_args()
+    unknown = set(arguments.names).difference(BENCHMARKS)
+    if unknown:
+        parser.error(
+            f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}"
+        )
+    options = ["--markdown"] if arguments.markdown else []
+    if arguments.repeat is not None:
+        options += ["--repeat", str(arguments.repeat)]
+    print(f"{machine()}\n", flush=True)
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] > BUSY:
+        load = os.getloadavg()[0]
+        print(f"The machine is busy (load {load:.1f}): these figures say little.\n", flush=True)
+    failed = 0
+    for name in arguments.names or BENCHMARKS:
+        script = Path(__file__).with_name(f"bench_{name}.py")
+        done = subprocess.run([sys.executable, str(script), *options], check=False)
+        failed += done.returncode != 0
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

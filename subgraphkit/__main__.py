@@ -1,0 +1,7 @@
+"""``python -m subgraphkit`` is the command ``subgraphkit``."""
+
+import sys
+
+from subgraphkit.cli import main
+
+sys.exit(main())

@@ -1,0 +1,81 @@
+"""The command ``subgraphkit``: what the road, the registry and the configuration say, in a shell.
+
+A command is a module in ``subgraphkit.cli.commands`` with a function ``execute``; it is imported
+when it is called. An extension adds a command by the hook ``subgraphkit_cli``: it adds a parser to
+``subparsers`` and sets its default ``handler`` to a function of the arguments that returns an exit
+code.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Final
+
+from subgraphkit.cli.exits import ExitCode, exit_code_of
+from subgraphkit.cli.parser import COMMANDS, CommandLine
+from subgraphkit.cli.reporting import Report, plugin_output_apart
+
+__all__ = ["ExitCode", "main"]
+
+_EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would bring NumPy along
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out a command line.
+
+    Args:
+        arguments: The words after the name of the program; those of this process if not given.
+
+    Returns:
+        An exit code, as listed in ``subgraphkit.cli.exits``.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    command = words[0] if words and not words[0].startswith("-") else ""
+    report = Report(command or "cli", as_json="--json" in words, debug="--debug" in words)
+    try:
+        with report.collecting_warnings():
+            status = _attempt(command, words, report)
+        report.deliver()
+    except SystemExit as stop:  # argparse has printed help or version
+        return int(stop.code or 0)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not complain at exit.
+        _discard_stdout()
+        return ExitCode.OK
+    return status
+
+
+def _attempt(command: str, words: Sequence[str], report: Report) -> int:
+    """Parse and execute; errors end up in the report."""
+    try:
+        line = CommandLine()
+        if command not in COMMANDS:
+            _add_extension_commands(line)
+        arguments = line.parse(words)
+        if command not in COMMANDS:
+            report.as_json = False  # the command is an extension's, and so is its output
+            return int(arguments.handler(arguments) or ExitCode.OK)
+        module = import_module(f"subgraphkit.cli.commands.{command}")
+        with plugin_output_apart():
+            return int(module.execute(arguments, report))
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
+        report.fail(error)
+        return exit_code_of(error)
+
+
+def _add_extension_commands(line: CommandLine) -> None:
+    """Let extensions add their commands; importing them is spared where there are none."""
+    if not entry_points(group=_EXTENSIONS_GROUP):
+        return
+    extensions = import_module("subgraphkit.backend.extensions")
+    resolved = import_module("subgraphkit.backend.config").resolve()
+    manager = extensions.ExtensionManager.from_config(resolved)
+    manager.notify("subgraphkit_cli", subparsers=line.commands)
+
+
+def _discard_stdout() -> None:
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,34 @@
+"""``subgraphkit config``: every setting, its value, and the layer and place it comes from."""
+
+import os
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from subgraphkit.backend.config import ResolvedConfig, resolve
+from subgraphkit.backend.config_files import config_paths
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.tables import Table
+
+__all__ = ["described_settings", "execute"]
+
+
+def execute(arguments: Namespace, report: Report) -> ExitCode:
+    """Show what a bind made here and now would use."""
+    del arguments
+    resolved = resolve()
+    files = [str(path) for _, path in config_paths(os.environ, Path.cwd())]
+    report.data = {"settings": described_settings(resolved), "files": files}
+    report.show(Table.of("setting value layer location", resolved.as_table()))
+    for file in files:
+        report.note(f"read {file}")
+    return ExitCode.OK
+
+
+def described_settings(resolved: ResolvedConfig) -> list[dict[str, Any]]:
+    """Return every setting with its origin, for programs; values are as people write them."""
+    return [
+        {"key": key, "value": value, "layer": layer, "location": location}
+        for key, value, layer, location in resolved.as_table()
+    ]

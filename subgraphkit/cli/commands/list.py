@@ -1,0 +1,56 @@
+"""``subgraphkit list``: the backends, from metadata alone; no plugin is imported."""
+
+from argparse import Namespace
+from typing import Any
+
+from subgraphkit.backend.discovery import BackendRecord
+from subgraphkit.backend.known import KNOWN_BACKENDS
+from subgraphkit.backend.listing import list_backends
+from subgraphkit.backend.plugin_api import api_text
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.tables import Table
+
+__all__ = ["describe_record", "execute"]
+
+
+def execute(arguments: Namespace, report: Report) -> ExitCode:
+    """Show one line per backend."""
+    records = list_backends(all=arguments.all)
+    report.data = {"backends": [describe_record(record) for record in records]}
+    if records:
+        report.show(Table.of("name state version devices summary", map(_row, records)))
+    else:
+        report.note("No backend is installed. 'subgraphkit list --all' shows where to get some.")
+    return ExitCode.OK
+
+
+def describe_record(record: BackendRecord) -> dict[str, Any]:
+    """Return what is known of a backend, for programs."""
+    manifest = record.manifest
+    return {
+        "name": record.name,
+        "state": record.state,
+        "distribution": record.distribution,
+        "version": record.version,
+        "entry_point": record.entry_point,
+        "api": api_text(manifest.api) if manifest else None,
+        "devices": list(manifest.devices) if manifest else [],
+        "summary": manifest.summary if manifest else "",
+        "problem": record.error.message if record.error else "",
+        "code": record.error.code if record.error else "",
+        "install": KNOWN_BACKENDS.get(record.name, "") if record.state == "missing" else "",
+    }
+
+
+def _row(record: BackendRecord) -> tuple[str, ...]:
+    devices = ",".join(record.manifest.devices) if record.manifest else ""
+    return record.name, record.state, record.version or "-", devices or "-", _remark(record)
+
+
+def _remark(record: BackendRecord) -> str:
+    if record.state == "missing":
+        return KNOWN_BACKENDS[record.name]
+    if record.error is not None:
+        return f"{record.error.message}  ->  subgraphkit doctor {record.name}"
+    return record.manifest.summary if record.manifest else ""

@@ -1,0 +1,79 @@
+"""``subgraphkit plan``: which nodes would run where, and why; nothing is compiled."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from subgraphkit.backend.suggestion import did_you_mean
+from subgraphkit.cli.dot import as_dot
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.road import bind_as_told, chosen_backends
+from subgraphkit.cli.tables import Table
+from subgraphkit.errors import CallerError
+from subgraphkit.ir import Node
+from subgraphkit.onnx_io import load
+from subgraphkit.partitioning import Partitioning, partition
+
+__all__ = ["execute"]
+
+
+def execute(arguments: Namespace, report: Report) -> ExitCode:
+    """Load, bind and partition a model, and show what came of it."""
+    with report.doing("partitioning"):
+        bound = bind_as_told(load(arguments.model), arguments)
+        partitioning = partition(bound)
+    nodes = _named(partitioning, arguments.explain) if arguments.explain else []
+    report.data = _data(partitioning, arguments, nodes)
+    if arguments.dot:
+        report.show(as_dot(partitioning))
+        return ExitCode.OK
+    if nodes:
+        for node in nodes:
+            report.show(str(partitioning.explain(node)))
+        return ExitCode.OK
+    report.note(f"backends: {chosen_backends(bound)}")
+    report.show(partitioning.report(verbose=arguments.reasons).rstrip("\n"))
+    if arguments.reasons and partitioning.refusals:
+        report.show(_reasons(partitioning))
+    return ExitCode.OK
+
+
+def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]) -> dict[str, Any]:
+    data = partitioning.to_dict()
+    if nodes:
+        data["explanations"] = [asdict(partitioning.explain(node)) for node in nodes]
+    if arguments.dot:
+        data["dot"] = as_dot(partitioning)
+    return data
+
+
+def _named(partitioning: Partitioning, text: str) -> list[int]:
+    """Find the nodes meant by a number or a name; ONNX names may be repeated.
+
+    Raises:
+        CallerError: There is none (SGK301).
+    """
+    names = partitioning.graph.table.names
+    found = [index for index, name in enumerate(names) if name == text]
+    number = text.removeprefix("#")
+    if not found and number.isdecimal() and int(number) < len(names):
+        return [int(number)]
+    if not found:
+        guess = did_you_mean(text, filter(None, names))
+        raise CallerError(
+            "SGK301",
+            f"the model has no node {text!r}{guess}",
+            hint=f"Give a name, or a number from 0 to {len(names) - 1}.",
+        )
+    return found
+
+
+def _reasons(partitioning: Partitioning) -> Table:
+    rows = [
+        (Node(partitioning.graph, node).label, one.backend, one.refusal.code, one.refusal.text)
+        for node, refused in partitioning.refusals.items()
+        for one in refused
+    ]
+    return Table.of("node backend code reason", rows)

@@ -1,0 +1,188 @@
+"""``subgraphkit run``: the whole road once, with the time of each step."""
+
+import time
+import zipfile
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.feeding import Feed, make_feeds
+from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.road import bind_as_told, chosen_backends
+from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import merge_pairs
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.errors import CallerError
+from subgraphkit.ir import BoundGraph
+from subgraphkit.onnx_io import load
+from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.planning import plan
+from subgraphkit.running import Session
+
+__all__ = ["execute"]
+
+_Array = npt.NDArray[Any]
+
+
+class _Stopwatch:
+    """Seconds by step, in the order in which the steps were taken."""
+
+    def __init__(self, report: Report) -> None:
+        self.seconds: dict[str, float] = {}
+        self._report = report
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        with self._report.doing(name):
+            yield
+        self.seconds[name] = time.perf_counter() - started
+
+
+def execute(arguments: Namespace, report: Report) -> ExitCode:
+    """Run a model once; show the outputs in figures and, if asked to, store them."""
+    target = _checked_target(arguments.output)
+    watch = _Stopwatch(report)
+    with watch.step("load"):
+        model = load(arguments.model)
+    with watch.step("bind"):
+        bound = bind_as_told(model, arguments)
+    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
+    _tell_feeds(feeds, arguments.seed, report)
+    with watch.step("partition"):
+        partitioning = partition(bound)
+    with watch.step("compile"):
+        planned = plan(partitioning, compile_subgraphs(partitioning))
+    with Session(planned) as session:
+        with watch.step("run"):
+            results = session.run(None, {name: feed.array for name, feed in feeds.items()})
+        outputs = dict(zip(bound.outputs, results, strict=True))
+        report.data = _data(session.partitioning, bound, feeds, outputs)
+        report.data |= {"seconds": watch.seconds, "output_file": str(target) if target else None}
+        report.note(f"backends: {chosen_backends(bound)}")
+        _show(report, session.partitioning)
+    if target is not None:
+        _store(target, outputs)
+        report.note(f"stored {len(outputs)} outputs in {target}")
+    return ExitCode.OK
+
+
+def _checked_target(output: str | None) -> Path | None:
+    """Refuse a file that could not be written before any work is done."""
+    if output is None:
+        return None
+    path = Path(output)
+    if path.is_dir() or not path.parent.is_dir():
+        raise CallerError(
+            "SGK301",
+            f"the outputs cannot be stored in {output!r}: it is a folder, or its folder is missing",
+            hint="Give the path of a file in a folder that exists.",
+        )
+    return path
+
+
+def _tell_feeds(feeds: Mapping[str, Feed], seed: int, report: Report) -> None:
+    made_up = [name for name, feed in feeds.items() if feed.source == "random"]
+    if made_up:
+        report.note(f"random values, seed {seed}: {', '.join(made_up)}")
+    assumed = dict.fromkeys(dim for feed in feeds.values() for dim in feed.assumed)
+    if assumed:
+        report.note(f"taken to be 1: {', '.join(assumed)} (give --shape or --symbol to change it)")
+
+
+def _data(
+    partitioning: Partitioning,
+    bound: BoundGraph,
+    feeds: Mapping[str, Feed],
+    outputs: Mapping[str, Any],
+) -> dict[str, Any]:
+    return {
+        "model": bound.name,
+        "backends": list(partitioning.backends),
+        "subgraphs": len(partitioning.subgraphs),
+        "inputs": [
+            {"name": name, "type": _type_of(feed.array), "source": feed.source}
+            for name, feed in feeds.items()
+        ],
+        "outputs": [
+            {"name": name, "type": _type_of(value), **_figures(value)}
+            for name, value in outputs.items()
+        ],
+    }
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        label = "string" if value.dtype.kind in "OUT" else value.dtype.name
+        return f"{label}[{','.join(map(str, value.shape))}]"
+    if isinstance(value, list):
+        return f"sequence of {len(value)}"
+    return "nothing" if value is None else type(value).__name__
+
+
+def _figures(value: Any) -> dict[str, Any]:
+    """Summarise the numbers of an array; JSON has no word for those that are not finite."""
+    nothing = {"min": None, "max": None, "mean": None, "not_finite": 0}
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "OUTcSMm":
+        return nothing
+    numbers = value.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    if not finite.size:
+        return {**nothing, "not_finite": int(numbers.size)}
+    return {
+        "min": float(finite.min()),
+        "max": float(finite.max()),
+        "mean": float(finite.mean()),
+        "not_finite": int(numbers.size - finite.size),
+    }
+
+
+def _show(report: Report, partitioning: Partitioning) -> None:
+    data = report.data
+    rows = [
+        (one["name"], one["type"], *(_number(one[key]) for key in ("min", "max", "mean")))
+        for one in data["outputs"]
+    ]
+    report.show(Table.of("output type min max mean", rows, right="min max mean"))
+    for one in data["outputs"]:
+        if one["not_finite"]:
+            report.note(f"{one['name']}: {one['not_finite']} values are not finite")
+    subgraphs = ", ".join(subgraph.id for subgraph in partitioning.subgraphs[:4])
+    more = len(partitioning.subgraphs) - 4
+    report.note(f"subgraphs: {subgraphs}{f' and {more} more' if more > 0 else ''}")
+    times = [f"{name} {seconds * 1e3:.1f} ms" for name, seconds in data["seconds"].items()]
+    report.show(f"times: {', '.join(times)}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _store(path: Path, outputs: Mapping[str, Any]) -> None:
+    """Write an ``.npz`` whose entries are the outputs; names may be anything, also ``file``.
+
+    Raises:
+        CallerError: The file cannot be written (SGK301).
+    """
+    try:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in _flattened(outputs):
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                    np.lib.format.write_array(stream, array, allow_pickle=False)
+    except OSError as error:
+        raise CallerError("SGK301", f"cannot write {str(path)!r}: {error.strerror}") from error
+
+
+def _flattened(outputs: Mapping[str, Any]) -> Iterator[tuple[str, _Array]]:
+    for name, value in outputs.items():
+        if isinstance(value, list):
+            yield from _flattened({f"{name}[{at}]": element for at, element in enumerate(value)})
+        elif value is not None:
+            array = np.asarray(value)
+            yield name, array.astype(np.str_) if array.dtype == object else array

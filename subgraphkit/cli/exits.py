@@ -1,0 +1,83 @@
+"""Exit codes: what a script learns from a command that ended."""
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from subgraphkit.errors import (
+    BackendConflictError,
+    BackendIncompatibleError,
+    BackendLoadError,
+    BackendNotFoundError,
+    BackendUnavailableError,
+    CallerError,
+    InternalError,
+    ModelError,
+    ModelNotFoundError,
+    SubgraphkitError,
+    UnclaimedNodesError,
+    WeightUpdateError,
+)
+
+__all__ = ["EXIT_CODES", "ExitCode", "exit_code_of"]
+
+
+class ExitCode(enum.IntEnum):
+    """How a command ended."""
+
+    OK = 0
+    CHECK_FAILED = 1
+    USAGE = 2
+    BACKEND = 3
+    MODEL = 4
+    UNCLAIMED = 5
+    FAILURE = 6
+    BUG = 70
+    INTERRUPTED = 130
+
+
+EXIT_CODES: Final[Mapping[ExitCode, str]] = MappingProxyType(
+    {
+        ExitCode.OK: "all went well",
+        ExitCode.CHECK_FAILED: "a check failed",
+        ExitCode.USAGE: "the command, a setting or an input is wrong",
+        ExitCode.BACKEND: "a backend is missing, broken or incompatible, or cannot run here",
+        ExitCode.MODEL: "the model cannot be read or is not valid",
+        ExitCode.UNCLAIMED: "no backend claims some of the nodes",
+        ExitCode.FAILURE: "a subgraph failed to compile or to run",
+        ExitCode.BUG: "a bug in subgraphkit",
+        ExitCode.INTERRUPTED: "interrupted from the keyboard",
+    }
+)
+"""What each code means, as the help and the documentation print it."""
+
+_KINDS: Final[tuple[tuple[tuple[type[SubgraphkitError], ...], ExitCode], ...]] = (
+    ((ModelError, ModelNotFoundError), ExitCode.MODEL),
+    ((UnclaimedNodesError,), ExitCode.UNCLAIMED),
+    (
+        (
+            BackendNotFoundError,
+            BackendLoadError,
+            BackendUnavailableError,
+            BackendIncompatibleError,
+            BackendConflictError,
+        ),
+        ExitCode.BACKEND,
+    ),
+    ((InternalError,), ExitCode.BUG),
+    ((WeightUpdateError,), ExitCode.FAILURE),
+    ((CallerError,), ExitCode.USAGE),
+)
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    """Return the exit code of a command that ended with an error."""
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    if not isinstance(error, SubgraphkitError):
+        return ExitCode.BUG
+    for kinds, code in _KINDS:
+        if isinstance(error, kinds):
+            return code
+    return ExitCode.FAILURE

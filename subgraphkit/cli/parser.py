@@ -1,0 +1,247 @@
+"""The words of the command line; what they do is in ``subgraphkit.cli.commands``.
+
+Nothing heavy is imported here, so that ``--help`` and a mistyped word are answered at once.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from subgraphkit import __version__
+from subgraphkit.backend.suggestion import did_you_mean
+from subgraphkit.cli.exits import EXIT_CODES
+from subgraphkit.cli.values import file_of_input, option_value, seconds, shape_of, symbol_size
+from subgraphkit.errors import CallerError
+
+__all__ = ["COMMANDS", "CommandLine"]
+
+PROGRAM: Final = "subgraphkit"
+
+COMMANDS: Final = {
+    "run": "run a model once, on given or random inputs",
+    "plan": "show which nodes would run where, and why; nothing is compiled",
+    "list": "list the backends",
+    "info": "show what a backend says about itself",
+    "doctor": "find out what works here, and how to mend what does not",
+    "config": "show every setting and where its value comes from",
+    "version": "show versions",
+}
+"""The built-in commands, each with what it does."""
+
+_EXAMPLES: Final = {
+    "": ("run model.onnx --backend numpy", "plan model.onnx --backend tensorrt,numpy --reasons"),
+    "run": ("run model.onnx --seed 1", "run model.onnx --input x=picture.npy -o results.npz"),
+    "plan": ("plan model.onnx --symbol batch=8", "plan model.onnx --explain 12"),
+    "list": ("list", "list --all --json"),
+    "info": ("info numpy", "info tensorrt --options"),
+    "doctor": ("doctor", "doctor tensorrt --timeout 60"),
+    "config": ("config", "SUBGRAPH_BACKEND=numpy subgraphkit config"),
+    "version": ("version", "version --verbose"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Opens its help with examples, and raises what argparse would print and exit with."""
+
+    def __init__(self, examples: Sequence[str] = (), **settings: Any) -> None:
+        # Abbreviated options would change their meaning when an option is added.
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **settings)
+        self._examples = examples
+
+    def format_help(self) -> str:
+        """Return the help, examples first."""
+        lines = [
+            f"  {example if PROGRAM in example else f'{PROGRAM} {example}'}\n"
+            for example in self._examples
+        ]
+        return "".join(["examples:\n", *lines, "\n"] if lines else []) + super().format_help()
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a usage error (SGK301)."""
+        raise CallerError("SGK301", message, hint=f"Help: {self.prog} --help")
+
+
+class CommandLine:
+    """The parser with its commands.
+
+    Attributes:
+        commands: Where commands are added; handed to extensions.
+    """
+
+    def __init__(self) -> None:
+        codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())
+        self._parser = _Parser(
+            _EXAMPLES[""],
+            prog=PROGRAM,
+            usage=f"{PROGRAM} COMMAND ...",
+            description="Split an ONNX model into subgraphs and run each where it runs best.",
+            epilog=f"exit codes:\n{codes}\n\n'{PROGRAM} COMMAND --help' says more about a command.",
+        )
+        self._parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+        self.commands: argparse._SubParsersAction[Any] = self._parser.add_subparsers(
+            title="commands",
+            dest="command",
+            metavar="COMMAND",
+            prog=PROGRAM,
+            parser_class=_Parser,
+        )
+        for name, purpose in COMMANDS.items():
+            parser = self.commands.add_parser(
+                name,
+                help=purpose,
+                examples=_EXAMPLES[name],
+                description=f"{purpose[0].upper()}{purpose[1:]}.",
+            )
+            _ARGUMENTS[name](parser)
+            _add_common(parser)
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Read a command line.
+
+        Raises:
+            CallerError: It cannot be read (SGK301).
+            SystemExit: Help or version was asked for, and printed.
+        """
+        self._check_command(words)
+        arguments, unknown = self._parser.parse_known_args(words)
+        if unknown:
+            self._refuse(unknown, arguments.command)
+        return arguments
+
+    def _check_command(self, words: Sequence[str]) -> None:
+        known = list(self.commands.choices)
+        hint = f"Commands: {', '.join(known)}"
+        if not words:
+            raise CallerError("SGK301", "there is no command", hint=f"{hint}\nHelp: {PROGRAM} -h")
+        word = words[0]
+        if word not in known and not word.startswith("-"):
+            guess = did_you_mean(word, known)
+            raise CallerError("SGK301", f"there is no command {word!r}{guess}", hint=hint)
+
+    def _refuse(self, unknown: Sequence[str], command: str | None) -> NoReturn:
+        word = next((word for word in unknown if word.startswith("-")), unknown[0])
+        parser = self.commands.choices[command] if command else self._parser
+        guess = ""
+        if word.startswith("--"):
+            options = re.findall(r"(?<!\S)--[a-z][a-z-]*", parser.format_help())
+            guess = did_you_mean(word.partition("=")[0], options)
+        raise CallerError(
+            "SGK301", f"{parser.prog} does not take {word!r}{guess}", hint=f"Help: {parser.prog} -h"
+        )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument(
+        "--backend", metavar="LIST", help="backends in order, such as tensorrt:device=0,numpy"
+    )
+    parser.add_argument(
+        "--option",
+        metavar="BACKEND.KEY=VALUE",
+        type=option_value,
+        action="append",
+        default=[],
+        help="an option of a backend",
+    )
+    parser.add_argument(
+        "--shape",
+        metavar="INPUT=N,N,...",
+        type=shape_of,
+        action="append",
+        default=[],
+        help="the shape of an input; ? leaves a dimension as it is",
+    )
+    parser.add_argument(
+        "--symbol",
+        metavar="NAME=N",
+        type=symbol_size,
+        action="append",
+        default=[],
+        help="the size of a named dimension",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        default=None,
+        help="fail unless the listed backends claim every node",
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument(
+        "--input",
+        metavar="INPUT=FILE.npy",
+        type=file_of_input,
+        action="append",
+        default=[],
+        help="the array to feed; inputs not given are random",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="seed of random inputs (default: 0)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE.npz", help="where to store the outputs")
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--reasons", action="store_true", help="list every refusal")
+    parser.add_argument(
+        "--explain", metavar="NODE", help="say who was asked about a node, by number or name"
+    )
+    parser.add_argument(
+        "--dot", action="store_true", help="write the graph of the subgraphs in the DOT language"
+    )
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--all", action="store_true", help="list backends that are not installed, too"
+    )
+
+
+def _add_info(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a backend")
+    parser.add_argument("--options", action="store_true", help="show its options only")
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", metavar="NAME", nargs="*", help="backends; all if none is named")
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=30.0,
+        help="how long a backend may take to answer (default: 30)",
+    )
+    parser.add_argument(
+        "--deep", action="store_true", help="let backends compile and run a small model"
+    )
+
+
+def _add_nothing(parser: argparse.ArgumentParser) -> None:
+    del parser
+
+
+def _add_version(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--verbose", action="store_true", help="show Python, the packages and the plugins, too"
+    )
+
+
+_ARGUMENTS: Final = {
+    "run": _add_run,
+    "plan": _add_plan,
+    "list": _add_list,
+    "info": _add_info,
+    "doctor": _add_doctor,
+    "config": _add_nothing,
+    "version": _add_version,
+}

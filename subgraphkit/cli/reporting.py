@@ -1,0 +1,187 @@
+"""What a command says: data on standard output, everything else on standard error.
+
+A command fills one ``Report``. Nothing is written to standard output before the command has ended,
+so what a plugin prints meanwhile cannot get into the data, and ``--json`` is always one document.
+"""
+
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stdout,
+    suppress,
+)
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final, TextIO
+
+from subgraphkit import __version__
+from subgraphkit.cli.tables import Table, plain_table, rich_table
+from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
+
+__all__ = ["SCHEMA_VERSION", "Report", "plugin_output_apart"]
+
+SCHEMA_VERSION: Final = 1
+"""Version of the JSON documents; members may be added within it, none changes or goes."""
+
+
+class Report:
+    """Collects what a command has to say and writes it at the end.
+
+    Args:
+        command: Name of the command; part of the schema.
+        as_json: Whether to write one JSON document instead of text.
+        debug: Whether to show tracebacks.
+
+    Attributes:
+        data: What the JSON document holds under ``data``.
+    """
+
+    def __init__(self, command: str, *, as_json: bool = False, debug: bool = False) -> None:
+        self.command = command
+        self.as_json = as_json
+        self.debug = debug
+        self.data: Any = None
+        self._blocks: list[str | Table] = []
+        self._warnings: list[dict[str, str]] = []
+        self._errors: list[dict[str, Any]] = []
+
+    def show(self, block: str | Table) -> None:
+        """Add a paragraph or a table to the text for people."""
+        self._blocks.append(block)
+
+    def note(self, text: str) -> None:
+        """Tell something beside the data, now."""
+        _write(sys.stderr, f"{text}\n")
+
+    def doing(self, what: str) -> AbstractContextManager[object]:
+        """Show on a terminal what is being done, for as long as it takes."""
+        if self.as_json or not _is_terminal(sys.stderr) or find_spec("rich") is None:
+            return nullcontext()
+        console = import_module("rich.console").Console(file=sys.stderr)
+        status: AbstractContextManager[object] = console.status(f"{what} ...")
+        return status
+
+    def fail(self, error: BaseException) -> None:
+        """Tell an error now, and keep it for the document."""
+        self._errors.append(_described(error))
+        if self.debug:
+            _write(sys.stderr, "".join(traceback.format_exception(error)))
+        _write(sys.stderr, f"error: {_text_of(error)}\n")
+        if not isinstance(error, SubgraphkitError | KeyboardInterrupt) and not self.debug:
+            _write(sys.stderr, "  Run the command again with --debug to see where.\n")
+
+    @contextmanager
+    def collecting_warnings(self) -> Iterator[None]:
+        """Tell warnings in our own form, and keep them for the document."""
+
+        def tell(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            del filename, lineno, file, line
+            self._warnings.append({"type": category.__name__, "message": str(message)})
+            _write(sys.stderr, f"warning: {message}\n")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", SubgraphkitWarning)
+            warnings.showwarning = tell
+            yield
+
+    def deliver(self) -> None:
+        """Write the data to standard output.
+
+        Raises:
+            BrokenPipeError: Whoever was to read it has gone.
+        """
+        stream = sys.stdout
+        if self.as_json:
+            _write(stream, json.dumps(self._document(), indent=2, allow_nan=False) + "\n")
+        else:
+            render = rich_table if _wants_rich(stream) else plain_table
+            blocks = [
+                f"{block}\n" if isinstance(block, str) else render(block, stream)
+                for block in self._blocks
+            ]
+            _write(stream, "\n".join(blocks))
+        stream.flush()
+
+    def _document(self) -> Mapping[str, Any]:
+        return {
+            "schema": f"subgraphkit.{self.command}/{SCHEMA_VERSION}",
+            "version": __version__,
+            "data": self.data,
+            "warnings": self._warnings,
+            "errors": self._errors,
+        }
+
+
+@contextmanager
+def plugin_output_apart() -> Iterator[None]:
+    """Send to standard error whatever Python or C code writes to standard output meanwhile."""
+    with redirect_stdout(sys.stderr):
+        original = sys.__stdout__
+        saved = _duplicate(original)
+        if saved is None or original is None:
+            yield
+            return
+        target = original.fileno()
+        try:
+            with suppress(OSError, ValueError):
+                os.dup2(sys.stderr.fileno(), target)
+            yield
+        finally:
+            os.dup2(saved, target)
+            os.close(saved)
+
+
+def _duplicate(stream: TextIO | None) -> int | None:
+    """Duplicate the descriptor of a stream; None if it has none."""
+    try:
+        return None if stream is None else os.dup(stream.fileno())
+    except (OSError, ValueError):
+        return None
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write text, with what the stream cannot encode written as escapes."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _wants_rich(stream: TextIO) -> bool:
+    return _is_terminal(stream) and find_spec("rich") is not None
+
+
+def _text_of(error: BaseException) -> str:
+    if isinstance(error, SubgraphkitError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return f"[SGK900] {type(error).__name__}: {error}"
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    if isinstance(error, SubgraphkitError):
+        return {
+            "type": type(error).__name__,
+            "code": error.code,
+            "message": error.message,
+            "hint": error.hint,
+        }
+    code = "" if isinstance(error, KeyboardInterrupt) else "SGK900"
+    return {"type": type(error).__name__, "code": code, "message": str(error), "hint": ""}

@@ -1,0 +1,37 @@
+"""The steps of the road as the options of ``run`` and ``plan`` ask for them."""
+
+from argparse import Namespace
+
+from subgraphkit.binding import bind
+from subgraphkit.cli.values import merge_options, merge_pairs
+from subgraphkit.ir import BoundGraph
+from subgraphkit.onnx_io import Model
+from subgraphkit.types import Dim
+
+__all__ = ["bind_as_told", "chosen_backends"]
+
+
+def bind_as_told(model: Model, arguments: Namespace) -> BoundGraph:
+    """Bind a model with the shapes, backends and options of a command line.
+
+    Raises:
+        CallerError: Something is given twice (SGK301).
+        SubgraphkitError: As ``bind``.
+    """
+    shapes: dict[str, int | tuple[Dim, ...]] = {}
+    shapes |= merge_pairs(arguments.shape, "--shape")
+    shapes |= merge_pairs(arguments.symbol, "--symbol")
+    return bind(
+        model,
+        shapes,
+        backend=arguments.backend,
+        options=merge_options(arguments.option) or None,
+        strict=arguments.strict,
+    )
+
+
+def chosen_backends(bound: BoundGraph) -> str:
+    """Say which backends were chosen, and who chose them."""
+    settings = bound.settings
+    names = ",".join(map(str, settings.backends)) or "none"
+    return f"{names} (from {settings.sources['backend'][1]})"

@@ -1,0 +1,107 @@
+"""Values on the command line: text in, typed pairs out; argparse tells what went wrong."""
+
+import argparse
+import math
+from collections.abc import Iterable
+from typing import TypeVar
+
+from subgraphkit.errors import CallerError
+
+__all__ = [
+    "file_of_input",
+    "merge_options",
+    "merge_pairs",
+    "option_value",
+    "seconds",
+    "shape_of",
+    "symbol_size",
+]
+
+_Value = TypeVar("_Value")
+
+
+def _split(text: str, form: str) -> tuple[str, str]:
+    """Split at the last ``=``; names of values may contain one, sizes do not."""
+    name, found, value = text.rpartition("=")
+    if not found or not name or not value:
+        raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
+    return name, value
+
+
+def _size(text: str, whole: str, form: str) -> int:
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"expected {form}, got {whole!r}")
+    return int(text)
+
+
+def shape_of(text: str) -> tuple[str, tuple[int | None, ...]]:
+    """Read ``x=1,3,?,224``; ``x=[]`` is a scalar."""
+    form = "INPUT=N,N,... with whole numbers or ?"
+    name, value = _split(text, form)
+    dims = value.removeprefix("[").removesuffix("]").split(",")
+    if dims == [""]:
+        return name, ()
+    return name, tuple(None if d.strip() == "?" else _size(d, text, form) for d in dims)
+
+
+def symbol_size(text: str) -> tuple[str, int]:
+    """Read ``batch=8``."""
+    form = "NAME=N with a whole number"
+    name, value = _split(text, form)
+    return name, _size(value, text, form)
+
+
+def file_of_input(text: str) -> tuple[str, str]:
+    """Read ``x=folder/file.npy``."""
+    name, found, path = text.partition("=")
+    if not found or not name or not path:
+        raise argparse.ArgumentTypeError(f"expected INPUT=FILE.npy, got {text!r}")
+    return name, path
+
+
+def option_value(text: str) -> tuple[str, str, str]:
+    """Read ``tensorrt.precision=fp16`` as backend, option and value."""
+    place, found, value = text.partition("=")
+    backend, dot, key = place.partition(".")
+    if not found or not dot or not backend or not key:
+        raise argparse.ArgumentTypeError(f"expected BACKEND.KEY=VALUE, got {text!r}")
+    return backend, key, value
+
+
+def seconds(text: str) -> float:
+    """Read a time in seconds, more than none."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}")
+    return value
+
+
+def merge_pairs(pairs: Iterable[tuple[str, _Value]], option: str) -> dict[str, _Value]:
+    """Make a dictionary of what was given by a repeated option.
+
+    Raises:
+        CallerError: A name is given twice (SGK301).
+    """
+    merged: dict[str, _Value] = {}
+    for name, value in pairs:
+        if name in merged:
+            raise CallerError("SGK301", f"{option} gives {name!r} twice")
+        merged[name] = value
+    return merged
+
+
+def merge_options(given: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
+    """Arrange option values by backend.
+
+    Raises:
+        CallerError: An option is given twice (SGK301).
+    """
+    flat = merge_pairs(((f"{backend}.{key}", value) for backend, key, value in given), "--option")
+    merged: dict[str, dict[str, str]] = {}
+    for place, value in flat.items():
+        backend, _, key = place.partition(".")
+        merged.setdefault(backend, {})[key] = value
+    return merged

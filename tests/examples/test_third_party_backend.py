@@ -1,0 +1,110 @@
+"""The example of a third-party backend, really installed by pip and used by its name."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.models import parsed
+from tests.scripts import EXAMPLES, ROOT
+
+PROJECT = EXAMPLES / "third_party_backend"
+SOURCE = PROJECT / "subgraphkit_fastmath" / "__init__.py"
+
+MODEL = """
+mixed (float[N, 4] x, int64[4] n) => (float[N, 4] y, int64[4] m) <float[4] w = {1, 2, 3, 4}>
+{
+    a = Add(x, w)
+    b = Relu(a)
+    c = Neg(b)
+    d = Exp(c)
+    y = Mul(d, w)
+    m = Add(n, n)
+}
+"""
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the package into a folder of its own."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation"]
+    command += ["--no-index", "--quiet", "--disable-pip-version-check", "--target", str(folder)]
+    done = subprocess.run(
+        [*command, str(PROJECT)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def command(site: Path, tmp_path: Path) -> Command:
+    """Return a function that runs Python where the package is installed."""
+    onnx.save(parsed(MODEL), tmp_path / "model.onnx")
+
+    def run(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        path = os.pathsep.join([str(site), str(ROOT), *filter(None, sys.path)])
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path, "SUBGRAPH_CONFIG": "none", **variables},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+def test_the_whole_backend_is_less_than_sixty_lines() -> None:
+    assert len(SOURCE.read_text(encoding="utf-8").splitlines()) < 60
+
+
+def test_it_is_listed_without_being_imported(command: Command) -> None:
+    program = (
+        "import sys; from subgraphkit.cli import main; main(['list', '--json'])\n"
+        "assert 'subgraphkit_fastmath' not in sys.modules"
+    )
+    listed = json.loads(command("-c", program).stdout)["data"]["backends"]
+    (entry,) = [one for one in listed if one["name"] == "fastmath"]
+    assert entry["state"] == "registered"
+    assert entry["summary"] == "chains of elementwise float32 operators"
+
+
+def test_the_doctor_finds_it_healthy(command: Command) -> None:
+    assert "ready on cpu" in command("-m", "subgraphkit", "doctor", "fastmath").stdout
+
+
+def test_one_word_of_the_environment_puts_it_to_work(command: Command) -> None:
+    done = command("-m", "subgraphkit", "plan", "model.onnx", "--json", SUBGRAPH_BACKEND="fastmath")
+    data = json.loads(done.stdout)["data"]
+    claimed = [s["nodes"] for s in data["subgraphs"] if s["backend"] == "fastmath"]
+    assert claimed == [[0, 1], [3, 4]]
+    reasons = {(one["node"], one["code"], one["text"]) for one in data["refusals"]}
+    assert (5, "dtype", "int64 input; fastmath takes float32") in reasons
+
+
+def test_it_computes_what_the_numpy_backend_computes(command: Command) -> None:
+    program = """
+import numpy as np, subgraphkit as sk
+feeds = {"x": np.linspace(-3, 3, 8, dtype=np.float32).reshape(2, 4), "n": np.arange(4)}
+mixed, plain = (sk.InferenceSession("model.onnx", backend=b) for b in ("fastmath", "numpy"))
+assert "fastmath" in {s.backend for s in mixed.partitioning.subgraphs}
+for _ in range(2):
+    for ours, theirs in zip(mixed.run(None, feeds), plain.run(None, feeds), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    changed = {"w": np.full(4, 0.5, np.float32)}
+    assert set(mixed.update_weights(changed)) == {"fastmath_0", "fastmath_3"}
+    plain.update_weights(changed)
+"""
+    command("-W", "error", "-c", program)

@@ -1,0 +1,105 @@
+"""The nine real networks of the onnx wheel, as shipped and with seeded weights."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.backend.test.runner import Runner
+
+import subgraphkit as sk
+from tests.scripts import EXAMPLES, load_script
+
+light = load_script(EXAMPLES / "light_models.py")
+MODELS = light.LIGHT_MODELS
+QUICK_IN_REFERENCE = ("resnet50", "shufflenet", "squeezenet")
+RELATIVE = 1e-3
+# Probabilities are at most 1; the scores of densenet are compared by their own size.
+ABSOLUTE = 1e-5
+
+
+def _settings(name: str) -> dict[str, Any]:
+    """Return the tolerances of the official test."""
+    folder = light.light_model_path(name).parents[1] / "real" / f"test_{name}"
+    settings: dict[str, Any] = json.loads((folder / "data.json").read_text())
+    return settings
+
+
+def _expected(name: str) -> Any:
+    path: Path = light.light_model_path(name)
+    tensor = onnx.TensorProto.FromString(path.with_name(f"{path.stem}_output_0.pb").read_bytes())
+    return onnx.numpy_helper.to_array(tensor)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_as_shipped_passes_the_official_test(name: str) -> None:
+    with sk.InferenceSession(light.light_model_path(name), backend="numpy") as session:
+        assert len(session.partitioning.subgraphs) == 1
+        (picture,) = session.get_inputs()
+        value = onnx.helper.make_tensor_value_info(picture.name, 1, picture.shape)
+        feeds = {picture.name: Runner.generate_dummy_data(value, name=name)}
+        (answer,) = session.run(None, feeds)
+    settings = _settings(name)
+    np.testing.assert_allclose(
+        answer, _expected(name), rtol=settings["rtol"], atol=settings["atol"]
+    )
+
+
+def _check_agreement(answer: Any, expected: Any) -> None:
+    assert answer.shape == expected.shape
+    assert answer.dtype == expected.dtype
+    # A network that answers the same for everything would agree with anybody.
+    assert expected.max() > 3 * np.abs(expected).mean()
+    np.testing.assert_allclose(
+        answer, expected, rtol=RELATIVE, atol=ABSOLUTE * max(1.0, float(np.abs(expected).max()))
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_with_seeded_weights_agrees_with_onnx_runtime(name: str) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    model = light.seeded_model(name)
+    feeds = light.seeded_feeds(model, seed=1)
+    data = model.SerializeToString()
+    expected = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)[0]
+    with sk.InferenceSession(model, backend="numpy") as session:
+        _check_agreement(session.run(None, feeds)[0], expected)
+
+
+@pytest.mark.parametrize("name", QUICK_IN_REFERENCE)
+def test_a_model_with_seeded_weights_agrees_with_onnx_reference(name: str) -> None:
+    later = light.seeded_model(name, opset=light.REFERENCE_OPSET)
+    feeds = light.seeded_feeds(later, seed=2)
+    expected = light.reference_evaluator(later).run(None, feeds)[0]
+    with sk.InferenceSession(light.seeded_model(name), backend="numpy") as session:
+        _check_agreement(session.run(None, feeds)[0], expected)
+
+
+def test_seeded_weights_are_the_same_every_time_and_other_ones_for_other_seeds() -> None:
+    first, again, other = (light.seeded_model("squeezenet", seed) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+    onnx.checker.check_model(first)
+
+
+@pytest.mark.parametrize("name", ["inception_v1", "squeezenet", "shufflenet"])
+def test_seeding_keeps_the_operators(name: str) -> None:
+    shipped = onnx.load(light.light_model_path(name))
+    seeded = light.seeded_model(name)
+    kept = [node for node in shipped.graph.node if node.op_type != "ConstantOfShape"]
+    assert list(seeded.graph.node) == kept
+    assert [value.name for value in seeded.graph.output] == [v.name for v in shipped.graph.output]
+
+
+def test_a_network_nobody_knows_is_told() -> None:
+    with pytest.raises(ValueError, match="resnet50"):
+        light.seeded_model("resnet51")
+
+
+def test_the_answer_depends_on_the_picture() -> None:
+    model = light.seeded_model("squeezenet")
+    with sk.InferenceSession(model, backend="numpy") as session:
+        one, other = (session.run(None, light.seeded_feeds(model, seed))[0] for seed in (0, 1))
+    assert np.abs(one - other).max() > 1e-3

@@ -1,0 +1,120 @@
+"""The command line, called in this process or in one of its own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from subgraphkit.backend import refresh_backends
+from subgraphkit.cli import main
+from tests.models import LINEAR, parsed
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Ended]
+
+
+@pytest.fixture(autouse=True)
+def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Work in an empty folder, with no setting from outside."""
+    for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
+    monkeypatch.chdir(tmp_path)
+    yield
+    refresh_backends()
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Return a function that carries out a command line in this process."""
+
+    def call(*words: object) -> Ended:
+        code = main([str(word) for word in words])
+        captured = capsys.readouterr()
+        return Ended(int(code), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def new_process(tmp_path: Path) -> Cli:
+    """Return a function that carries out a command line in a new process.
+
+    Plugins written by ``install`` are found there.
+    """
+
+    def call(*words: object, **variables: str) -> Ended:
+        folders = [str(tmp_path / "site"), str(ROOT), *filter(None, sys.path)]
+        done = subprocess.run(
+            [sys.executable, "-m", "subgraphkit", *map(str, words)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), **variables},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Install:
+    """Return a function that puts a module with an entry point where a new process finds it."""
+
+    def write(name: str, source: str, group: str = "subgraphkit.backends") -> None:
+        site = tmp_path / "site"
+        metadata = site / f"acme_{name}-1.0.dist-info"
+        metadata.mkdir(parents=True)
+        (site / f"acme_{name}.py").write_text(source, encoding="utf-8")
+        (metadata / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: acme-{name}\nVersion: 1.0\n", encoding="utf-8"
+        )
+        target = f"acme_{name}:Plugin" if "class Plugin" in source else f"acme_{name}"
+        (metadata / "entry_points.txt").write_text(
+            f"[{group}]\n{name} = {target}\n", encoding="utf-8"
+        )
+
+    return write
+
+
+@pytest.fixture
+def linear(tmp_path: Path) -> Path:
+    """Return the file of a model ``x[N,3] -> y[N,2]``."""
+    path = tmp_path / "linear.onnx"
+    onnx.save(parsed(LINEAR), path)
+    return path
+
+
+@pytest.fixture
+def array_file(tmp_path: Path) -> Callable[[Any], Path]:
+    """Return a function that stores an array and returns the file."""
+
+    def store(array: Any) -> Path:
+        path = tmp_path / "array.npy"
+        np.save(path, array)
+        return path
+
+    return store

@@ -1,0 +1,195 @@
+"""Words: help, examples, suggestions, and what is imported for them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from subgraphkit import __version__
+from subgraphkit.cli.exits import EXIT_CODES, ExitCode, exit_code_of
+from subgraphkit.cli.parser import COMMANDS
+from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitError
+from tests.unit.cli.conftest import Cli, Install
+
+HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "rich")
+
+
+def test_the_help_begins_with_two_examples(cli: Cli) -> None:
+    ended = cli("--help")
+    assert ended.code == 0
+    assert ended.out.splitlines()[:3] == [
+        "examples:",
+        "  subgraphkit run model.onnx --backend numpy",
+        "  subgraphkit plan model.onnx --backend tensorrt,numpy --reasons",
+    ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_begins_with_examples(cli: Cli, command: str) -> None:
+    ended = cli(command, "--help")
+    assert ended.code == 0
+    first, *others = ended.out.splitlines()
+    assert first == "examples:"
+    assert all(f"subgraphkit {command}" in line for line in others[:2])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_in_the_help_can_be_parsed(cli: Cli, command: str) -> None:
+    lines = cli(command, "--help").out.splitlines()[1:3]
+    for line in lines:
+        words = line.partition("subgraphkit ")[2].split()
+        # A word nobody knows is complained about before anything else is done.
+        ended = cli(*words, "--no-such-option")
+        assert "does not take '--no-such-option'" in ended.err
+
+
+def test_the_help_lists_every_exit_code(cli: Cli) -> None:
+    out = cli("--help").out
+    for code, meaning in EXIT_CODES.items():
+        assert f"{int(code):>3}  {meaning}" in out
+    assert set(EXIT_CODES) == set(ExitCode)
+
+
+def test_version_is_an_option_too(cli: Cli) -> None:
+    assert cli("--version").out == f"subgraphkit {__version__}\n"
+
+
+def test_a_mistyped_command_gets_a_suggestion(cli: Cli) -> None:
+    ended = cli("pln", "model.onnx")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: [SGK301] there is no command 'pln'; did you mean 'plan'?")
+
+
+def test_a_mistyped_option_gets_a_suggestion(cli: Cli) -> None:
+    ended = cli("plan", "model.onnx", "--reason")
+    assert (ended.code, ended.out) == (2, "")
+    assert "subgraphkit plan does not take '--reason'; did you mean '--reasons'?" in ended.err
+
+
+def test_no_command_is_a_usage_error(cli: Cli) -> None:
+    ended = cli()
+    assert (ended.code, ended.out) == (2, "")
+    assert "run, plan, list, info, doctor, config, version" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["run"], "MODEL"),
+        (["run", "m.onnx", "--seed", "x"], "--seed"),
+        (["run", "m.onnx", "--shape", "x"], "expected INPUT=N,N,..."),
+        (["run", "m.onnx", "--shape", "x=1,b"], "expected INPUT=N,N,..."),
+        (["run", "m.onnx", "--symbol", "batch=many"], "expected NAME=N"),
+        (["run", "m.onnx", "--option", "threads=2"], "expected BACKEND.KEY=VALUE"),
+        (["run", "m.onnx", "--input", "x"], "expected INPUT=FILE.npy"),
+        (["doctor", "--timeout", "-1"], "expected a number of seconds"),
+        (["list", "numpy"], "does not take 'numpy'"),
+    ],
+)
+def test_a_mistake_in_the_words_is_a_usage_error(
+    cli: Cli, words: list[str], complaint: str
+) -> None:
+    ended = cli(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert "[SGK301]" in ended.err
+    assert complaint in ended.err
+
+
+def test_a_usage_error_is_one_json_document_too(cli: Cli) -> None:
+    ended = cli("plan", "--json")
+    document = json.loads(ended.out)
+    assert ended.code == 2
+    assert document["schema"] == "subgraphkit.plan/1"
+    assert document["data"] is None
+    assert document["errors"][0]["code"] == "SGK301"
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["version"], ["version", "--verbose"], ["list", "--all"], ["config"]]
+)
+def test_quick_commands_import_nothing_heavy(words: list[str]) -> None:
+    program = (
+        f"import sys; from subgraphkit.cli import main; code = main({words!r})\n"
+        f"print([m for m in {HEAVY} if m in sys.modules], code, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1] == "[] 0"
+
+
+def test_every_error_has_an_exit_code() -> None:
+    def classes(base: type[SubgraphkitError]) -> list[type[SubgraphkitError]]:
+        return [base, *(c for sub in base.__subclasses__() for c in classes(sub))]
+
+    for cls in classes(SubgraphkitError):
+        error = cls.__new__(cls)
+        assert exit_code_of(error) in EXIT_CODES
+        assert exit_code_of(error) is not ExitCode.OK
+
+
+def test_exit_codes_tell_whose_turn_it_is() -> None:
+    assert exit_code_of(CompileError("SGK130", "x", backend="b")) is ExitCode.FAILURE
+    assert exit_code_of(InternalError("x")) is ExitCode.BUG
+    assert exit_code_of(KeyError("x")) is ExitCode.BUG
+    assert exit_code_of(KeyboardInterrupt()) == 130
+    assert "SGK301" in CODES
+
+
+def test_a_reader_that_leaves_is_no_error(linear: Path) -> None:
+    command = [sys.executable, "-m", "subgraphkit", "plan", str(linear)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        told = child.stderr.read().decode()
+    assert child.returncode == 0, told
+    assert told == "backends: numpy (from the default)\n"
+
+
+COMMAND = """
+import subgraphkit as sk
+
+@sk.hookimpl
+def subgraphkit_cli(subparsers):
+    parser = subparsers.add_parser("greet", help="say something kind")
+    parser.add_argument("name")
+    parser.set_defaults(handler=greet)
+    return parser
+
+def greet(arguments):
+    print("hello", arguments.name)
+    return 0 if arguments.name == "world" else 1
+
+@sk.hookimpl
+def subgraphkit_doctor():
+    from subgraphkit.backend import Check
+    return [Check("greeting", "failure", "nobody was greeted", "Greet somebody.")]
+"""
+
+
+def test_an_extension_adds_a_command(new_process: Cli, install: Install) -> None:
+    install("greeter", COMMAND, group="subgraphkit.plugins")
+    assert new_process("greet", "world").out == "hello world\n"
+    assert new_process("greet", "nobody").code == 1
+    assert "say something kind" in new_process("--help").out
+    assert "did you mean 'greet'" in new_process("gret").err
+
+
+def test_an_extension_adds_a_check(new_process: Cli, install: Install) -> None:
+    install("greeter", COMMAND, group="subgraphkit.plugins")
+    ended = new_process("doctor", "numpy")
+    assert ended.code == 1
+    assert "nobody was greeted" in ended.out
+    assert "1. Greet somebody." in ended.out
+
+
+def test_an_extension_that_raises_stops_no_command(new_process: Cli, install: Install) -> None:
+    install("broken", "raise RuntimeError('no')", group="subgraphkit.plugins")
+    ended = new_process("greet")
+    assert ended.code == 2
+    assert "warning: [SGK190]" in ended.err
+    assert "there is no command 'greet'" in ended.err
+    assert new_process("version").err == ""

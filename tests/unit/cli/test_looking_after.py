@@ -1,0 +1,188 @@
+"""``list``, ``info``, ``doctor``, ``config`` and ``version``."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from subgraphkit import __version__
+from tests.unit.cli.conftest import Cli, Install
+
+BROKEN = "raise ImportError('libvendor.so.4: cannot open shared object file')"
+EXITS = "import os; os._exit(3)"
+SLEEPS = "import time; time.sleep(60)"
+COMPLETE = """
+import subgraphkit as sk
+
+class Plugin(sk.Backend):
+    name = "complete"
+    options = (sk.Option("level", int, default=2, minimum=1, maximum=5, help="How far to go."),)
+    def properties(self):
+        return []
+"""
+
+
+def _json(ended: Any, command: str, code: int = 0) -> Any:
+    assert ended.code == code, ended.err
+    document = json.loads(ended.out)
+    assert document["schema"] == f"subgraphkit.{command}/1"
+    assert document["version"] == __version__
+    return document["data"]
+
+
+def test_list_shows_what_is_installed_and_imports_none_of_it(
+    new_process: Cli, install: Install
+) -> None:
+    install("broken", BROKEN)
+    ended = new_process("list")
+    assert ended.code == 0
+    assert ended.out.splitlines()[0].split() == ["NAME", "STATE", "VERSION", "DEVICES", "SUMMARY"]
+    found = {
+        entry["name"]: entry for entry in _json(new_process("list", "--json"), "list")["backends"]
+    }
+    assert found["broken"]["state"] == "registered"
+    assert found["broken"]["distribution"] == "acme-broken"
+    assert found["numpy"]["state"] == "registered"
+
+
+def test_list_all_tells_how_to_install_what_is_missing(new_process: Cli) -> None:
+    data = _json(new_process("list", "--all", "--json", SUBGRAPH_BLOCK="numpy"), "list")
+    states = {entry["name"]: entry["state"] for entry in data["backends"]}
+    assert states["numpy"] == "blocked"
+    missing = [entry for entry in data["backends"] if entry["state"] == "missing"]
+    assert all(entry["install"].startswith("pip install") for entry in missing)
+
+
+def test_info_shows_the_manifest(cli: Cli) -> None:
+    ended = cli("info", "numpy")
+    assert ended.code == 0
+    assert "subgraphkit-numpy" in ended.out
+    (data,) = _json(cli("info", "numpy", "--json"), "info")["backends"]
+    assert data["name"] == "numpy"
+    assert data["devices"] == ["cpu"]
+
+
+def test_info_shows_options_with_their_variables(
+    new_process: Cli, install: Install, tmp_path: Path
+) -> None:
+    install("complete", COMPLETE)
+    folder = tmp_path / "site" / "acme_complete"
+    folder.mkdir()
+    (tmp_path / "site" / "acme_complete.py").rename(folder / "__init__.py")
+    (folder / "subgraphkit-backend.toml").write_text(
+        'name = "complete"\napi = "1.0"\n[options.level]\ntype = "int"\ndefault = 2\nmin = 1\n'
+        'max = 5\nhelp = "How far to go."\n'
+    )
+    ended = new_process("info", "complete", "--options")
+    header, row = ended.out.splitlines()
+    assert header.split() == ["OPTION", "TYPE", "DEFAULT", "ALLOWED", "ENVIRONMENT", "HELP"]
+    assert "1 <= value <= 5" in row
+    assert "SUBGRAPH_COMPLETE_LEVEL" in row
+
+
+def test_info_of_a_backend_without_manifest_says_so(new_process: Cli, install: Install) -> None:
+    install("complete", COMPLETE)
+    assert "subgraphkit doctor" in new_process("info", "complete").out
+
+
+def test_info_of_an_unknown_backend_gets_a_suggestion(cli: Cli) -> None:
+    ended = cli("info", "nunpy")
+    assert (ended.code, ended.out) == (3, "")
+    assert "[SGK102]" in ended.err
+    assert "did you mean 'numpy'?" in ended.err
+
+
+def test_doctor_finds_a_healthy_backend(cli: Cli) -> None:
+    ended = cli("doctor", "numpy")
+    assert ended.code == 0, ended.out
+    assert "ready on cpu" in ended.out
+    assert "What to do" not in ended.out
+
+
+@pytest.mark.parametrize(
+    ("source", "finding"),
+    [
+        (BROKEN, "libvendor.so.4: cannot open shared object file"),
+        (EXITS, "took the process down: exit status 3"),
+        (SLEEPS, "did not return within 2 s"),
+    ],
+)
+def test_doctor_survives_any_backend_and_numbers_the_fixes(
+    new_process: Cli, install: Install, source: str, finding: str
+) -> None:
+    install("patient", source)
+    ended = new_process("doctor", "patient", "--timeout", "2")
+    assert ended.code == 1
+    assert finding in ended.out
+    assert "1. Ignore it: SUBGRAPH_BLOCK=patient" in ended.out or (
+        "1. Leave it out: SUBGRAPH_BLOCK=patient" in ended.out
+    )
+
+
+def test_doctor_of_a_name_nobody_knows_fails(cli: Cli) -> None:
+    data = _json(cli("doctor", "nunpy", "--json"), "doctor", code=1)
+    (check,) = [check for check in data["checks"] if check["name"] == "backend nunpy"]
+    assert check["status"] == "failure"
+    assert "did you mean 'numpy'?" in check["text"]
+
+
+def test_doctor_tells_of_a_setting_that_cannot_be_read(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_STRICT", "perhaps")
+    ended = cli("doctor", "--json")
+    data = _json(ended, "doctor", code=1)
+    (check,) = [check for check in data["checks"] if check["name"] == "settings"]
+    assert "SUBGRAPH_STRICT='perhaps'" in check["text"]
+    assert data["environment"]["variables"]["SUBGRAPH_STRICT"] == "perhaps"
+
+
+def test_doctor_misses_the_fallback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_FALLBACK", "absent")
+    ended = cli("doctor", "numpy")
+    assert ended.code == 1
+    assert (
+        "backend 'absent', which runs what no other backend claims, is not installed" in ended.out
+    )
+
+
+def test_config_shows_layer_and_location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("subgraphkit.toml").write_text('strict = true\n[options.numpy]\nkey = "value"\n')
+    monkeypatch.setenv("SUBGRAPH_CONFIG", "subgraphkit.toml")
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy")
+    data = _json(cli("config", "--json"), "config")
+    settings = {entry["key"]: entry for entry in data["settings"]}
+    assert settings["backend"]["layer"] == "environment"
+    assert settings["strict"]["value"] == "True"
+    assert settings["strict"]["layer"] == "file"
+    assert "line 1" in settings["strict"]["location"]
+    assert settings["options.numpy.key"]["value"] == "value"
+    assert settings["fallback"]["layer"] == "default"
+    assert data["files"] == ["subgraphkit.toml"]
+
+
+def test_config_that_cannot_be_read_is_a_usage_error(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy;other")
+    ended = cli("config")
+    assert (ended.code, ended.out) == (2, "")
+    assert "[SGK107]" in ended.err
+
+
+def test_a_variable_nobody_reads_is_a_warning(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_BACKENDS", "numpy")
+    ended = cli("config", "--json")
+    assert ended.code == 0
+    assert "SGK114" in json.loads(ended.out)["warnings"][0]["message"]
+
+
+def test_version_tells_all_on_request(cli: Cli) -> None:
+    assert cli("version").out == f"subgraphkit {__version__}\n"
+    data = _json(cli("version", "--verbose", "--json"), "version")
+    assert data["python"] == sys.version.split()[0]
+    assert data["plugin_api"] == "1.0"
+    assert "numpy" in data["packages"]
+    assert "subgraphkit-numpy" in data["backends"]["numpy"]

@@ -1,0 +1,139 @@
+"""``subgraphkit plan``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+import subgraphkit as sk
+from subgraphkit import SubgraphOperator
+from subgraphkit.backend import registered
+from tests.fakes import claiming
+from tests.models import DIAMOND, parsed
+from tests.unit.cli.conftest import Cli
+
+
+@pytest.fixture
+def diamond(tmp_path: Path) -> Path:
+    path = tmp_path / "diamond.onnx"
+    model = parsed(DIAMOND)
+    for node, name in zip(model.graph.node, ("first", "left", "right", "right"), strict=True):
+        node.name = name
+    onnx.save(model, path)
+    return path
+
+
+def _never(subgraph: sk.Subgraph) -> SubgraphOperator:
+    raise AssertionError(f"{subgraph} was compiled")
+
+
+def _plan(cli: Cli, *words: object) -> dict[str, Any]:
+    ended = cli("plan", *words, "--json")
+    assert ended.code == 0, ended.err
+    document: dict[str, Any] = json.loads(ended.out)
+    assert document["schema"] == "subgraphkit.plan/1"
+    data: dict[str, Any] = document["data"]
+    return data
+
+
+def test_the_document_is_the_partitioning_as_data(cli: Cli, diamond: Path) -> None:
+    expected = sk.partition(sk.bind(sk.load(diamond), backend="numpy"))
+    data = _plan(cli, diamond, "--backend", "numpy")
+    assert data == json.loads(json.dumps(expected.to_dict()))
+    assert list(data) == ["model", "node_count", "backends", "subgraphs", "refusals", "quality"]
+    assert data["subgraphs"] == [
+        {
+            "id": "numpy_0",
+            "backend": "numpy",
+            "nodes": [0, 1, 2, 3],
+            "inputs": ["x"],
+            "outputs": ["y"],
+        }
+    ]
+
+
+def test_nothing_is_compiled(cli: Cli, diamond: Path) -> None:
+    with registered(claiming(["Neg", "Abs"], "taker", make=_never)):
+        data = _plan(cli, diamond, "--backend", "taker,numpy")
+    assert {subgraph["backend"] for subgraph in data["subgraphs"]} == {"taker", "numpy"}
+
+
+def test_refusals_have_their_reasons(cli: Cli, diamond: Path) -> None:
+    with registered(claiming(["Neg", "Abs"], "taker", make=_never)):
+        data = _plan(cli, diamond, "--backend", "taker")
+        text = cli("plan", diamond, "--backend", "taker", "--reasons").out
+    assert data["refusals"][0] == {
+        "node": 0,
+        "backend": "taker",
+        "code": "op_unsupported",
+        "text": "operator Relu is not in the list",
+    }
+    lines = [line for line in text.splitlines() if line.startswith("#3 Add 'right'")]
+    assert lines == ["#3 Add 'right'   taker    op_unsupported  operator Add is not in the list"]
+
+
+def test_a_node_is_explained_by_number_and_by_name(cli: Cli, diamond: Path) -> None:
+    by_number = cli("plan", diamond, "--explain", "1")
+    assert by_number.out.startswith("#1 Neg 'left': in subgraph numpy_0\n")
+    assert cli("plan", diamond, "--explain", "#1").out == by_number.out
+    assert cli("plan", diamond, "--explain", "left").out == by_number.out
+    assert cli("plan", diamond, "--explain", "right").out.count("in subgraph") == 2
+    data = _plan(cli, diamond, "--explain", "left")
+    assert data["explanations"][0]["asked"][0]["verdict"] == "claimed"
+
+
+def test_a_node_that_does_not_exist_gets_a_suggestion(cli: Cli, diamond: Path) -> None:
+    ended = cli("plan", diamond, "--explain", "rigth")
+    assert (ended.code, ended.out) == (2, "")
+    assert "the model has no node 'rigth'; did you mean 'right'?" in ended.err
+    assert "a number from 0 to 3" in cli("plan", diamond, "--explain", "4").err
+
+
+def test_the_graph_of_the_subgraphs_is_drawn(cli: Cli, diamond: Path) -> None:
+    with registered(claiming(["Neg"], "taker", make=_never)):
+        out = cli("plan", diamond, "--backend", "taker", "--dot").out
+    assert out.startswith("digraph partitioning {")
+    assert out.endswith("}\n")
+    assert '"taker_1" [label="taker_1\\n1 nodes"' in out
+    assert '-> "taker_1" [label="a"' in out
+
+
+def test_strict_tells_unclaimed_nodes_by_its_exit_code(cli: Cli, diamond: Path) -> None:
+    with registered(claiming(["Neg"], "taker", make=_never)):
+        ended = cli("plan", diamond, "--backend", "taker", "--strict", "--json")
+    assert ended.code == 5
+    (error,) = json.loads(ended.out)["errors"]
+    assert error["code"] == "SGK120"
+
+
+def test_strict_is_fine_where_everything_is_claimed(cli: Cli, diamond: Path) -> None:
+    assert cli("plan", diamond, "--backend", "numpy", "--strict").code == 0
+
+
+def test_the_origin_of_the_choice_is_said_beside_the_data(
+    cli: Cli, diamond: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy")
+    ended = cli("plan", diamond)
+    assert "numpy (from environment variable SUBGRAPH_BACKEND='numpy')" in ended.err
+    assert "environment" not in ended.out
+
+
+def test_shapes_and_symbols_are_bound(cli: Cli, linear: Path) -> None:
+    assert "float32[N,3]" in cli("plan", linear).out
+    assert "float32[8,3]" in cli("plan", linear, "--symbol", "N=8").out
+    assert "float32[4,3]" in cli("plan", linear, "--shape", "x=4,?").out
+    ended = cli("plan", linear, "--shape", "x=4,5")
+    assert ended.code == 2
+    assert "[SGK221]" in ended.err
+
+
+def test_an_option_for_a_backend_that_is_not_chosen_is_a_warning(cli: Cli, linear: Path) -> None:
+    ended = cli("plan", linear, "--option", "other.key=1", "--json")
+    assert ended.code == 0
+    (warning,) = json.loads(ended.out)["warnings"]
+    assert warning["type"] == "SubgraphkitWarning"
+    assert "[SGK113]" in warning["message"]
+    assert "warning: [SGK113]" in ended.err
