@@ -50,7 +50,9 @@ _ADDITIONS: Final = _Additions()
 
 
 def register_property(backend_name: str, property_cls: _Property) -> _Property:
-    """Add a property to a backend, after those it has; MXNet's registration macro.
+    """Add a property to a backend, before those it has; MXNet's registration macro.
+
+    Before them, because a backend's own properties often take everything they can.
 
     The backend need not be loaded, nor installed, yet. A class of the same module and name takes
     the place of the former one.
@@ -89,13 +91,13 @@ def unregister_property(backend_name: str, property_cls: type[SubgraphProperty])
 
 
 def properties_of(backend: Backend) -> list[SubgraphProperty]:
-    """Return new instances of the properties of a backend: its own, then those added from outside.
+    """Return new instances of the properties of a backend: those added from outside, then its own.
 
     Raises:
         SelectorContractError: If the plugin raised, or returned something else (SGK122).
     """
     try:
-        properties = [*backend.properties(), *(added() for added in _ADDITIONS.of(backend.name))]
+        properties = [*(added() for added in _ADDITIONS.of(backend.name)), *backend.properties()]
     except SubgraphkitError:
         raise
     except Exception as error:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from subgraphkit.backend.config import ResolvedConfig, resolve
 from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.opening import open_backends, open_fallback
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.properties import properties_of
@@ -64,7 +66,7 @@ def choose_claimants(bound: BoundGraph, backends: Selection | None) -> list[Clai
         SelectorContractError: A property declares something its contract forbids (SGK122).
     """
     resolved = _resolved(bound.settings, backends)
-    opened = open_backends(resolved)
+    opened = open_backends(resolved, on_skip=partial(_tell_skipped, bound))
     fallback = None if resolved.strict else _open_fallback(resolved)
     compile_on_fallback = _compiler(fallback) if fallback is not None else None
     claims = [
@@ -74,10 +76,14 @@ def choose_claimants(bound: BoundGraph, backends: Selection | None) -> list[Clai
     ]
     if fallback is not None and all(backend.name != fallback.name for backend in opened):
         claims += [
-            _claim(fallback, property_, None, is_fallback=True)
+            _claim(fallback, property_, compile_on_fallback, is_fallback=True)
             for property_ in properties_of(fallback)
         ]
     return claims
+
+
+def _tell_skipped(bound: BoundGraph, event: FallbackEvent) -> None:
+    bound.extensions.notify("subgraphkit_fallback", event=event)
 
 
 def _open_fallback(resolved: ResolvedConfig) -> Backend | None:
@@ -143,7 +149,7 @@ def _check_declaration(claim: Claim) -> None:
 
 def _compiler(fallback: Backend) -> Callable[[Subgraph], SubgraphOperator]:
     def compile_on_fallback(subgraph: Subgraph) -> SubgraphOperator:
-        (property_, *_) = properties_of(fallback)
+        property_ = fallback.properties()[0]
         return property_.create_operator(
             subgraph, BindContext(fallback.name, fallback.option_values)
         )

@@ -64,4 +64,6 @@ def partition(
         if column is not None:
             with Inquiry(claim, bound).blame("SGK122", "finish"):
                 claim.property.finish(partitioning, claim.context)
+    if bound.extensions.implements("subgraphkit_plan"):
+        bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning

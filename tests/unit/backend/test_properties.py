@@ -44,8 +44,8 @@ def _added() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_added")
-def test_an_added_property_comes_after_the_backends_own() -> None:
-    assert [one.name for one in properties_of(Alpha())] == ["own", "added"]
+def test_an_added_property_comes_before_the_backends_own() -> None:
+    assert [one.name for one in properties_of(Alpha())] == ["added", "own"]
 
 
 @pytest.mark.usefixtures("_added")
@@ -64,7 +64,7 @@ def test_a_property_added_twice_is_applied_once() -> None:
 def test_a_class_that_is_defined_anew_takes_the_place_of_the_old() -> None:
     again = type("Added", (Added,), {"__module__": Added.__module__, "name": "anew"})
     register_property("alpha", again)
-    assert [one.name for one in properties_of(Alpha())] == ["own", "anew"]
+    assert [one.name for one in properties_of(Alpha())] == ["anew", "own"]
     register_property("alpha", Added)
 
 
@@ -74,7 +74,7 @@ def test_it_serves_as_a_decorator_for_a_backend_that_does_not_exist_yet() -> Non
         name = "early"
 
     late = type("Late", (Alpha,), {"name": "not_installed"})()
-    assert [one.name for one in properties_of(late)] == ["own", "early"]
+    assert [one.name for one in properties_of(late)] == ["early", "own"]
     unregister_property("not_installed", Early)
     assert [one.name for one in properties_of(late)] == ["own"]
 

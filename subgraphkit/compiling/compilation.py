@@ -1,0 +1,229 @@
+"""Asking each backend for the operators of its subgraphs, and what to do when it has none."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, overload
+
+from subgraphkit.backend.events import CompileEvent, FallbackEvent
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.refusal import Refusal, Unsupported
+from subgraphkit.errors import BackendError, CompileError, SelectorContractError, SubgraphkitError
+from subgraphkit.ir import Subgraph
+from subgraphkit.partitioning import Partitioning
+
+__all__ = ["CompiledSubgraphs", "compile_subgraph", "compile_subgraphs"]
+
+_logger = logging.getLogger("subgraphkit.compile")
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledSubgraphs(Sequence[SubgraphOperator]):
+    """One operator per subgraph, in the order of ``partitioning.subgraphs``.
+
+    Attributes:
+        partitioning: The partitioning the operators belong to: the one given to
+            ``compile_subgraphs``, or its successor if a backend gave nodes back.
+        origin: The partitioning given to ``compile_subgraphs``.
+        operators: The operators.
+        seconds: How long each took to compile, by subgraph id.
+    """
+
+    partitioning: Partitioning
+    origin: Partitioning
+    operators: tuple[SubgraphOperator, ...]
+    seconds: Mapping[str, float]
+
+    def __len__(self) -> int:
+        """Count the operators."""
+        return len(self.operators)
+
+    @overload
+    def __getitem__(self, index: int) -> SubgraphOperator: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[SubgraphOperator]: ...
+    def __getitem__(self, index: int | slice) -> SubgraphOperator | Sequence[SubgraphOperator]:
+        """Return operators by place."""
+        return self.operators[index]
+
+    def __iter__(self) -> Iterator[SubgraphOperator]:
+        """Iterate over the operators."""
+        return iter(self.operators)
+
+    def close(self) -> None:
+        """Close every operator."""
+        _close_all(self.operators)
+
+
+def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
+    """Compile every subgraph on its backend.
+
+    A backend that raises ``Unsupported`` gets its region partitioned again without the nodes it
+    gave back; the other regions and their operators stay as they are. Any other failure is raised,
+    unless ``on_compile_error="fallback"`` is set, which treats it as giving all nodes back.
+
+    Returns:
+        The operators, with the partitioning they belong to.
+
+    Raises:
+        CompileError: A backend failed to compile what it claimed (SGK130).
+        UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
+    """
+    settings = partitioning.graph.settings
+    current = partitioning
+    done: dict[str, SubgraphOperator] = {}
+    seconds: dict[str, float] = {}
+    try:
+        while (subgraph := _next(current, done)) is not None:
+            started = time.perf_counter()
+            try:
+                operator = compile_subgraph(current, subgraph)
+            except (Unsupported, CompileError) as error:
+                refused = _given_back(subgraph, error, settings)
+                _tell_given_back(subgraph, error, refused)
+                current = current.repartition(subgraph.id, refused)
+                continue
+            done[subgraph.id] = operator
+            seconds[subgraph.id] = time.perf_counter() - started
+            _tell_compiled(subgraph, operator, seconds[subgraph.id])
+    except BaseException:
+        _close_all(done.values())
+        raise
+    operators = tuple(done[subgraph.id] for subgraph in current.subgraphs)
+    return CompiledSubgraphs(current, partitioning, operators, MappingProxyType(seconds))
+
+
+def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
+    """Compile one subgraph on the backend that claimed it.
+
+    Raises:
+        Unsupported: The backend gives nodes back.
+        CompileError: The backend failed in any other way (SGK130).
+        SelectorContractError: It returned something that is not an operator (SGK122).
+    """
+    if not subgraph.outputs:
+        return _Idle()
+    claim = partitioning.claim_of(subgraph)
+    try:
+        operator = claim.property.create_operator(subgraph, claim.context)
+    except (Unsupported, BackendError):
+        raise
+    except SubgraphkitError as error:
+        raise _failure(subgraph, error) from error
+    except Exception as error:
+        raise _failure(subgraph, error) from error
+    if not isinstance(operator, SubgraphOperator):
+        raise SelectorContractError(
+            "SGK122",
+            f"create_operator of property {type(claim.property).__name__!r} returned a "
+            f"{type(operator).__name__}, expected a SubgraphOperator",
+            backend=subgraph.backend,
+            subgraph=subgraph.id,
+        )
+    return operator
+
+
+class _Idle(SubgraphOperator):
+    """The operator of a region nobody reads from: there is nothing to do."""
+
+    thread_safe = True
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        del inputs, outputs
+        return ()
+
+    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+        del changed
+        return True
+
+
+def _next(partitioning: Partitioning, done: Mapping[str, SubgraphOperator]) -> Subgraph | None:
+    return next((s for s in partitioning.subgraphs if s.id not in done), None)
+
+
+def _given_back(
+    subgraph: Subgraph, error: Unsupported | CompileError, settings: Any
+) -> dict[int, Refusal]:
+    """Return the nodes to take away from the backend, or raise if the policy says so."""
+    if isinstance(error, CompileError):
+        if settings.on_compile_error != "fallback":
+            raise error
+        refusal, nodes = Refusal("compile_failed", error.message), subgraph.nodes
+    else:
+        if settings.on_unsupported == "raise":
+            raise _failure(subgraph, error) from error
+        refusal, nodes = error.refusal, error.nodes or subgraph.nodes
+        foreign = set(nodes).difference(subgraph.nodes)
+        if foreign:
+            raise SelectorContractError(
+                "SGK122",
+                f"Unsupported names nodes {sorted(foreign)}, which are not in the subgraph",
+                backend=subgraph.backend,
+                subgraph=subgraph.id,
+            ) from error
+    return dict.fromkeys(nodes, refusal)
+
+
+def _tell_given_back(
+    subgraph: Subgraph, error: Unsupported | CompileError, refused: Mapping[int, Refusal]
+) -> None:
+    refusal = next(iter(refused.values()))
+    _logger.warning(
+        "backend %r gives back %d of %d nodes of subgraph %r: %s",
+        subgraph.backend,
+        len(refused),
+        len(subgraph.nodes),
+        subgraph.id,
+        refusal.text,
+    )
+    extensions = subgraph.graph.extensions
+    if extensions.implements("subgraphkit_fallback"):
+        event = FallbackEvent(
+            level="unsupported" if isinstance(error, Unsupported) else "compile",
+            backend=subgraph.backend,
+            target="",
+            code=refusal.code,
+            reason=refusal.text,
+            subgraph=subgraph.id,
+            node_count=len(refused),
+        )
+        extensions.notify("subgraphkit_fallback", event=event)
+
+
+def _tell_compiled(subgraph: Subgraph, operator: SubgraphOperator, seconds: float) -> None:
+    _logger.info("compiled %s (%d nodes, %.3f s)", subgraph.id, len(subgraph.nodes), seconds)
+    extensions = subgraph.graph.extensions
+    if extensions.implements("subgraphkit_compiled"):
+        event = CompileEvent(
+            backend=subgraph.backend,
+            subgraph=subgraph.id,
+            node_count=len(subgraph.nodes),
+            seconds=seconds,
+            info=operator.info(),
+        )
+        extensions.notify("subgraphkit_compiled", event=event)
+
+
+def _failure(subgraph: Subgraph, error: Exception) -> CompileError:
+    members = subgraph.members or tuple(subgraph.graph.nodes[i] for i in subgraph.nodes)
+    return CompileError(
+        "SGK130",
+        f"backend {subgraph.backend!r} claimed subgraph {subgraph.id!r} ({len(subgraph.nodes)} "
+        f"nodes, {members[0].label} .. {members[-1].label}) but failed to compile it: "
+        f"{type(error).__name__}: {error}",
+        backend=subgraph.backend,
+        subgraph=subgraph.id,
+        hint="To run these nodes elsewhere, leave the backend out of the list or set "
+        "on_compile_error='fallback'.",
+    )
+
+
+def _close_all(operators: Iterable[SubgraphOperator]) -> None:
+    """Close operators; one that fails is logged, so that the others are closed all the same."""
+    for operator in operators:
+        try:
+            operator.close()
+        except Exception:
+            _logger.exception("closing %s failed", type(operator).__name__)

@@ -1,0 +1,112 @@
+"""The plan: which operator runs when, on which values, and which values may go afterwards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.compiling import CompiledSubgraphs
+from subgraphkit.errors import CallerError, InternalError
+from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit.partitioning import Partitioning
+
+__all__ = ["Plan", "Step", "plan"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One operator at its place in the plan.
+
+    Attributes:
+        subgraph: The subgraph it runs; its inputs and outputs name the values.
+        operator: The compiled operator.
+        drops: Values that nobody reads after this step.
+    """
+
+    subgraph: Subgraph
+    operator: SubgraphOperator
+    drops: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Ordered steps with lifetimes: everything a session needs.
+
+    Attributes:
+        partitioning: The partitioning the steps come from.
+        steps: The steps in order; regions nobody reads from have none.
+        seconds: How long each subgraph took to compile, by subgraph id.
+    """
+
+    partitioning: Partitioning
+    steps: tuple[Step, ...]
+    seconds: dict[str, float]
+
+    @property
+    def graph(self) -> BoundGraph:
+        """The bound graph the plan runs."""
+        return self.partitioning.graph
+
+    def with_operator(self, index: int, operator: SubgraphOperator) -> "Plan":
+        """Return the plan with the operator of one step exchanged."""
+        steps = list(self.steps)
+        steps[index] = replace(steps[index], operator=operator)
+        return replace(self, steps=tuple(steps))
+
+
+def plan(partitioning: Partitioning, operators: CompiledSubgraphs) -> Plan:
+    """Order the operators and find the last use of every value.
+
+    Args:
+        partitioning: The partitioning that was compiled.
+        operators: What ``compile_subgraphs`` returned for it. If a backend gave nodes back, they
+            belong to a successor of ``partitioning``, and the plan is for that one.
+
+    Raises:
+        CallerError: The operators were compiled from another partitioning (SGK123).
+        InternalError: A step would read a value that no earlier step makes (SGK900).
+    """
+    if partitioning not in (operators.origin, operators.partitioning):
+        raise CallerError(
+            "SGK123",
+            "the operators given to plan() were compiled from another partitioning",
+            hint="Call compile_subgraphs() on the partitioning you plan.",
+        )
+    current = operators.partitioning
+    pairs = [
+        (subgraph, operator)
+        for subgraph, operator in zip(current.subgraphs, operators, strict=True)
+        if subgraph.outputs
+    ]
+    _check_order(current.graph, [subgraph for subgraph, _ in pairs])
+    drops = _last_uses(current.graph, [subgraph for subgraph, _ in pairs])
+    steps = [Step(s, op, gone) for (s, op), gone in zip(pairs, drops, strict=True)]
+    return Plan(current, tuple(steps), dict(operators.seconds))
+
+
+def _check_order(graph: BoundGraph, subgraphs: Sequence[Subgraph]) -> None:
+    known = {*graph.inputs, *graph.defaults, *graph.constants}
+    for subgraph in subgraphs:
+        missing = [value for value in subgraph.inputs if value not in known]
+        if missing:
+            raise InternalError(
+                f"subgraph {subgraph.id!r} would run before value {missing[0]!r} is made",
+                subgraph=subgraph.id,
+                values=tuple(missing),
+            )
+        known.update(subgraph.outputs)
+
+
+def _last_uses(graph: BoundGraph, subgraphs: Sequence[Subgraph]) -> list[tuple[str, ...]]:
+    """Return, per step, the values made by steps that go after it."""
+    made = {value for subgraph in subgraphs for value in subgraph.outputs}
+    kept = set(graph.outputs)
+    drops: list[tuple[str, ...]] = []
+    for subgraph in reversed(subgraphs):
+        last = [
+            value
+            for value in (*subgraph.inputs, *subgraph.outputs)
+            if value in made and value not in kept
+        ]
+        kept.update(last)
+        drops.append(tuple(last))
+    return drops[::-1]

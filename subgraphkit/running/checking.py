@@ -1,0 +1,36 @@
+"""Checked mode: what an operator returns is held against what the bound graph says."""
+
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.errors import ExecutionError
+from subgraphkit.ir import Subgraph
+from subgraphkit.types import TensorType, fits
+
+__all__ = ["check_result"]
+
+
+def check_result(subgraph: Subgraph, name: str, type_: TensorType, result: Any) -> None:
+    """Check one output of an operator: kind, dtype, rank and known dimensions.
+
+    Raises:
+        ExecutionError: It is not as declared (SGK132).
+    """
+    if not isinstance(result, np.ndarray):
+        raise _wrong(subgraph, f"a {type(result).__name__} for {name!r}", "an array")
+    if result.dtype != type_.dtype.numpy:
+        raise _wrong(subgraph, f"dtype {result.dtype} for {name!r}", type_.dtype.label)
+    if type_.shape is not None and not fits(result.shape, type_.shape):
+        raise _wrong(subgraph, f"shape {result.shape} for {name!r}", str(type_))
+
+
+def _wrong(subgraph: Subgraph, got: str, expected: str) -> ExecutionError:
+    return ExecutionError(
+        "SGK132",
+        f"subgraph {subgraph.id!r} on backend {subgraph.backend!r} returned {got}, "
+        f"expected {expected}",
+        backend=subgraph.backend,
+        subgraph=subgraph.id,
+        hint="This is a bug of the backend; leave it out of the list to run these nodes elsewhere.",
+    )

@@ -1,0 +1,257 @@
+"""A plan as straight-line Python.
+
+The session's inner loop is written out once: no dictionary of names, no loop over steps, and every
+value is a local variable that dies after its last use. For one subgraph this is
+
+    def execute(feeds):
+        v0 = feeds["x"]
+        if v0.__class__ is not ndarray or v0.dtype is not dtype_float: v0 = admit0(v0)
+        v1, = run0((v0,))
+        return [v1]
+
+The lines on which steps stand are kept, so that a failure names the subgraph it happened in.
+"""
+
+import linecache
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.planning import Plan, Step
+from subgraphkit.running.checking import check_result
+from subgraphkit.running.feeds import admit_input, check_names, check_symbols
+from subgraphkit.types import DataType, TensorType, ValueType
+
+__all__ = ["Emitted", "emit"]
+
+_serial = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A compiled plan.
+
+    Attributes:
+        execute: Takes feeds by name, and per output a buffer or None if ``buffered``; returns the
+            outputs in order.
+        source: The Python text, for people.
+        filename: The file name that tracebacks show.
+        step_of_line: The step that stands on a line.
+    """
+
+    execute: Callable[..., list[Any]]
+    source: str
+    filename: str
+    step_of_line: Mapping[int, int]
+
+    def locate(self, error: BaseException) -> tuple[int, bool]:
+        """Find the step an exception came from, and whether it came from inside the operator."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != self.filename:
+            trace = trace.tb_next
+        if trace is None:
+            return 0, True
+        return self.step_of_line.get(trace.tb_lineno, 0), trace.tb_next is not None
+
+
+class _Writer:
+    """Collects lines and the objects they refer to."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {"ndarray": np.ndarray}
+        self.locals: dict[str, str] = {}
+        self.step_of_line: dict[int, int] = {}
+
+    def line(self, text: str, step: int | None = None) -> None:
+        self.lines.append(text)
+        if step is not None:
+            self.step_of_line[len(self.lines)] = step
+
+    def local(self, value: str) -> str:
+        return self.locals.setdefault(value, f"v{len(self.locals)}")
+
+
+def emit(
+    plan: Plan,
+    *,
+    defaults: Mapping[str, Any],
+    constants: Mapping[str, Callable[[], Any]],
+    locks: Mapping[int, Any],
+    checked: bool,
+    buffered: bool = False,
+) -> Emitted:
+    """Write a plan out as one function and compile it.
+
+    Args:
+        plan: The plan.
+        defaults: Arrays used for inputs that are not fed.
+        constants: For outputs of the graph that are constants, what makes a copy.
+        locks: Locks to hold around the operators that are not thread-safe, by step.
+        checked: Whether what operators return is held against the bound graph.
+        buffered: Whether the function takes output buffers.
+    """
+    writer = _Writer()
+    writer.line("def execute(feeds, buffers):" if buffered else "def execute(feeds):")
+    _write_inputs(writer, plan, defaults)
+    options = _Options(locks, checked, buffered)
+    for index, step in enumerate(plan.steps):
+        _write_step(writer, plan, index, step, options)
+    _write_return(writer, plan, constants)
+    source = "\n".join(writer.lines) + "\n"
+    filename = f"<subgraphkit plan {next(_serial)}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), writer.names)  # noqa: S102 (our own text, see above)
+    execute = writer.names["execute"]
+    weakref.finalize(execute, linecache.cache.pop, filename, None)
+    return Emitted(execute, source, filename, writer.step_of_line)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    locks: Mapping[int, Any]
+    checked: bool
+    buffered: bool
+
+
+def _write_inputs(writer: _Writer, plan: Plan, defaults: Mapping[str, Any]) -> None:
+    graph = plan.graph
+    writer.names["check_names"] = lambda feeds: check_names(graph, feeds)
+    if graph.inputs or graph.defaults:
+        expected = f"len(feeds) != {len(graph.inputs)}"
+        tests = [expected] if not graph.defaults else ["True"]
+        tests += [f"{name!r} not in feeds" for name in graph.inputs]
+        writer.line(f"    if {' or '.join(tests)}: check_names(feeds)")
+    else:
+        writer.line("    if feeds: check_names(feeds)")
+    for number, name in enumerate(graph.inputs):
+        local = writer.local(name)
+        writer.line(f"    {local} = feeds[{name!r}]")
+        _write_door(writer, plan, number, name, local)
+    for number, name in enumerate(graph.defaults, len(graph.inputs)):
+        local = writer.local(name)
+        writer.names[f"default{number}"] = defaults[name]
+        writer.names[f"admit{number}"] = admit_input(graph, name)
+        writer.line(
+            f"    {local} = admit{number}(feeds[{name!r}]) if {name!r} in feeds "
+            f"else default{number}"
+        )
+    _write_symbol_check(writer, plan)
+
+
+def _write_door(writer: _Writer, plan: Plan, number: int, name: str, local: str) -> None:
+    """Write the quick test that lets a right array through, and the slow door behind it."""
+    writer.names[f"admit{number}"] = admit_input(plan.graph, name)
+    tests = _quick_tests(writer, local, plan.graph.types.get(name))
+    condition = f"if {' or '.join(tests)}: " if tests else ""
+    writer.line(f"    {condition}{local} = admit{number}({local})")
+
+
+def _quick_tests(writer: _Writer, local: str, type_: ValueType | None) -> list[str]:
+    """Return tests one of which is true unless the value is surely an array of this type."""
+    if not isinstance(type_, TensorType) or type_.dtype is DataType.UNDEFINED:
+        return []
+    # NumPy keeps one dtype object per native type, so identity is the quick test for equality.
+    dtype = f"dtype_{type_.dtype.name.lower()}"
+    writer.names[dtype] = type_.dtype.numpy
+    tests = [f"{local}.__class__ is not ndarray", f"{local}.dtype is not {dtype}"]
+    return tests + (_shape_tests(local, type_.shape) if type_.shape is not None else [])
+
+
+def _shape_tests(local: str, shape: Sequence[Any]) -> list[str]:
+    if all(isinstance(dim, int) for dim in shape):
+        return [f"{local}.shape != {tuple(shape)!r}"]
+    tests = [f"{local}.ndim != {len(shape)}"]
+    fixed = [(axis, dim) for axis, dim in enumerate(shape) if isinstance(dim, int)]
+    return tests + [f"{local}.shape[{axis}] != {dim}" for axis, dim in fixed]
+
+
+def _write_symbol_check(writer: _Writer, plan: Plan) -> None:
+    graph = plan.graph
+    places: dict[str, list[tuple[int, str, int]]] = {}
+    for number, name in enumerate(graph.inputs):
+        for axis, dim in enumerate(graph.shape(name) or ()):
+            if isinstance(dim, str):
+                places.setdefault(dim, []).append((number, name, axis))
+    repeated = tuple((symbol, at) for symbol, at in places.items() if len(at) > 1)
+    if not repeated:
+        return
+    writer.names["check_symbols"] = lambda *arrays: check_symbols(repeated, arrays)
+    locals_ = [writer.local(name) for name in graph.inputs]
+    tests = [
+        f"{locals_[n]}.shape[{axis}] != {locals_[at[0][0]]}.shape[{at[0][2]}]"
+        for _, at in repeated
+        for n, _, axis in at[1:]
+    ]
+    writer.line(f"    if {' or '.join(tests)}: check_symbols({', '.join(locals_)})")
+
+
+def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_Options") -> None:
+    subgraph = step.subgraph
+    writer.names[f"run{index}"] = step.operator.run
+    arguments = _tuple([writer.local(name) for name in subgraph.inputs])
+    if options.buffered:
+        arguments += f", {_buffers(plan, subgraph.outputs)}"
+    indent = "    "
+    if index in options.locks:
+        writer.names[f"lock{index}"] = options.locks[index]
+        writer.line(f"    with lock{index}:")
+        indent = "        "
+    targets = ", ".join(writer.local(name) for name in subgraph.outputs)
+    writer.line(f"{indent}{targets}, = run{index}({arguments})", index)
+    if options.checked:
+        _write_checks(writer, index, step)
+    if step.drops:
+        writer.line(f"    del {', '.join(writer.local(name) for name in step.drops)}")
+
+
+def _write_checks(writer: _Writer, index: int, step: Step) -> None:
+    subgraph = step.subgraph
+    for place, (name, type_) in enumerate(
+        zip(subgraph.outputs, subgraph.output_types, strict=True)
+    ):
+        local = writer.local(name)
+        tests = _quick_tests(writer, local, type_)
+        if tests and isinstance(type_, TensorType):
+            check = f"check{index}_{place}"
+            writer.names[check] = partial(check_result, subgraph, name, type_)
+            writer.line(f"    if {' or '.join(tests)}: {check}({local})")
+
+
+def _buffers(plan: Plan, outputs: Sequence[str]) -> str:
+    places = {name: place for place, name in enumerate(plan.graph.outputs)}
+    if not any(name in places for name in outputs):
+        return "None"
+    return _tuple([f"buffers[{places[n]}]" if n in places else "None" for n in outputs])
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def _write_return(writer: _Writer, plan: Plan, constants: Mapping[str, Callable[[], Any]]) -> None:
+    made = {name for step in plan.steps for name in step.subgraph.outputs}
+    results: list[str] = []
+    writer.names["copied"] = _copied
+    for number, name in enumerate(plan.graph.outputs):
+        if name in constants and name not in made:
+            writer.names[f"constant{number}"] = constants[name]
+            results.append(f"constant{number}()")
+        elif name in made and name not in plan.graph.outputs[:number]:
+            results.append(writer.local(name))
+        else:
+            # An input that is an output as well, or an output named twice: no two arrays that the
+            # caller holds may be the same.
+            results.append(f"copied({writer.local(name)})")
+    writer.line(f"    return [{', '.join(results)}]")
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [_copied(item) for item in value] if isinstance(value, list) else value

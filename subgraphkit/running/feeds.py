@@ -1,0 +1,175 @@
+"""The door: what a caller feeds is checked against the model before any backend sees it.
+
+What is here is the slow way, which converts or explains; a right array passes a test written into
+the session's own code (see ``emission``) in well under a microsecond.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.errors import InputError
+from subgraphkit.ir import BoundGraph
+from subgraphkit.types import DataType, SequenceType, Shape, TensorType, ValueType, fits
+
+__all__ = ["Admit", "admit_input", "check_names", "check_symbols"]
+
+Admit = Callable[[Any], Any]
+"""Takes what the caller fed and returns what the operators get, or raises ``InputError``."""
+
+
+def admit_input(graph: BoundGraph, name: str) -> Admit:
+    """Return the slow, explaining door of one input.
+
+    Arrays pass as they are when dtype and shape fit, also when they are read-only or not
+    contiguous. Foreign byte order is converted; Python numbers and lists become arrays of the
+    model's dtype; objects that speak ``__array__`` or DLPack are taken over. A dtype is never cast.
+
+    Raises:
+        InputError: From the returned function: wrong dtype (SGK141), wrong shape (SGK140), or
+            something that cannot be read (SGK145).
+    """
+    type_ = graph.types.get(name)
+    if isinstance(type_, TensorType):
+        return lambda value: _admit_tensor(name, type_, value)
+    if isinstance(type_, SequenceType):
+        return lambda value: _admit_sequence(name, type_, value)
+    return lambda value: value
+
+
+def check_names(graph: BoundGraph, feeds: Mapping[str, Any]) -> None:
+    """Check that every input is fed and nothing else is.
+
+    Raises:
+        InputError: A name is missing or unknown (SGK142).
+    """
+    missing = [name for name in graph.inputs if name not in feeds]
+    known = (*graph.inputs, *graph.defaults)
+    unknown = [name for name in feeds if name not in known]
+    if not missing and not unknown:
+        return
+    parts = []
+    if missing:
+        parts.append("missing: " + ", ".join(map(repr, missing)))
+    if unknown:
+        parts.append("not inputs of the model: " + ", ".join(map(repr, unknown)))
+    close = difflib.get_close_matches(str(unknown[0]), known, 1) if unknown else []
+    suggestion = f"Did you mean {close[0]!r}? " if close else ""
+    raise InputError(
+        "SGK142",
+        "the feeds do not fit the model's inputs; " + "; ".join(parts),
+        hint=f"{suggestion}The model's inputs: "
+        + (", ".join(f"{name!r} {graph.types.get(name)}" for name in known) or "none")
+        + ".",
+        missing=tuple(missing),
+        unknown=tuple(unknown),
+    )
+
+
+def check_symbols(
+    symbols: Iterable[tuple[str, Sequence[tuple[int, str, int]]]], arrays: Sequence[Any]
+) -> None:
+    """Check that a symbol has one value wherever it stands.
+
+    Args:
+        symbols: Per symbol, the places ``(input number, input name, axis)`` it stands at.
+        arrays: The admitted inputs.
+
+    Raises:
+        InputError: Two dimensions of the same name differ (SGK140).
+    """
+    for symbol, places in symbols:
+        (first, first_name, first_axis), *others = places
+        size = arrays[first].shape[first_axis]
+        for number, name, axis in others:
+            if arrays[number].shape[axis] != size:
+                raise InputError(
+                    "SGK140",
+                    f"dimension {symbol!r} is {size} in input {first_name!r} (axis {first_axis}) "
+                    f"but {arrays[number].shape[axis]} in input {name!r} (axis {axis})",
+                    hint="A named dimension has one value everywhere in the model.",
+                )
+
+
+def _admit_tensor(name: str, type_: TensorType, value: Any) -> npt.NDArray[Any]:
+    array = _as_array(name, type_, value)
+    if type_.dtype is not DataType.UNDEFINED:
+        array = _fit_dtype(name, type_, array)
+    if type_.shape is not None and not fits(array.shape, type_.shape):
+        raise InputError(
+            "SGK140",
+            f"input {name!r} has shape {array.shape}; the model needs "
+            f"{_shown(type_.shape)}{_difference(array.shape, type_.shape)}",
+            hint="Bind the model for this shape, InferenceSession(..., shapes={...}), if its "
+            "dimension is symbolic.",
+            input=name,
+        )
+    return array
+
+
+def _as_array(name: str, type_: TensorType, value: Any) -> npt.NDArray[Any]:
+    try:
+        if isinstance(value, np.ndarray):
+            return value
+        if isinstance(value, bool | int | float | complex | str | list | tuple):
+            # A Python number has no dtype of its own to disagree with.
+            known = type_.dtype is not DataType.UNDEFINED
+            return np.asarray(value, dtype=type_.dtype.numpy if known else None)
+        if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+    except Exception as error:
+        raise _unreadable(name, type_, value, f": {type(error).__name__}: {error}") from error
+    raise _unreadable(name, type_, value, "")
+
+
+def _unreadable(name: str, type_: ValueType, value: Any, why: str) -> InputError:
+    return InputError(
+        "SGK145",
+        f"input {name!r} needs {type_}; a {type(value).__name__} cannot be read as that{why}",
+        hint="Pass a NumPy array, or an object that speaks __array__ or DLPack.",
+        input=name,
+    )
+
+
+def _fit_dtype(name: str, type_: TensorType, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    wanted = type_.dtype.numpy
+    if array.dtype == wanted:
+        return array
+    try:
+        given = DataType.of(array.dtype)
+    except KeyError:
+        given = DataType.UNDEFINED
+    if given is type_.dtype:
+        return array.astype(wanted)
+    raise InputError(
+        "SGK141",
+        f"input {name!r} has dtype {array.dtype}; the model needs {type_.dtype.label}",
+        hint=f"Pass x.astype({type_.dtype.label!r}); subgraphkit never casts in silence.",
+        input=name,
+    )
+
+
+def _shown(shape: Shape) -> str:
+    inner = ", ".join("?" if dim is None else str(dim) for dim in shape)
+    return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+
+def _difference(shape: tuple[int, ...], declared: Shape) -> str:
+    if len(shape) != len(declared):
+        return f": rank {len(shape)} instead of {len(declared)}"
+    axis = next(i for i, want in enumerate(declared) if isinstance(want, int) and shape[i] != want)
+    return f": dimension {axis} differs"
+
+
+def _admit_sequence(name: str, type_: SequenceType, value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        raise _unreadable(name, type_, value, "")
+    element = type_.element
+    if not isinstance(element, TensorType):
+        return list(value)
+    return [_admit_tensor(f"{name}[{i}]", element, item) for i, item in enumerate(value)]

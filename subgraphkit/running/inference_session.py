@@ -1,0 +1,48 @@
+"""The whole road in one call."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from subgraphkit.binding import Shapes, bind
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.partitioning import partition
+from subgraphkit.planning import plan
+from subgraphkit.running.session import Session
+
+__all__ = ["InferenceSession"]
+
+
+class InferenceSession(Session):
+    """Load, bind, partition, compile, plan and be ready to run.
+
+    Takes the place of ``onnxruntime.InferenceSession``: ``run``, ``get_inputs``, ``get_outputs``
+    and ``io_binding`` are called the same way.
+
+    Args:
+        source: A path, the bytes of a model, an ``onnx.ModelProto``, or a loaded ``Model``.
+        backend: Backends in order, such as ``"tensorrt,numpy"`` or ``["tensorrt", "numpy"]``; None
+            for what ``SUBGRAPH_BACKEND``, a context manager or a file says.
+        shapes: Values of named dimensions and shapes of inputs; see ``bind``.
+        options: Options by backend name.
+        **settings: Other settings, such as ``strict=True``.
+
+    Raises:
+        SubgraphkitError: Whatever a step of the road raises; see ``load``, ``bind``, ``partition``
+            and ``compile_subgraphs``.
+
+    Thread-safety: as ``Session``.
+    """
+
+    def __init__(
+        self,
+        source: ModelSource | Model,
+        backend: Any = None,
+        shapes: Shapes | None = None,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+        **settings: Any,
+    ) -> None:
+        model = source if isinstance(source, Model) else load(source)
+        bound = bind(model, shapes, backend=backend, options=options, **settings)
+        partitioning = partition(bound)
+        super().__init__(plan(partitioning, compile_subgraphs(partitioning)))

@@ -1,0 +1,328 @@
+"""The session: a plan that is ready to run."""
+
+import logging
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+import numpy.typing as npt
+
+from subgraphkit.backend.events import FallbackEvent
+from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.errors import (
+    CallerError,
+    ExecutionError,
+    InputError,
+    SubgraphkitError,
+    SubgraphkitWarning,
+)
+from subgraphkit.ir import BoundGraph
+from subgraphkit.partitioning import Partitioning
+from subgraphkit.planning import Plan, Step
+from subgraphkit.running.binding_io import IOBinding
+from subgraphkit.running.emission import Emitted, emit
+from subgraphkit.running.gate import Gate
+from subgraphkit.running.observing import observed
+from subgraphkit.running.values import NodeArg, node_args
+from subgraphkit.running.weights import Weights
+
+__all__ = ["Session"]
+
+_logger = logging.getLogger("subgraphkit.run")
+_Array = npt.NDArray[Any]
+
+
+class Session:
+    """Runs a plan, again and again, from any number of threads.
+
+    Arrays that ``run`` returns belong to the caller. Arrays that are fed are never written to.
+
+    Args:
+        plan: What ``subgraphkit.plan`` returned.
+
+    Thread-safety: every method may be called from any thread. Operators that are not thread-safe
+    run one at a time; ``update_weights`` and ``close`` wait for the runs that are under way.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._gate = Gate()
+        self._closed = False
+        self._weights = Weights(plan.graph)
+        self._locks: dict[int, threading.Lock] = {}
+        self._output_places = {name: i for i, name in enumerate(plan.graph.outputs)}
+        self._bound: Emitted | None
+        self._emitted: Emitted
+        self._execute: Callable[..., list[Any]]
+        self._renew()
+
+    # -- what the session is -----------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """The plan being run."""
+        return self._plan
+
+    @property
+    def graph(self) -> BoundGraph:
+        """The bound graph."""
+        return self._plan.graph
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """Which nodes run where, and why."""
+        return self._plan.partitioning
+
+    @property
+    def resolved_config(self) -> Any:
+        """Every setting with its value and where it came from."""
+        return self._plan.graph.settings
+
+    @property
+    def weight_versions(self) -> Mapping[str, int]:
+        """How often each weight was replaced; weights never replaced are left out."""
+        return MappingProxyType(self._weights.versions)
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Describe the inputs that must be fed, in order."""
+        return node_args(self.graph, self.graph.inputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Describe the inputs that may be fed and have a default otherwise."""
+        return node_args(self.graph, tuple(self.graph.defaults))
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Describe the outputs, in order."""
+        return node_args(self.graph, self.graph.outputs)
+
+    # -- running -----------------------------------------------------------------------------
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: None = None,
+    ) -> list[Any]:
+        """Compute outputs; ONNX Runtime's signature.
+
+        Args:
+            output_names: Names of the outputs wanted, in that order; None or empty for all.
+            input_feed: Arrays by input name.
+            run_options: Accepted for call compatibility; only None is understood.
+
+        Returns:
+            One array per output wanted; sequences are lists, absent optionals None.
+
+        Raises:
+            InputError: The feeds do not fit the model (SGK140 to SGK142, SGK145), an output does
+                not exist (SGK143).
+            CallerError: The session is closed (SGK144).
+            ExecutionError: A subgraph failed (SGK131) or returned something wrong (SGK132).
+        """
+        if run_options is not None:
+            raise _unknown_run_options(run_options)
+        places = self._places(output_names) if output_names else None
+        with self._gate:
+            try:
+                results = self._execute(input_feed)
+            except SubgraphkitError:
+                raise
+            except Exception as error:
+                failure = self._failure(error, self._emitted)
+                if self.graph.settings.on_run_error != "fallback":
+                    raise failure from error
+            else:
+                return results if places is None else [results[place] for place in places]
+        self._move_to_fallback(failure)
+        return self.run(output_names, input_feed)
+
+    def __call__(self, **feeds: Any) -> dict[str, Any]:
+        """Compute all outputs from inputs given by name; returns them by name."""
+        return dict(zip(self.graph.outputs, self.run(None, feeds), strict=True))
+
+    def io_binding(self) -> IOBinding:
+        """Return an empty binding of inputs and output buffers for this session."""
+        return IOBinding(self.graph)
+
+    def run_with_iobinding(self, binding: IOBinding, run_options: None = None) -> None:
+        """Run with the inputs and into the outputs of a binding.
+
+        Raises:
+            InputError: The bound inputs do not fit, or an output buffer has the wrong dtype or
+                shape (SGK140, SGK141).
+        """
+        if run_options is not None:
+            raise _unknown_run_options(run_options)
+        buffers = binding.buffers()
+        with self._gate:
+            self._check_open()
+            if self._bound is None:
+                self._bound = self._emit(buffered=True)
+            try:
+                results = self._bound.execute(binding.feeds(), buffers)
+            except SubgraphkitError:
+                raise
+            except Exception as error:
+                raise self._failure(error, self._bound) from error
+        binding.accept(results)
+
+    # -- changing ----------------------------------------------------------------------------
+
+    def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
+        """Replace weights; only the subgraphs that use them are refitted or compiled again.
+
+        Runs under way finish with the old weights; later ones see all the new ones. If any
+        subgraph fails to take them, the old weights are put back and the error is raised.
+
+        Args:
+            changed: New values by initializer name, of the same dtype and shape. They are copied.
+
+        Returns:
+            For every subgraph that uses a changed weight, ``"refitted"`` or ``"recompiled"``.
+
+        Raises:
+            WeightUpdateError: A name, dtype or shape does not fit, or a subgraph cannot take the
+                new weights (SGK133).
+        """
+        with self._gate.alone():
+            self._check_open()
+            self._plan, outcome = self._weights.update(self._plan, changed)
+            self._renew()
+        return outcome
+
+    def close(self) -> None:
+        """Release what the operators hold. May be called more than once."""
+        with self._gate.alone():
+            if self._closed:
+                return
+            self._closed = True
+            self._execute = _run_closed
+            self._bound = None
+            for step in self._plan.steps:
+                step.operator.close()
+
+    def __enter__(self) -> Self:
+        """Return the session, which is closed on leaving."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the session."""
+        self.close()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _emit(self, *, buffered: bool = False) -> Emitted:
+        steps = self._plan.steps
+        graph = self._plan.graph
+        return emit(
+            self._plan,
+            defaults={name: stored.array() for name, stored in graph.defaults.items()},
+            constants=self._weights.output_makers(),
+            locks={
+                i: self._lock_of(step.operator)
+                for i, step in enumerate(steps)
+                if not step.operator.thread_safe
+            },
+            checked=graph.settings.checked,
+            buffered=buffered,
+        )
+
+    def _lock_of(self, operator: Any) -> threading.Lock:
+        """Return the one lock of an operator, whichever of the emitted functions calls it."""
+        return self._locks.setdefault(id(operator), threading.Lock())
+
+    def _renew(self) -> None:
+        self._bound = None
+        self._emitted = self._emit()
+        self._execute = observed(self._emitted.execute, self.graph.extensions)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            _run_closed({})
+
+    def _places(self, output_names: Sequence[str]) -> list[int]:
+        try:
+            return [self._output_places[name] for name in output_names]
+        except KeyError as error:
+            raise InputError(
+                "SGK143",
+                f"the model has no output {error.args[0]!r}",
+                hint="Its outputs: " + ", ".join(map(repr, self._output_places)) + ".",
+            ) from None
+
+    def _failure(self, error: Exception, emitted: Emitted) -> ExecutionError:
+        """Word an exception from inside the emitted function, naming the subgraph it came from."""
+        index, in_operator = emitted.locate(error)
+        step = self._plan.steps[index]
+        subgraph = step.subgraph
+        nodes = f"{len(subgraph.nodes)} nodes from {subgraph.graph.nodes[subgraph.nodes[0]].label}"
+        return ExecutionError(
+            "SGK131" if in_operator else "SGK132",
+            f"subgraph {subgraph.id!r} ({nodes}) "
+            f"{'failed while running' if in_operator else 'returned the wrong number of outputs'} "
+            f"on backend {subgraph.backend!r}: {type(error).__name__}: {error}",
+            backend=subgraph.backend,
+            subgraph=subgraph.id,
+            hint="The backend's own error is the cause above. To carry on without it, set "
+            "on_run_error='fallback' or leave the backend out of the list.",
+            step=index,
+            operator=step.operator,
+        )
+
+    def _move_to_fallback(self, failure: ExecutionError) -> None:
+        """Give the subgraph that failed to the fallback backend, for good, and say so once."""
+        index: int = failure.context["step"]
+        with self._gate.alone():
+            step = self._plan.steps[index]
+            if step.operator is not failure.context["operator"]:
+                return  # another thread was here first
+            claim = self._plan.partitioning.claim_of(step.subgraph)
+            try:
+                operator = claim.context.fallback(step.subgraph)
+            except (Unsupported, LookupError) as error:
+                raise failure from error
+            if type(operator) is type(step.operator):
+                operator.close()
+                raise failure
+            step.operator.close()
+            self._plan = self._plan.with_operator(index, operator)
+            self._renew()
+        self._tell_fallback(failure, step)
+        warnings.warn(
+            SubgraphkitWarning(f"{failure} It runs on the fallback backend from now on."),
+            stacklevel=4,
+        )
+
+    def _tell_fallback(self, failure: ExecutionError, step: Step) -> None:
+        extensions = self.graph.extensions
+        if extensions.implements("subgraphkit_fallback"):
+            event = FallbackEvent(
+                level="run",
+                backend=failure.backend,
+                target=self.graph.settings.fallback,
+                code=failure.code,
+                reason=failure.message,
+                subgraph=failure.subgraph,
+                node_count=len(step.subgraph.nodes),
+            )
+            extensions.notify("subgraphkit_fallback", event=event)
+
+
+def _run_closed(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
+    del feeds, buffers
+    raise CallerError("SGK144", "the session is closed", hint="Make a new one, or close it later.")
+
+
+def _unknown_run_options(options: object) -> CallerError:
+    return CallerError(
+        "SGK142",
+        f"run options of type {type(options).__name__} are not understood",
+        hint="Settings are given when the session is made; leave run_options out.",
+    )

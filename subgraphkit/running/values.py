@@ -1,0 +1,34 @@
+"""What a caller may ask about the inputs and outputs of a session."""
+
+from dataclasses import dataclass
+
+from subgraphkit.ir import BoundGraph
+from subgraphkit.types import Dim, TensorType, ValueType
+
+__all__ = ["NodeArg", "node_args"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeArg:
+    """An input or output of a session, as ONNX Runtime's class of that name describes it.
+
+    Attributes:
+        name: Name of the value.
+        shape: One entry per axis: an int, the name of a symbol, or None; empty for scalars and
+            for values that are not tensors or whose rank is not known.
+        type: Type as text, such as ``tensor(float)``.
+    """
+
+    name: str
+    shape: list[Dim]
+    type: str
+
+
+def node_args(graph: BoundGraph, names: tuple[str, ...]) -> list[NodeArg]:
+    """Describe values by name."""
+    return [_node_arg(name, graph.types.get(name)) for name in names]
+
+
+def _node_arg(name: str, type_: ValueType | None) -> NodeArg:
+    shape = list(type_.shape or ()) if isinstance(type_, TensorType) else []
+    return NodeArg(name, shape, type_.onnx_name if type_ is not None else "")

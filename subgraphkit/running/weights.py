@@ -1,0 +1,138 @@
+"""Weights that change under a running session: versioned, all or nothing."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.compiling import compile_subgraph
+from subgraphkit.errors import WeightUpdateError
+from subgraphkit.ir import BoundGraph, Initializer
+from subgraphkit.planning import Plan, Step
+
+__all__ = ["Weights"]
+
+_logger = logging.getLogger("subgraphkit.run")
+_Array = npt.NDArray[Any]
+
+
+class Weights:
+    """The constants of a session, each with the number of times it was replaced.
+
+    Thread-safety: the session holds its gate around every call.
+    """
+
+    def __init__(self, graph: BoundGraph) -> None:
+        self._graph = graph
+        self._current: dict[str, Initializer] = dict(graph.constants)
+        self.versions: dict[str, int] = {}
+
+    def output_makers(self) -> dict[str, Callable[[], _Array]]:
+        """Return, for every constant, what makes a fresh copy of its data."""
+        return {
+            name: partial(_copy, self._current[name])
+            for name in self._graph.outputs
+            if name in self._current
+        }
+
+    def update(self, plan: Plan, changed: Mapping[str, Any]) -> tuple[Plan, dict[str, str]]:
+        """Hand new weights to the operators that use them.
+
+        Returns:
+            The plan with recompiled operators in place, and what happened by subgraph id.
+
+        Raises:
+            WeightUpdateError: The weights do not fit, or an operator cannot take them (SGK133).
+        """
+        arrays = {name: self._checked(name, value) for name, value in changed.items()}
+        renewed = {name: self._renewed(name, array) for name, array in arrays.items()}
+        before = {name: self._current[name] for name in arrays}
+        outcome: dict[str, str] = {}
+        current = plan
+        touched: list[tuple[Step, Step, tuple[str, ...]]] = []
+        for index, step in enumerate(plan.steps):
+            mine = {name: arrays[name] for name in arrays if name in step.subgraph.constants}
+            if not mine:
+                continue
+            try:
+                successor, outcome[step.subgraph.id] = _update_step(plan, step, mine, renewed)
+            except Exception as error:
+                _restore(touched, before)
+                raise _failed(step, error) from error
+            touched.append((step, successor, tuple(mine)))
+            steps = list(current.steps)
+            steps[index] = successor
+            current = replace(current, steps=tuple(steps))
+        for old, new in zip(plan.steps, current.steps, strict=True):
+            if old.operator is not new.operator:
+                old.operator.close()
+        self._current |= renewed
+        self.versions |= {name: stored.version for name, stored in renewed.items()}
+        return current, outcome
+
+    def _checked(self, name: str, value: Any) -> _Array:
+        stored = self._current.get(name)
+        if stored is None:
+            raise WeightUpdateError(
+                "SGK133",
+                f"the model has no weight {name!r} that can be replaced",
+                hint="Only initializers can; an input with a default is fed to run() instead.",
+            )
+        array = np.array(value)
+        wanted = stored.type.dtype.numpy
+        if array.dtype != wanted or array.shape != stored.type.shape:
+            raise WeightUpdateError(
+                "SGK133",
+                f"weight {name!r} is {stored.type}; the new value is "
+                f"{array.dtype}{list(array.shape)}",
+                hint="Dtype and shape must stay as they are; load another model otherwise.",
+            )
+        array.setflags(write=False)
+        return array
+
+    def _renewed(self, name: str, array: _Array) -> Initializer:
+        stored = self._current[name]
+        return Initializer(name, stored.type, lambda: array, stored.version + 1)
+
+
+def _copy(stored: Initializer) -> _Array:
+    return stored.array().copy()
+
+
+def _update_step(
+    plan: Plan, step: Step, mine: Mapping[str, _Array], renewed: Mapping[str, Initializer]
+) -> tuple[Step, str]:
+    """Refit the operator, or compile the subgraph again where it cannot be refitted."""
+    constants = {
+        name: renewed.get(name, stored) for name, stored in step.subgraph.constants.items()
+    }
+    subgraph = replace(step.subgraph, constants=constants)
+    if step.operator.update_weights(mine):
+        return replace(step, subgraph=subgraph), "refitted"
+    _logger.info("subgraph %s cannot be refitted and is compiled again", subgraph.id)
+    operator = compile_subgraph(plan.partitioning, subgraph)
+    return replace(step, subgraph=subgraph, operator=operator), "recompiled"
+
+
+def _restore(
+    touched: list[tuple[Step, Step, tuple[str, ...]]], before: Mapping[str, Initializer]
+) -> None:
+    """Give refitted operators their old weights back, and close those compiled in vain."""
+    for old, new, names in touched:
+        if old.operator is new.operator:
+            old.operator.update_weights({name: before[name].array() for name in names})
+        else:
+            new.operator.close()
+
+
+def _failed(step: Step, error: Exception) -> WeightUpdateError:
+    return WeightUpdateError(
+        "SGK133",
+        f"subgraph {step.subgraph.id!r} on backend {step.subgraph.backend!r} cannot take the new "
+        f"weights: {type(error).__name__}: {error}",
+        hint="The old weights are in place; make a new session for the new ones.",
+    )

@@ -1,0 +1,236 @@
+"""Sessions: what goes in, what comes out, and what is refused at the door."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.errors import CallerError, ExecutionError, InputError, SubgraphkitWarning
+from tests.fakes import ReferenceOperator, backend_of, claiming
+from tests.models import CHAIN, DIAMOND, LINEAR, parsed
+
+ALL = ("Relu", "Neg", "Abs", "Add", "MatMul", "Identity", "Mul")
+
+
+def session(text: str, *backends: Any, **settings: Any) -> sk.InferenceSession:
+    return sk.InferenceSession(parsed(text), list(backends) or [claiming(ALL)], **settings)
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+def test_a_session_answers_like_onnx_runtimes() -> None:
+    with session(LINEAR) as s:
+        (result,) = s.run(None, {"x": ones(2, 3)})
+        np.testing.assert_array_equal(result, [[19, 32], [19, 32]])
+        assert s.run(["y"], {"x": ones(2, 3)})[0].shape == (2, 2)
+        assert [(v.name, v.shape, v.type) for v in s.get_inputs()] == [
+            ("x", ["N", 3], "tensor(float)")
+        ]
+        assert [(v.name, v.shape, v.type) for v in s.get_outputs()] == [
+            ("y", ["N", 2], "tensor(float)")
+        ]
+
+
+def test_a_session_is_a_function_from_names_to_names() -> None:
+    assert list(session(LINEAR)(x=ones(1, 3))) == ["y"]
+
+
+def test_outputs_come_in_the_order_they_are_asked_for() -> None:
+    s = session("g (float[1] x) => (float[1] a, float[1] b) { a = Relu(x) b = Neg(x) }")
+    b, a = s.run(["b", "a"], {"x": ones(1)})
+    assert (a[0], b[0]) == (1, -1)
+
+
+def test_values_cross_from_backend_to_backend() -> None:
+    s = session(DIAMOND, claiming(["Relu", "Abs"], "one"), claiming(["Neg", "Add"], "two"))
+    assert {subgraph.backend for subgraph in s.partitioning.subgraphs} == {"one", "two"}
+    np.testing.assert_array_equal(s.run(None, {"x": ones(2, 3)})[0], np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3)),
+        np.arange(12, dtype=np.float32).reshape(2, 6)[:, ::2],
+        np.broadcast_to(np.float32(3), (2, 3)),
+        np.arange(6, dtype=">f4").reshape(2, 3),
+        [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
+    ],
+    ids=["fortran order", "strided", "read-only", "foreign byte order", "a list"],
+)
+def test_every_form_of_a_right_array_is_accepted(array: Any) -> None:
+    (result,) = session(DIAMOND).run(None, {"x": array})
+    np.testing.assert_array_equal(result, np.abs(array) - np.asarray(array))
+    assert result.dtype == np.float32
+
+
+class Foreign:
+    """An array of another library, by DLPack alone."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self._array.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries_come_in_by_dlpack() -> None:
+    assert session(DIAMOND).run(None, {"x": Foreign(ones(2, 3))})[0].sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("feeds", "code", "told"),
+    [
+        ({}, "SGK142", "missing: 'x'"),
+        ({"x": ones(2, 3), "y": ones(1)}, "SGK142", "not inputs of the model: 'y'"),
+        ({"X": ones(2, 3)}, "SGK142", "The model's inputs: 'x' float32[N,3]"),
+        ({"x": np.ones((2, 3))}, "SGK141", "has dtype float64; the model needs float32"),
+        ({"x": np.ones((2, 3), np.int64)}, "SGK141", "x.astype('float32')"),
+        ({"x": ones(2, 4)}, "SGK140", "shape (2, 4); the model needs (N, 3): dimension 1 differs"),
+        ({"x": ones(3)}, "SGK140", "rank 1 instead of 2"),
+        ({"x": object()}, "SGK145", "a object cannot be read as that"),
+        ({"x": ["a"]}, "SGK145", "could not convert"),
+        ({"x": np.zeros((2, 3), "datetime64[s]")}, "SGK141", "datetime64"),
+    ],
+)
+def test_feeds_that_do_not_fit_are_refused_and_the_session_goes_on(
+    feeds: dict[str, Any], code: str, told: str
+) -> None:
+    s = session(LINEAR)
+    with pytest.raises(InputError) as refusal:
+        s.run(None, feeds)
+    assert refusal.value.code == code
+    assert told in str(refusal.value)
+    assert s.run(None, {"x": ones(1, 3)})[0].shape == (1, 2)
+
+
+def test_a_symbol_has_one_value_in_all_inputs() -> None:
+    s = session("g (float[N] a, float[N] b) => (float[N] y) { y = Add(a, b) }")
+    assert s.run(None, {"a": ones(3), "b": ones(3)})[0].shape == (3,)
+    with pytest.raises(InputError, match="dimension 'N' is 3 in input 'a'"):
+        s.run(None, {"a": ones(3), "b": ones(1)})
+
+
+def test_an_output_that_does_not_exist_is_named() -> None:
+    with pytest.raises(InputError, match=r"no output 'z'") as refusal:
+        session(LINEAR).run(["z"], {"x": ones(1, 3)})
+    assert refusal.value.code == "SGK143"
+
+
+def test_run_options_are_not_ignored_in_silence() -> None:
+    with pytest.raises(CallerError, match="run options"):
+        session(LINEAR).run(None, {"x": ones(1, 3)}, object())  # type: ignore[arg-type]
+
+
+def test_an_input_with_a_default_may_be_left_out() -> None:
+    text = "g (float[2] x, float[2] w = {5, 6}) => (float[2] y) { y = Add(x, w) }"
+    s = session(text)
+    assert [v.name for v in s.get_overridable_initializers()] == ["w"]
+    np.testing.assert_array_equal(s.run(None, {"x": ones(2)})[0], [6, 7])
+    np.testing.assert_array_equal(s.run(None, {"x": ones(2), "w": ones(2)})[0], [2, 2])
+
+
+def test_an_input_wired_straight_to_an_output_is_copied() -> None:
+    x = ones(2)
+    s = session("g (float[2] x) => (float[2] x, float[2] y) { y = Relu(x) }")
+    through, _ = s.run(None, {"x": x})
+    assert not np.shares_memory(through, x)
+
+
+def test_a_graph_without_nodes_runs() -> None:
+    s = session("g (float[2] x) => (float[2] x) { }")
+    np.testing.assert_array_equal(s.run(None, {"x": ones(2)})[0], ones(2))
+
+
+def test_a_weight_that_is_an_output_is_copied() -> None:
+    s = session("g (float[2] x) => (float[2] w) <float[2] w = {1, 2}> { y = Relu(x) }")
+    first, second = (s.run(None, {"x": ones(2)})[0] for _ in range(2))
+    first += 1
+    np.testing.assert_array_equal(second, [1, 2])
+
+
+def test_a_closed_session_says_so() -> None:
+    operators: list[ReferenceOperator] = []
+
+    def make(subgraph: sk.Subgraph) -> ReferenceOperator:
+        operators.append(ReferenceOperator(subgraph))
+        return operators[-1]
+
+    s = session(LINEAR, claiming(ALL, make=make))
+    s.close()
+    s.close()
+    assert [operator.closed for operator in operators] == [1]
+    with pytest.raises(CallerError, match="closed") as refusal:
+        s.run(None, {"x": ones(1, 3)})
+    assert refusal.value.code == "SGK144"
+
+
+class Failing(ReferenceOperator):
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        raise ZeroDivisionError("a kernel divided by zero")
+
+
+def test_a_failure_while_running_names_the_subgraph() -> None:
+    s = session(CHAIN, claiming(["Relu"], "good"), claiming(["Neg"], "bad", make=Failing))
+    with pytest.raises(ExecutionError, match="a kernel divided by zero") as failure:
+        s.run(None, {"x": ones(1, 4)})
+    assert failure.value.code == "SGK131"
+    assert (failure.value.backend, failure.value.subgraph) == ("bad", "bad_1")
+    assert isinstance(failure.value.__cause__, ZeroDivisionError)
+
+
+def test_a_failure_moves_the_subgraph_where_the_policy_says_so() -> None:
+    s = session(CHAIN, claiming(["Neg"], "bad", make=Failing), on_run_error="fallback")
+    with pytest.warns(SubgraphkitWarning, match="runs on the fallback backend from now on"):
+        (result,) = s.run(None, {"x": ones(1, 4)})
+    np.testing.assert_array_equal(result, np.zeros((1, 4)))
+    np.testing.assert_array_equal(s.run(None, {"x": ones(1, 4)})[0], result)
+
+
+def returning(*results: Any) -> Any:
+    class Returning(ReferenceOperator):
+        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            return results
+
+    return Returning
+
+
+@pytest.mark.parametrize(
+    ("results", "told"),
+    [
+        ((np.ones((2, 3)),), "dtype float64 for 'y', expected float32"),
+        ((ones(3, 2),), "shape (3, 2) for 'y', expected float32[2,3]"),
+        (([1.0],), "a list for 'y', expected an array"),
+        ((), "wrong number of outputs"),
+        ((ones(2, 3), ones(2, 3)), "wrong number of outputs"),
+    ],
+)
+def test_a_wrong_result_is_caught_at_the_boundary(results: Any, told: str) -> None:
+    s = session(DIAMOND, claiming(ALL, "bad", make=returning(*results)))
+    with pytest.raises(ExecutionError) as failure:
+        s.run(None, {"x": ones(2, 3)})
+    assert failure.value.code == "SGK132"
+    assert told in str(failure.value)
+
+
+def test_a_backend_may_customise_the_selection_alone() -> None:
+    class Chosen(sk.SubgraphProperty):
+        def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+            return sk.OpSelector(graph, ["Neg"])
+
+    s = session(CHAIN, backend_of([Chosen], "chooser"))
+    assert "chooser" in {subgraph.backend for subgraph in s.partitioning.subgraphs}
+    np.testing.assert_array_equal(s.run(None, {"x": ones(1, 4)})[0], np.zeros((1, 4)))
+
+
+def test_the_session_knows_how_it_was_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_STRICT", "no")
+    rows = {row[0]: row[1:] for row in session(LINEAR).resolved_config.as_table()}
+    assert rows["strict"][1] == "environment"

@@ -1,0 +1,84 @@
+"""One session, many threads."""
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+import subgraphkit as sk
+from subgraphkit.running.gate import Gate
+from tests.fakes import ReferenceOperator, WeightedOperator, claiming
+from tests.models import CHAIN, LINEAR, parsed
+
+
+class Crowded(ReferenceOperator):
+    """Counts how many threads are inside at once."""
+
+    inside = 0
+    most = 0
+
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        type(self).inside += 1
+        type(self).most = max(self.most, self.inside)
+        time.sleep(0.001)
+        type(self).inside -= 1
+        return super().run(inputs)
+
+
+def test_an_operator_that_is_not_thread_safe_runs_alone() -> None:
+    session = sk.InferenceSession(parsed(CHAIN), [claiming(["Relu", "Neg"], make=Crowded)])
+    feeds = [{"x": np.full((1, 4), i, np.float32)} for i in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda feed: session.run(None, feed)[0][0, 0], feeds))
+    assert results == [0] * 24
+    assert Crowded.most == 1
+
+
+def test_a_run_sees_all_new_weights_or_none() -> None:
+    session = sk.InferenceSession(
+        parsed(LINEAR),
+        [
+            claiming(["MatMul"], "one", make=WeightedOperator),
+            claiming(["Add"], "two", make=WeightedOperator),
+        ],
+    )
+    x = np.ones((1, 3), np.float32)
+    stop = threading.Event()
+    seen: set[tuple[float, float]] = set()
+
+    def run() -> None:
+        while not stop.is_set():
+            seen.add(tuple(session.run(None, {"x": x})[0][0]))
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(run)
+        for value in (0.0, 1.0, 2.0) * 5:
+            session.update_weights(
+                {
+                    "w": np.full((3, 2), value, np.float32),
+                    "bias": np.full(2, 100 * value, np.float32),
+                }
+            )
+        stop.set()
+    assert seen <= {(19.0, 32.0), (0.0, 0.0), (103.0, 103.0), (206.0, 206.0)}
+
+
+def test_a_change_waits_for_the_runs_inside() -> None:
+    gate = Gate()
+    order: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        with gate:
+
+            def change() -> None:
+                with gate.alone():
+                    order.append("change")
+
+            pending = pool.submit(change)
+            time.sleep(0.05)
+            order.append("run ends")
+        pending.result(5)
+    assert order == ["run ends", "change"]
