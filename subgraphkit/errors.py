@@ -68,7 +68,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK131": "a subgraph failed while running",
         "SGK132": "a subgraph returned something other than it declared",
         "SGK133": "weights cannot be updated",
-        "SGK134": "a compiled artefact cannot be restored",
         "SGK140": "an input has the wrong shape",
         "SGK141": "an input has the wrong dtype",
         "SGK142": "an input is missing, unknown or given twice",
@@ -93,7 +92,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK212": "model-local functions are recursive or cannot be inlined",
         "SGK213": "the source is of a kind that cannot be loaded",
         "SGK214": "the model breaks the ONNX specification",
-        "SGK215": "the model uses a feature that is not supported",
         # binding
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",

@@ -176,9 +176,9 @@ def _probe_here(name: str, *, deep: bool) -> dict[str, Any]:
 
 def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
     # Imported here: the parent, which only starts children, has no use for the registry and NumPy.
-    from subgraphkit.backend.config import resolve  # noqa: PLC0415
-    from subgraphkit.backend.registry import find_record, probe_record  # noqa: PLC0415
-    from subgraphkit.backend.requirements import missing_requirements  # noqa: PLC0415
+    from subgraphkit.backend.config import resolve  # noqa: PLC0415 (see above)
+    from subgraphkit.backend.registry import find_record, probe_record  # noqa: PLC0415 (see above)
+    from subgraphkit.backend.requirements import missing_requirements  # noqa: PLC0415 (see above)
 
     resolved = resolve()
     record = find_record(choice, resolved)

@@ -24,6 +24,8 @@ __all__ = [
     "Graph",
     "GraphWriter",
     "Initializer",
+    "Listeners",
+    "NoListeners",
     "Node",
     "NodeTable",
 ]
@@ -39,6 +41,30 @@ class GraphWriter(Protocol):
 
     def node_proto(self, node: "Node") -> Any:
         """Return the ``NodeProto`` of a node."""
+
+
+class Listeners(Protocol):
+    """Whoever wants to hear what happens to a bound graph; hooks go by name."""
+
+    def implements(self, hook_name: str) -> bool:
+        """Say whether anybody listens to a hook."""
+
+    def notify(self, hook_name: str, **arguments: Any) -> list[Any]:
+        """Tell everybody who listens to a hook; returns what they returned."""
+
+
+class NoListeners:
+    """Nobody listens."""
+
+    def implements(self, hook_name: str) -> bool:
+        """Say no."""
+        del hook_name
+        return False
+
+    def notify(self, hook_name: str, **arguments: Any) -> list[Any]:
+        """Tell nobody."""
+        del hook_name, arguments
+        return []
 
 
 class Initializer:
@@ -342,9 +368,9 @@ class BoundGraph(Graph):
         symbols: Values given to named dimensions.
         settings: What was configured when the graph was bound, with the origin of every value;
             opaque here.
-        extensions: Who listens to what happens to the graph from now on; opaque here.
+        extensions: Who listens to what happens to the graph from now on.
     """
 
     symbols: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     settings: Any = None
-    extensions: Any = None
+    extensions: Listeners = field(default_factory=NoListeners)

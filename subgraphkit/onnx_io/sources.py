@@ -76,7 +76,7 @@ def _not_a_model(data: bytes, subject: str, why: str) -> InvalidModelError:
     head = data[:256]
     if not data:
         hint = "The file is empty."
-    elif head.isascii() and all(byte >= 32 or byte in b"\t\r\n" for byte in head):  # noqa: PLR2004
+    elif head.isascii() and all(byte >= ord(" ") or byte in b"\t\r\n" for byte in head):
         hint = f"It looks like text, beginning with {head[:24].decode()!r}."
     else:
         hint = "It may be cut short, of another format, or nested more than 32 bodies deep."

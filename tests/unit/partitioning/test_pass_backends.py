@@ -75,12 +75,15 @@ def test_without_the_default_fallback_the_error_says_which_nodes_and_what_to_ins
 
 def test_a_property_compiles_on_the_fallback_unless_it_says_otherwise() -> None:
     found = partition(diamond(fallback="everything"), "relus")
-    first = found.subgraphs[0]
-    operator = found.claim_of(first).context.fallback(first)
-    assert isinstance(operator, SubgraphOperator)
-    last = found.subgraphs[-1]
+    for subgraph in found.subgraphs:
+        operator = found.claim_of(subgraph).context.fallback(subgraph)
+        assert isinstance(operator, SubgraphOperator)
+
+
+def test_without_a_fallback_there_is_nothing_to_compile_on() -> None:
+    found = partition(diamond(fallback="none"), "everything")
     with pytest.raises(LookupError, match="no fallback backend is available"):
-        found.claim_of(last).context.fallback(last)
+        found.claim_of(found.subgraphs[0]).context.fallback(found.subgraphs[0])
 
 
 def test_a_backend_that_cannot_be_read_is_an_error_before_anything_is_asked() -> None:

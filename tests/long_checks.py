@@ -1,0 +1,14 @@
+"""Options by which checks that are sampled in every run are made in full."""
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    parser.addoption(
+        "--cuts-per-model",
+        type=int,
+        default=4,
+        help="random partitionings of each real model that are compared with the whole (112 is "
+        "the full check: 1,008 in all)",
+    )

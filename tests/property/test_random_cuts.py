@@ -1,0 +1,55 @@
+"""However a real model is cut, it computes the same, bit for bit."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from tests.fakes import backend_of
+from tests.scripts import EXAMPLES, load_script
+
+light_models = load_script(EXAMPLES / "light_models.py")
+
+
+def random_half(seed: int) -> type[sk.Backend]:
+    """Make a backend that claims nodes by lot and runs them where everything else runs."""
+    lot = random.Random(seed)
+    share = lot.choice([0.1, 0.5, 0.9])
+    connectivity = lot.choice(["any", "connected"])
+
+    class ByLot(sk.SubgraphSelector):
+        stateless = True
+
+        def select(self, node: sk.Node) -> bool:
+            return random.Random(f"{seed} {node.id}").random() < share
+
+    class Half(sk.SubgraphProperty):
+        def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+            return ByLot()
+
+    Half.connectivity = connectivity
+    return backend_of([Half], "half")
+
+
+@pytest.mark.parametrize("name", light_models.LIGHT_MODELS)
+def test_a_model_cut_at_random_computes_the_same_bits(
+    name: str, pytestconfig: pytest.Config
+) -> None:
+    proto = light_models.seeded_model(name)
+    feeds = light_models.seeded_feeds(proto)
+    bound = sk.bind(sk.load(proto), backend="numpy")
+    whole = run(sk.partition(bound), feeds)
+    count = 0
+    for seed in range(pytestconfig.getoption("--cuts-per-model")):
+        partitioning = sk.partition(bound, [random_half(seed), "numpy"])
+        count += len(partitioning.subgraphs) > 1
+        for expected, got in zip(whole, run(partitioning, feeds), strict=True):
+            np.testing.assert_array_equal(got, expected)
+    assert count == pytestconfig.getoption("--cuts-per-model")
+
+
+def run(partitioning: Any, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    with sk.Session(sk.plan(partitioning, sk.compile_subgraphs(partitioning))) as session:
+        return session.run(None, feeds)
