@@ -18,10 +18,10 @@ from collections.abc import Callable
 from families import far_edges, ladder, nets_of, random_window, unet
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.connected import connected_regions
-from subgraphkit.partitioning.levels import level_bound, level_regions
-from subgraphkit.partitioning.quotient import contract
-from subgraphkit.partitioning.verifying import find_violation
+from subgraphkit.partitioning.algorithms.connected import connected_regions
+from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
+from subgraphkit.partitioning.algorithms.quotient import contract
+from subgraphkit.partitioning.algorithms.verifying import find_violation
 
 FAMILIES: dict[str, Callable[[int], tuple[Adjacency, bytearray]]] = {
     "random 90 %": random_window,

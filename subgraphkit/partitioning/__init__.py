@@ -6,10 +6,10 @@ in exactly one subgraph, every region convex, the whole acyclic, and a reason fo
 
 from subgraphkit.partitioning.claimants import Claim
 from subgraphkit.partitioning.constraining import Constraints, NodeSelector
-from subgraphkit.partitioning.explaining import AskedProperty, Explanation
 from subgraphkit.partitioning.partition_pass import partition
 from subgraphkit.partitioning.partitioning import Partitioning
-from subgraphkit.partitioning.quality import BackendQuality, Quality
+from subgraphkit.partitioning.reports.explaining import AskedProperty, Explanation
+from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
 from subgraphkit.partitioning.result import RefusedBy
 
 __all__ = [

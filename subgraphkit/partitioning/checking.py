@@ -11,8 +11,8 @@ import numpy as np
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning.algorithms.verifying import Violation, find_violation
 from subgraphkit.partitioning.columns import Longs, as_ints, distinct
-from subgraphkit.partitioning.verifying import Violation, find_violation
 from subgraphkit.partitioning.workspace import Region, Workspace
 
 __all__ = ["region_by_rank", "verify_edges", "verify_regions"]

@@ -14,14 +14,14 @@ import numpy as np
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import Adjacency, Node
+from subgraphkit.partitioning.algorithms.connected import connected_regions
+from subgraphkit.partitioning.algorithms.convexity import weak_components
+from subgraphkit.partitioning.algorithms.growing import grow_regions
+from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
 from subgraphkit.partitioning.asking import Inquiry
 from subgraphkit.partitioning.bordering import Borders, refuse_unit
 from subgraphkit.partitioning.claimants import Claim
-from subgraphkit.partitioning.connected import connected_regions
-from subgraphkit.partitioning.convexity import weak_components
 from subgraphkit.partitioning.driving import SelectorDriver
-from subgraphkit.partitioning.growing import grow_regions
-from subgraphkit.partitioning.levels import level_bound, level_regions
 from subgraphkit.partitioning.pulling import pull_in
 from subgraphkit.partitioning.refusing import RefusalColumn
 from subgraphkit.partitioning.reviewing import Candidates, Reviewer

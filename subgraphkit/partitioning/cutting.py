@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from itertools import compress
 
 from subgraphkit.ir import Subgraph, boundaries, make_subgraph
+from subgraphkit.partitioning.algorithms.quotient import run_order
 from subgraphkit.partitioning.checking import region_by_rank, verify_edges, verify_regions
-from subgraphkit.partitioning.quotient import run_order
 from subgraphkit.partitioning.turns import Turns
 from subgraphkit.partitioning.workspace import Region, Workspace
 

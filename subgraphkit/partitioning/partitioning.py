@@ -9,10 +9,10 @@ from typing import Any
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.partitioning.cutting import Cut, cut
-from subgraphkit.partitioning.explaining import Explanation, explain
-from subgraphkit.partitioning.picturing import as_networkx
-from subgraphkit.partitioning.quality import Quality, measure
-from subgraphkit.partitioning.reporting import as_data, as_text
+from subgraphkit.partitioning.reports.explaining import Explanation, explain
+from subgraphkit.partitioning.reports.picturing import as_networkx
+from subgraphkit.partitioning.reports.quality import Quality, measure
+from subgraphkit.partitioning.reports.text import as_data, as_text
 from subgraphkit.partitioning.result import PartitioningData
 from subgraphkit.partitioning.turns import Turns, require_all_claimed, take_turns
 from subgraphkit.partitioning.workspace import Workspace

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Node, make_subgraph
+from subgraphkit.partitioning.algorithms.splitting import split_to_size
 from subgraphkit.partitioning.asking import Inquiry
 from subgraphkit.partitioning.bordering import Borders
 from subgraphkit.partitioning.refusing import RefusalColumn
-from subgraphkit.partitioning.splitting import split_to_size
 from subgraphkit.partitioning.workspace import Region, View, Workspace
 
 __all__ = ["Candidates", "Reviewer"]

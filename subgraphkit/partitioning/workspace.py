@@ -11,9 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from subgraphkit.ir import Adjacency, BoundGraph
+from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.quotient import (
+    Contraction,
+    CyclicGroupsError,
+    contract,
+    run_order,
+)
 from subgraphkit.partitioning.columns import as_array, as_ints, distinct
-from subgraphkit.partitioning.nets import Nets
-from subgraphkit.partitioning.quotient import Contraction, CyclicGroupsError, contract, run_order
 from subgraphkit.partitioning.sizing import bytes_of, bytes_of_all
 
 __all__ = ["Region", "View", "Workspace"]

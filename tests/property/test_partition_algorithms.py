@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.connected import connected_regions
-from subgraphkit.partitioning.levels import level_bound, level_regions, levels_if
-from subgraphkit.partitioning.nets import Nets, cut_bytes
-from subgraphkit.partitioning.quotient import CyclicGroupsError, contract, quotient
-from subgraphkit.partitioning.splitting import split_to_size
-from subgraphkit.partitioning.verifying import find_violation
+from subgraphkit.partitioning.algorithms.connected import connected_regions
+from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions, levels_if
+from subgraphkit.partitioning.algorithms.nets import Nets, cut_bytes
+from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract, quotient
+from subgraphkit.partitioning.algorithms.splitting import split_to_size
+from subgraphkit.partitioning.algorithms.verifying import find_violation
 from tests.property.partition_oracles import (
     Graph,
     build,

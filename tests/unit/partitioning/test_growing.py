@@ -9,9 +9,9 @@ import pytest
 from subgraphkit.backend.property import Connectivity
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning import convexity, merging
-from subgraphkit.partitioning.connected import connected_regions
-from subgraphkit.partitioning.growing import grow_regions
-from subgraphkit.partitioning.ordering import RunningOrder
+from subgraphkit.partitioning.algorithms.connected import connected_regions
+from subgraphkit.partitioning.algorithms.growing import grow_regions
+from subgraphkit.partitioning.algorithms.ordering import RunningOrder
 from tests.property.partition_oracles import build, check_disjoint, random_dag
 
 

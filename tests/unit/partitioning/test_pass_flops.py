@@ -2,7 +2,7 @@
 
 import pytest
 
-from subgraphkit.partitioning.flops import estimate_flops
+from subgraphkit.partitioning.reports.flops import estimate_flops
 from tests.unit.partitioning.pass_support import bound
 
 CASES = {

@@ -7,8 +7,8 @@ import pytest
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import Boundary, boundaries, boundary
 from subgraphkit.partitioning import cutting, partition
+from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.checking import verify_regions
-from subgraphkit.partitioning.nets import Nets
 from subgraphkit.partitioning.sizing import bytes_of, bytes_of_all
 from subgraphkit.partitioning.workspace import Region, Workspace
 from subgraphkit.types import DataType, SequenceType, TensorType

@@ -5,14 +5,14 @@ from itertools import pairwise
 import pytest
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.connected import connected_regions
-from subgraphkit.partitioning.kernel import make_knot, shrink
-from subgraphkit.partitioning.levels import level_bound, level_regions, levels_if
-from subgraphkit.partitioning.nets import Nets
-from subgraphkit.partitioning.quotient import CyclicGroupsError, contract
-from subgraphkit.partitioning.splitting import split_to_size
-from subgraphkit.partitioning.unknotting import Unknotting, _lies_between
-from subgraphkit.partitioning.verifying import find_violation
+from subgraphkit.partitioning.algorithms.connected import connected_regions
+from subgraphkit.partitioning.algorithms.kernel import make_knot, shrink
+from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions, levels_if
+from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract
+from subgraphkit.partitioning.algorithms.splitting import split_to_size
+from subgraphkit.partitioning.algorithms.unknotting import Unknotting, _lies_between
+from subgraphkit.partitioning.algorithms.verifying import find_violation
 from tests.property.partition_oracles import check
 
 

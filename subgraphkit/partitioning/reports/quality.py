@@ -7,10 +7,10 @@ from typing import Any
 
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.claiming import Outcome
-from subgraphkit.partitioning.flops import estimate_flops
+from subgraphkit.partitioning.reports.flops import estimate_flops
+from subgraphkit.partitioning.reports.supposing import regions_saved
 from subgraphkit.partitioning.result import PartitioningData
 from subgraphkit.partitioning.sizing import bytes_of
-from subgraphkit.partitioning.supposing import regions_saved
 from subgraphkit.types import TensorType
 
 __all__ = ["BackendQuality", "Quality", "measure"]
@@ -29,7 +29,7 @@ class BackendQuality:
         maximal: False if the work budget ended before every possible merge had been tried.
         nodes: Nodes at home in its subgraphs; ``Constant`` nodes do not count.
         parameters: Elements of the constants its subgraphs read.
-        flops: Operations of its nodes, see ``subgraphkit.partitioning.flops``.
+        flops: Operations of its nodes, see ``subgraphkit.partitioning.reports.flops``.
         regions_saved: By refused operator, how many fewer subgraphs the backend would have if it
             took the operator; negative if more.
     """

@@ -5,8 +5,8 @@ regions, since no region may hold nodes from before and after. Regions lie withi
 numbers of all components add up.
 """
 
-from subgraphkit.partitioning.kernel import Knot
-from subgraphkit.partitioning.unknotting import joined_components
+from subgraphkit.partitioning.algorithms.kernel import Knot
+from subgraphkit.partitioning.algorithms.unknotting import joined_components
 
 __all__ = ["connected_bound"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.partitioning.quality import BackendQuality, Quality
+from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
 from subgraphkit.partitioning.result import PartitioningData
 
 __all__ = ["as_data", "as_text"]

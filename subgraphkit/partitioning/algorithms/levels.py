@@ -6,7 +6,7 @@ no partitioning has fewer: a path with the largest number of runs holds that man
 which no two can share a region, because an unclaimed unit lies between them.
 
 Many units may take one of several levels without breaking that. Where sizes of values are given,
-they go where fewer bytes cross a border (``subgraphkit.partitioning.settling``).
+they go where fewer bytes cross a border (``subgraphkit.partitioning.algorithms.settling``).
 
 Source:
     K. Kennedy, K. S. McKinley, "Typed fusion with applications to parallel and sequential code
@@ -16,8 +16,8 @@ Source:
 from collections.abc import Iterable
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.nets import Nets
-from subgraphkit.partitioning.settling import settle
+from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.settling import settle
 
 __all__ = ["earliest_levels", "level_bound", "level_regions", "levels_if"]
 

@@ -13,8 +13,8 @@ Source:
 
 from collections.abc import Iterable
 
-from subgraphkit.partitioning.kernel import Knot
-from subgraphkit.partitioning.ordering import RunningOrder
+from subgraphkit.partitioning.algorithms.kernel import Knot
+from subgraphkit.partitioning.algorithms.ordering import RunningOrder
 
 __all__ = ["Merging"]
 

@@ -8,7 +8,7 @@ not convex is split, or grown once more without the units in the way, all of the
 
 Source:
     MXNet subgraph API, ``SelectSubgraphNodes`` and ``LabelSubgraph``; for the running order see
-    ``subgraphkit.partitioning.merging``.
+    ``subgraphkit.partitioning.algorithms.merging``.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.convexity import ClaimedOrder
-from subgraphkit.partitioning.quotient import run_order
+from subgraphkit.partitioning.algorithms.convexity import ClaimedOrder
+from subgraphkit.partitioning.algorithms.quotient import run_order
 
 __all__ = ["Exclusion", "GrowthDriver", "GrowthResult", "Reason", "grow_regions"]
 

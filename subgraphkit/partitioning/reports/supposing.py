@@ -4,9 +4,9 @@ from array import array
 from collections.abc import Sequence
 
 from subgraphkit.ir import Node
+from subgraphkit.partitioning.algorithms.connected import connected_regions
+from subgraphkit.partitioning.algorithms.levels import level_bound, levels_if
 from subgraphkit.partitioning.claiming import Outcome
-from subgraphkit.partitioning.connected import connected_regions
-from subgraphkit.partitioning.levels import level_bound, levels_if
 from subgraphkit.partitioning.result import PartitioningData
 
 __all__ = ["regions_saved"]

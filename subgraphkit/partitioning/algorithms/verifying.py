@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.quotient import cycle_path
+from subgraphkit.partitioning.algorithms.quotient import cycle_path
 
 __all__ = ["Violation", "find_violation"]
 

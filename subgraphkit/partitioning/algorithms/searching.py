@@ -3,12 +3,12 @@
 import random
 from collections.abc import Callable, Sequence
 
-from subgraphkit.partitioning.attempts import Pairs, claimed_pairs, systematic_orders
-from subgraphkit.partitioning.bounds import connected_bound
-from subgraphkit.partitioning.kernel import Knot
-from subgraphkit.partitioning.merging import Merging
-from subgraphkit.partitioning.nets import Nets
-from subgraphkit.partitioning.peers import grow_like_mxnet, merge_like_tensorflow
+from subgraphkit.partitioning.algorithms.attempts import Pairs, claimed_pairs, systematic_orders
+from subgraphkit.partitioning.algorithms.bounds import connected_bound
+from subgraphkit.partitioning.algorithms.kernel import Knot
+from subgraphkit.partitioning.algorithms.merging import Merging
+from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.peers import grow_like_mxnet, merge_like_tensorflow
 
 __all__ = ["Cost", "cost_within", "peer_regions", "search"]
 

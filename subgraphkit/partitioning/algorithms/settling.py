@@ -8,7 +8,7 @@ level stays possible for every unit throughout, so the number of regions stays m
 """
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.nets import Nets
+from subgraphkit.partitioning.algorithms.nets import Nets
 
 __all__ = ["settle"]
 

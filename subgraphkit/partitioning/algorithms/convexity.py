@@ -8,9 +8,9 @@ the first exit of a candidate and its last entry.
 from collections.abc import Iterable, Sequence
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.connected import connected_regions
-from subgraphkit.partitioning.levels import level_regions
-from subgraphkit.partitioning.ordering import RunningOrder
+from subgraphkit.partitioning.algorithms.connected import connected_regions
+from subgraphkit.partitioning.algorithms.levels import level_regions
+from subgraphkit.partitioning.algorithms.ordering import RunningOrder
 
 __all__ = ["ClaimedOrder", "weak_components"]
 

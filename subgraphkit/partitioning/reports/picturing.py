@@ -3,7 +3,7 @@
 from typing import Any
 
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.flops import estimate_flops
+from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.result import PartitioningData
 from subgraphkit.partitioning.sizing import bytes_of
 

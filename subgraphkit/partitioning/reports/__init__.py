@@ -1,0 +1,1 @@
+"""What a finished partitioning tells: tables, reasons, quality and pictures."""
