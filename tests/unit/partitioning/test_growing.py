@@ -8,7 +8,7 @@ import pytest
 
 from subgraphkit.backend.property import Connectivity
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning import convexity, merging
+from subgraphkit.partitioning.algorithms import convexity, merging
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.growing import grow_regions
 from subgraphkit.partitioning.algorithms.ordering import RunningOrder
