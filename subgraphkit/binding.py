@@ -3,7 +3,8 @@
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from numbers import Integral
+from typing import Any, cast
 
 from subgraphkit.backend.config import resolve
 from subgraphkit.backend.extensions import ExtensionManager
@@ -67,14 +68,14 @@ def _given(graph: Graph, shapes: Shapes) -> tuple[dict[str, int], dict[str, Shap
     symbols: dict[str, int] = {}
     whole: dict[str, Sequence[Dim]] = {}
     for name, given in shapes.items():
-        if isinstance(given, int) and not isinstance(given, bool):
+        if _is_size(given):
             if name not in known:
                 raise _unknown("symbolic dimension", name, known)
-            symbols[name] = _size(name, given)
+            symbols[name] = _size(name, cast("int", given))
         elif isinstance(given, Sequence) and not isinstance(given, str):
             if name not in inputs:
                 raise _unknown("input", name, inputs)
-            whole[name] = given
+            whole[name] = tuple(_dim(name, dim) for dim in given)
         else:
             raise BindError(
                 "SGK221",
@@ -102,10 +103,26 @@ def _unknown(kind: str, name: str, known: Sequence[str]) -> BindError:
     )
 
 
+def _is_size(given: object) -> bool:
+    return isinstance(given, Integral) and not isinstance(given, bool)
+
+
+def _dim(name: str, dim: Any) -> Dim:
+    if dim is None or isinstance(dim, str):
+        return dim
+    if not _is_size(dim):
+        raise BindError(
+            "SGK221",
+            f"shapes gives input {name!r} the dimension {dim!r}, which is not a size",
+            hint="A dimension is an int, the name of a symbol, or None to leave it as it is.",
+        )
+    return _size(name, dim)
+
+
 def _size(name: str, size: int) -> int:
     if size < 0:
         raise BindError("SGK221", f"shapes gives {name!r} the size {size}; sizes are 0 or more")
-    return size
+    return int(size)
 
 
 def _collect_symbols(graph: Graph, name: str, dims: Sequence[Dim], symbols: dict[str, int]) -> None:
@@ -115,21 +132,20 @@ def _collect_symbols(graph: Graph, name: str, dims: Sequence[Dim], symbols: dict
         raise BindError("SGK221", f"input {name!r} is not a tensor, so it takes no shape")
     if declared is None:
         return
-    shown = tuple(dims)
     if len(declared) != len(dims):
         raise BindError(
             "SGK221",
-            f"shapes gives input {name!r} the shape {shown}, of rank {len(dims)}; the model "
+            f"shapes gives input {name!r} the shape {dims}, of rank {len(dims)}; the model "
             f"declares {graph.types[name]}, of rank {len(declared)}",
         )
     for axis, (have, given) in enumerate(zip(declared, dims, strict=True)):
         if not isinstance(given, int):
             continue
-        expected = symbols.setdefault(have, _size(name, given)) if isinstance(have, str) else have
+        expected = symbols.setdefault(have, given) if isinstance(have, str) else have
         if expected is not None and expected != given:
             raise BindError(
                 "SGK221",
-                f"shapes gives input {name!r} the shape {shown}, but dimension {axis} of "
+                f"shapes gives input {name!r} the shape {dims}, but dimension {axis} of "
                 f"{graph.types[name]} is {expected}",
                 hint="A fixed dimension cannot be changed, and a symbol has one value everywhere.",
             )

@@ -47,7 +47,8 @@ class SubgraphOperator(ABC):
 
         Returns:
             True if the operator now computes with the new values; False if it cannot, in which
-            case the session compiles the subgraph again.
+            case the session compiles the subgraph again. If it raises, it must still compute with
+            the old values.
         """
         del changed
         return False

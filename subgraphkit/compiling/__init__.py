@@ -1,5 +1,10 @@
 """Compiling: each subgraph to its operator; the fourth step of the road."""
 
-from subgraphkit.compiling.compilation import CompiledSubgraphs, compile_subgraph, compile_subgraphs
+from subgraphkit.compiling.compilation import (
+    CompiledSubgraphs,
+    close_all,
+    compile_subgraph,
+    compile_subgraphs,
+)
 
-__all__ = ["CompiledSubgraphs", "compile_subgraph", "compile_subgraphs"]
+__all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]

@@ -14,7 +14,7 @@ from subgraphkit.errors import BackendError, CompileError, SelectorContractError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
 
-__all__ = ["CompiledSubgraphs", "compile_subgraph", "compile_subgraphs"]
+__all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]
 
 _logger = logging.getLogger("subgraphkit.compile")
 
@@ -54,7 +54,7 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
 
     def close(self) -> None:
         """Close every operator."""
-        _close_all(self.operators)
+        close_all(self.operators)
 
 
 def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
@@ -89,7 +89,7 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
             seconds[subgraph.id] = time.perf_counter() - started
             _tell_compiled(subgraph, operator, seconds[subgraph.id])
     except BaseException:
-        _close_all(done.values())
+        close_all(done.values())
         raise
     operators = tuple(done[subgraph.id] for subgraph in current.subgraphs)
     return CompiledSubgraphs(current, partitioning, operators, MappingProxyType(seconds))
@@ -220,7 +220,7 @@ def _failure(subgraph: Subgraph, error: Exception) -> CompileError:
     )
 
 
-def _close_all(operators: Iterable[SubgraphOperator]) -> None:
+def close_all(operators: Iterable[SubgraphOperator]) -> None:
     """Close operators; one that fails is logged, so that the others are closed all the same."""
     for operator in operators:
         try:

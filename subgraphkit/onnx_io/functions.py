@@ -41,11 +41,22 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             hint="The functions call each other too often; a model from an exporter never does.",
         )
     try:
-        return inliner.inline_local_functions(model)
+        inlined = inliner.inline_local_functions(model, convert_version=True)
     except Exception as error:
         raise InvalidModelError(
             "SGK212", f"the model's functions cannot be inlined: {error}"
         ) from error
+    _import_operator_sets(model, inlined)
+    return inlined
+
+
+def _import_operator_sets(model: onnx.ModelProto, inlined: onnx.ModelProto) -> None:
+    """Import what the functions import and the model does not; onnx's inliner leaves it out."""
+    known = {normal_domain(entry.domain) for entry in inlined.opset_import}
+    needed = {(normal_domain(e.domain), e.version) for f in model.functions for e in f.opset_import}
+    for domain, version in sorted(needed):
+        if domain not in known:
+            inlined.opset_import.add(domain=domain, version=version)
 
 
 def _key(domain: str, name: str, overload: str) -> _Key:

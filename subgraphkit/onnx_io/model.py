@@ -65,8 +65,10 @@ def load(source: ModelSource) -> Model:
         CallerError: The source is of another kind (SGK213).
     """
     stored, path = read_model(source)
-    opsets = opsets_of(stored)
+    opsets_of(stored)
     proto = inline_functions(stored)
+    # Functions may bring operator sets of their own along.
+    opsets = opsets_of(proto)
     base_dir = path.parent if path else None
     check_graph(proto.graph, opsets, base_dir)
     return Model(read_graph(proto, proto.graph, opsets, base_dir), proto, path)

@@ -107,6 +107,8 @@ def check_tensor(tensor: onnx.TensorProto, base_dir: Path | None, where: str) ->
     type_ = TensorType(dtype, tuple(tensor.dims))
     count, nbytes = type_.element_count or 0, type_.nbytes or 0
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        if dtype is DataType.STRING:
+            raise _disagree(tensor, where, "holds strings in a file; ONNX keeps them in the model")
         found = _locate(tensor, base_dir, where).length
         expected, unit = nbytes, "bytes"
     elif tensor.HasField("raw_data"):

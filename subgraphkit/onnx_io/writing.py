@@ -46,8 +46,12 @@ class OnnxGraphWriter:
         types = subgraph.graph.types
         graph.input.extend(write_value_info(n, types.get(n)) for n in subgraph.inputs)
         graph.output.extend(write_value_info(n, types.get(n)) for n in subgraph.outputs)
-        graph.node.extend(self._graph.node[i] for i in subgraph.nodes)
-        made = {name for i in subgraph.nodes for name in subgraph.graph.table.outputs[i] if name}
+        # A constant that was replaced is written as it is now, not as its node states it.
+        replaced = {name for name, constant in subgraph.constants.items() if constant.version}
+        outputs = subgraph.graph.table.outputs
+        nodes = [i for i in subgraph.nodes if replaced.isdisjoint(outputs[i])]
+        graph.node.extend(self._graph.node[i] for i in nodes)
+        made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
             _tensor(constant) for name, constant in subgraph.constants.items() if name not in made
         )

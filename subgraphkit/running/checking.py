@@ -32,5 +32,6 @@ def _wrong(subgraph: Subgraph, got: str, expected: str) -> ExecutionError:
         f"expected {expected}",
         backend=subgraph.backend,
         subgraph=subgraph.id,
-        hint="This is a bug of the backend; leave it out of the list to run these nodes elsewhere.",
+        hint="Either the backend has a bug, and leaving it out of the list runs these nodes "
+        "elsewhere; or the model states a type or shape that its values do not have.",
     )

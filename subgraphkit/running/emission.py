@@ -49,14 +49,19 @@ class Emitted:
     filename: str
     step_of_line: Mapping[int, int]
 
-    def locate(self, error: BaseException) -> tuple[int, bool]:
-        """Find the step an exception came from, and whether it came from inside the operator."""
+    def locate(self, error: BaseException) -> tuple[int, bool] | None:
+        """Find the step an exception came from, and whether it came from inside the operator.
+
+        Returns:
+            None if it came from none of the steps but from the checks around them.
+        """
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename != self.filename:
             trace = trace.tb_next
-        if trace is None:
-            return 0, True
-        return self.step_of_line.get(trace.tb_lineno, 0), trace.tb_next is not None
+        step = self.step_of_line.get(trace.tb_lineno) if trace is not None else None
+        if trace is None or step is None:
+            return None
+        return step, trace.tb_next is not None
 
 
 class _Writer:

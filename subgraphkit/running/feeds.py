@@ -6,6 +6,7 @@ the session's own code (see ``emission``) in well under a microsecond.
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,15 @@ import numpy.typing as npt
 
 from subgraphkit.errors import InputError
 from subgraphkit.ir import BoundGraph
-from subgraphkit.types import DataType, SequenceType, Shape, TensorType, ValueType, fits
+from subgraphkit.types import (
+    DataType,
+    OptionalType,
+    SequenceType,
+    Shape,
+    TensorType,
+    ValueType,
+    fits,
+)
 
 __all__ = ["Admit", "admit_input", "check_names", "check_symbols"]
 
@@ -32,12 +41,7 @@ def admit_input(graph: BoundGraph, name: str) -> Admit:
         InputError: From the returned function: wrong dtype (SGK141), wrong shape (SGK140), or
             something that cannot be read (SGK145).
     """
-    type_ = graph.types.get(name)
-    if isinstance(type_, TensorType):
-        return lambda value: _admit_tensor(name, type_, value)
-    if isinstance(type_, SequenceType):
-        return lambda value: _admit_sequence(name, type_, value)
-    return lambda value: value
+    return partial(_admit, name, graph.types.get(name))
 
 
 def check_names(graph: BoundGraph, feeds: Mapping[str, Any]) -> None:
@@ -94,6 +98,16 @@ def check_symbols(
                 )
 
 
+def _admit(name: str, type_: ValueType | None, value: Any) -> Any:
+    if isinstance(type_, TensorType):
+        return _admit_tensor(name, type_, value)
+    if isinstance(type_, SequenceType):
+        return _admit_sequence(name, type_, value)
+    if isinstance(type_, OptionalType) and value is not None:
+        return _admit(name, type_.element, value)
+    return value
+
+
 def _admit_tensor(name: str, type_: TensorType, value: Any) -> npt.NDArray[Any]:
     array = _as_array(name, type_, value)
     if type_.dtype is not DataType.UNDEFINED:
@@ -112,12 +126,13 @@ def _admit_tensor(name: str, type_: TensorType, value: Any) -> npt.NDArray[Any]:
 
 def _as_array(name: str, type_: TensorType, value: Any) -> npt.NDArray[Any]:
     try:
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError("its mask would be lost")  # noqa: TRY301 (worded below)
         if isinstance(value, np.ndarray):
-            return value
+            # Subclasses such as np.matrix multiply and reshape in ways of their own.
+            return np.asarray(value)
         if isinstance(value, bool | int | float | complex | str | list | tuple):
-            # A Python number has no dtype of its own to disagree with.
-            known = type_.dtype is not DataType.UNDEFINED
-            return np.asarray(value, dtype=type_.dtype.numpy if known else None)
+            return _from_python(type_.dtype, value)
         if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
             return np.asarray(value)
         if hasattr(value, "__dlpack__"):
@@ -125,6 +140,32 @@ def _as_array(name: str, type_: TensorType, value: Any) -> npt.NDArray[Any]:
     except Exception as error:
         raise _unreadable(name, type_, value, f": {type(error).__name__}: {error}") from error
     raise _unreadable(name, type_, value, "")
+
+
+def _from_python(wanted: DataType, value: Any) -> npt.NDArray[Any]:
+    """Make an array of Python values, which have no dtype but must not lose anything."""
+    natural = np.asarray(value)
+    if wanted is DataType.UNDEFINED:
+        return natural
+    given = DataType.of(natural.dtype)
+    if natural.size and given is not wanted and not _widens(given, wanted):
+        raise TypeError(f"it holds {given.label}, which is never cast in silence")
+    return np.asarray(value, dtype=wanted.numpy)
+
+
+def _widens(given: DataType, wanted: DataType) -> bool:
+    """Say whether numbers of one kind are numbers of the other: bool, int, float, complex."""
+    if DataType.STRING in (given, wanted):
+        return False
+    return _breadth(given) <= _breadth(wanted)
+
+
+def _breadth(dtype: DataType) -> int:
+    if dtype is DataType.BOOL:
+        return 0
+    if "INT" in dtype.name:
+        return 1
+    return 3 if dtype.name.startswith("COMPLEX") else 2
 
 
 def _unreadable(name: str, type_: ValueType, value: Any, why: str) -> InputError:
@@ -170,6 +211,4 @@ def _admit_sequence(name: str, type_: SequenceType, value: Any) -> Any:
     if not isinstance(value, list | tuple):
         raise _unreadable(name, type_, value, "")
     element = type_.element
-    if not isinstance(element, TensorType):
-        return list(value)
-    return [_admit_tensor(f"{name}[{i}]", element, item) for i, item in enumerate(value)]
+    return [_admit(f"{name}[{i}]", element, item) for i, item in enumerate(value)]

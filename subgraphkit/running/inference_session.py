@@ -1,16 +1,23 @@
 """The whole road in one call."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.binding import Shapes, bind
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.running.session import Session
 
 __all__ = ["InferenceSession"]
+
+_WORD_HERE: Final = {
+    "providers": "backend",
+    "provider_options": "options",
+    "sess_options": "options",
+}
 
 
 class InferenceSession(Session):
@@ -42,7 +49,24 @@ class InferenceSession(Session):
         options: Mapping[str, Mapping[str, Any]] | None = None,
         **settings: Any,
     ) -> None:
+        _refuse_words_of_onnx_runtime(settings)
         model = source if isinstance(source, Model) else load(source)
         bound = bind(model, shapes, backend=backend, options=options, **settings)
         partitioning = partition(bound)
         super().__init__(plan(partitioning, compile_subgraphs(partitioning)))
+
+
+def _refuse_words_of_onnx_runtime(settings: Mapping[str, Any]) -> None:
+    """Say which argument takes the place of one that only ONNX Runtime has.
+
+    Raises:
+        CallerError: One of them was given (SGK114).
+    """
+    for word in settings.keys() & _WORD_HERE.keys():
+        raise CallerError(
+            "SGK114",
+            f"InferenceSession has no argument {word!r}; it names execution providers of ONNX "
+            "Runtime",
+            hint=f"Choose backends with {_WORD_HERE[word]}=..., or leave the choice to "
+            "SUBGRAPH_BACKEND.",
+        )

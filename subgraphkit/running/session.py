@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.compiling import close_all
 from subgraphkit.errors import (
     CallerError,
     ExecutionError,
@@ -127,12 +128,8 @@ class Session:
         with self._gate:
             try:
                 results = self._execute(input_feed)
-            except SubgraphkitError:
-                raise
-            except Exception as error:
-                failure = self._failure(error, self._emitted)
-                if self.graph.settings.on_run_error != "fallback":
-                    raise failure from error
+            except Exception as error:  # noqa: BLE001 (raised again unless it moves)
+                failure = self._movable(error, self._emitted, input_feed)
             else:
                 return results if places is None else [results[place] for place in places]
         self._move_to_fallback(failure)
@@ -152,21 +149,25 @@ class Session:
         Raises:
             InputError: The bound inputs do not fit, or an output buffer has the wrong dtype or
                 shape (SGK140, SGK141).
+            CallerError: The session is closed (SGK144).
+            ExecutionError: As for ``run``.
         """
         if run_options is not None:
             raise _unknown_run_options(run_options)
-        buffers = binding.buffers()
+        buffers, feeds = binding.buffers(), binding.feeds()
         with self._gate:
             self._check_open()
             if self._bound is None:
                 self._bound = self._emit(buffered=True)
             try:
-                results = self._bound.execute(binding.feeds(), buffers)
-            except SubgraphkitError:
-                raise
-            except Exception as error:
-                raise self._failure(error, self._bound) from error
-        binding.accept(results)
+                results = self._bound.execute(feeds, buffers)
+            except Exception as error:  # noqa: BLE001 (raised again unless it moves)
+                failure = self._movable(error, self._bound, feeds)
+            else:
+                binding.accept(results)
+                return
+        self._move_to_fallback(failure)
+        self.run_with_iobinding(binding)
 
     # -- changing ----------------------------------------------------------------------------
 
@@ -200,8 +201,7 @@ class Session:
             self._closed = True
             self._execute = _run_closed
             self._bound = None
-            for step in self._plan.steps:
-                step.operator.close()
+            close_all(step.operator for step in self._plan.steps)
 
     def __enter__(self) -> Self:
         """Return the session, which is closed on leaving."""
@@ -257,10 +257,28 @@ class Session:
                 hint="Its outputs: " + ", ".join(map(repr, self._output_places)) + ".",
             ) from None
 
-    def _failure(self, error: Exception, emitted: Emitted) -> ExecutionError:
-        """Word an exception from inside the emitted function, naming the subgraph it came from."""
-        index, in_operator = emitted.locate(error)
-        step = self._plan.steps[index]
+    def _movable(self, error: Exception, emitted: Emitted, feeds: Any) -> ExecutionError:
+        """Return the failure of a step that is to move to the fallback; raise any other."""
+        found = emitted.locate(error)
+        if found is None:
+            if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
+                raise _not_feeds(feeds) from error
+            raise error
+        index, in_operator = found
+        step, settings = self._plan.steps[index], self.graph.settings
+        moves = settings.on_run_error == "fallback" and step.subgraph.backend != settings.fallback
+        if not moves and isinstance(error, SubgraphkitError):
+            raise error
+        failure = self._failure(error, index, step, in_operator=in_operator)
+        failure.__cause__ = error
+        if not moves:
+            raise failure
+        return failure
+
+    def _failure(
+        self, error: Exception, index: int, step: Step, *, in_operator: bool
+    ) -> ExecutionError:
+        """Word an exception from a step, naming the subgraph."""
         subgraph = step.subgraph
         nodes = f"{len(subgraph.nodes)} nodes from {subgraph.graph.nodes[subgraph.nodes[0]].label}"
         return ExecutionError(
@@ -280,6 +298,8 @@ class Session:
         """Give the subgraph that failed to the fallback backend, for good, and say so once."""
         index: int = failure.context["step"]
         with self._gate.alone():
+            if self._closed:
+                raise failure
             step = self._plan.steps[index]
             if step.operator is not failure.context["operator"]:
                 return  # another thread was here first
@@ -291,13 +311,13 @@ class Session:
             if type(operator) is type(step.operator):
                 operator.close()
                 raise failure
-            step.operator.close()
+            close_all([step.operator])
             self._plan = self._plan.with_operator(index, operator)
             self._renew()
         self._tell_fallback(failure, step)
         warnings.warn(
             SubgraphkitWarning(f"{failure} It runs on the fallback backend from now on."),
-            stacklevel=4,
+            stacklevel=3,
         )
 
     def _tell_fallback(self, failure: ExecutionError, step: Step) -> None:
@@ -318,6 +338,14 @@ class Session:
 def _run_closed(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
     del feeds, buffers
     raise CallerError("SGK144", "the session is closed", hint="Make a new one, or close it later.")
+
+
+def _not_feeds(feeds: object) -> InputError:
+    return InputError(
+        "SGK145",
+        f"the feeds are a {type(feeds).__name__}, expected a mapping from input names to arrays",
+        hint='Pass a dict, such as {"x": array}.',
+    )
 
 
 def _unknown_run_options(options: object) -> CallerError:

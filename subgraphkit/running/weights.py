@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.compiling import compile_subgraph
+from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.errors import WeightUpdateError
 from subgraphkit.ir import BoundGraph, Initializer
 from subgraphkit.planning import Plan, Step
@@ -48,6 +48,12 @@ class Weights:
         Raises:
             WeightUpdateError: The weights do not fit, or an operator cannot take them (SGK133).
         """
+        if not isinstance(changed, Mapping):
+            raise WeightUpdateError(
+                "SGK133",
+                f"the new weights are a {type(changed).__name__}, expected a mapping from names "
+                f"to arrays",
+            )
         arrays = {name: self._checked(name, value) for name, value in changed.items()}
         renewed = {name: self._renewed(name, array) for name, array in arrays.items()}
         before = {name: self._current[name] for name in arrays}
@@ -67,9 +73,8 @@ class Weights:
             steps = list(current.steps)
             steps[index] = successor
             current = replace(current, steps=tuple(steps))
-        for old, new in zip(plan.steps, current.steps, strict=True):
-            if old.operator is not new.operator:
-                old.operator.close()
+        pairs = zip(plan.steps, current.steps, strict=True)
+        close_all(old.operator for old, new in pairs if old.operator is not new.operator)
         self._current |= renewed
         self.versions |= {name: stored.version for name, stored in renewed.items()}
         return current, outcome
@@ -82,7 +87,7 @@ class Weights:
                 f"the model has no weight {name!r} that can be replaced",
                 hint="Only initializers can; an input with a default is fed to run() instead.",
             )
-        array = np.array(value)
+        array = _native(np.array(value))
         wanted = stored.type.dtype.numpy
         if array.dtype != wanted or array.shape != stored.type.shape:
             raise WeightUpdateError(
@@ -97,6 +102,13 @@ class Weights:
     def _renewed(self, name: str, array: _Array) -> Initializer:
         stored = self._current[name]
         return Initializer(name, stored.type, lambda: array, stored.version + 1)
+
+
+def _native(array: _Array) -> _Array:
+    """Return the array in the machine's byte order, and text as objects."""
+    if array.dtype.kind in "UST":
+        return array.astype(object)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _copy(stored: Initializer) -> _Array:
@@ -126,7 +138,7 @@ def _restore(
         if old.operator is new.operator:
             old.operator.update_weights({name: before[name].array() for name in names})
         else:
-            new.operator.close()
+            close_all([new.operator])
 
 
 def _failed(step: Step, error: Exception) -> WeightUpdateError:

@@ -56,12 +56,20 @@ class NumpyOperator(SubgraphOperator):
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Take new constants: only kernels and folded values that depend on them are made again.
 
-        The arrays are kept, not copied; they must not be written to afterwards.
+        The arrays are kept, not copied; they must not be written to afterwards. If the region
+        cannot be computed with them, the old ones stay and the error is raised.
         """
-        self._replaced.update(changed)
-        if not self._program.update(changed):
+        before = self._replaced
+        self._replaced = {**before, **changed}
+        try:
+            if not self._program.update(changed):
+                self._program = self._compile()
+        except Exception:
+            self._replaced = before
             self._program = self._compile()
-        self._function = self._program.function
+            raise
+        finally:
+            self._function = self._program.function
         return True
 
     def info(self) -> Mapping[str, Any]:

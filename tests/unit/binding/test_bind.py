@@ -1,5 +1,6 @@
 """Binding fixes shapes, types every value and reads the configuration."""
 
+import numpy as np
 import pytest
 
 import subgraphkit as sk
@@ -28,6 +29,12 @@ def test_a_shape_may_leave_dimensions_as_they_are() -> None:
     assert graph.shape("a") == ("batch", 5)
 
 
+def test_sizes_may_be_numpys() -> None:
+    shapes = {"a": (np.int64(8), 3), "batch": np.int32(8)}
+    graph = sk.bind(sk.load(parsed(TWO)), shapes)  # type: ignore[arg-type]
+    assert graph.shape("y") == (8, 6)
+
+
 def test_without_shapes_dimensions_stay_symbolic() -> None:
     assert sk.bind(sk.load(parsed(CHAIN))).shape("y") == ("N", 4)
 
@@ -53,6 +60,9 @@ def test_every_value_of_a_real_model_is_typed(path: object) -> None:
         ({"batch": -1}, "SGK221", "sizes are 0 or more"),
         ({"batch": "eight"}, "SGK221", "neither a size nor a shape"),
         ({"batch": True}, "SGK221", "neither a size nor a shape"),
+        ({"a": (-1, 2)}, "SGK221", "sizes are 0 or more"),
+        ({"a": (1.5, 2)}, "SGK221", "dimension 1.5, which is not a size"),
+        ({"a": (True, 2)}, "SGK221", "dimension True, which is not a size"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(

@@ -130,3 +130,10 @@ def test_data_cut_short_after_loading_is_noticed(folder: Path) -> None:
 
 def test_a_model_given_as_bytes_may_not_open_files(folder: Path) -> None:
     assert code(save(folder, location="w.bin").read_bytes()) == "SGK210"
+
+
+def test_strings_outside_the_model_are_refused(folder: Path) -> None:
+    proto = onnx.load(save(folder, location="w.bin"), load_external_data=False)
+    proto.graph.initializer[0].data_type = onnx.TensorProto.STRING
+    (folder / "strings.onnx").write_bytes(proto.SerializeToString())
+    assert code(folder / "strings.onnx") == "SGK208"

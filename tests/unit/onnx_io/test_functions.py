@@ -52,3 +52,26 @@ def test_calls_that_multiply_beyond_reason_are_refused_before_they_are_inlined()
     with pytest.raises(InvalidModelError, match="nodes; the limit is") as refusal:
         sk.load(model(*functions))
     assert refusal.value.code == "SGK212"
+
+
+def test_operator_sets_that_only_functions_import_come_along() -> None:
+    imports = '<domain: "local", opset_import: ["": 18, "ai.onnx.ml": 3]>'
+    proto = parser.parse_model(
+        f"{HEADER}\ng (float[2] x) => (float[2] y) {{ y = local.Over(x) }}\n"
+        f"{imports}\nOver (a) => (b) {{ b = ai.onnx.ml.Binarizer <threshold = 1.0> (a) }}"
+    )
+    graph = sk.load(proto).graph
+    assert graph.nodes[0].qualified_op_type == "ai.onnx.ml::Binarizer"
+    assert graph.nodes[0].opset == 3
+    assert "ai.onnx.ml" not in {entry.domain for entry in proto.opset_import}
+
+
+def test_a_function_of_another_operator_set_version_is_converted() -> None:
+    imports = '<domain: "local", opset_import: ["": 11]>'
+    proto = parser.parse_model(
+        f"{HEADER}\ng (float[2, 1] x) => (float[2] y) {{ y = local.Flat(x) }}\n"
+        f"{imports}\nFlat (a) => (b) {{ b = Squeeze <axes = [1]> (a) }}"
+    )
+    graph = sk.load(proto).graph
+    assert [node.op_type for node in graph.nodes][-1] == "Squeeze"
+    assert len(graph.nodes[len(graph.nodes) - 1].inputs) == 2

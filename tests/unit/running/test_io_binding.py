@@ -1,11 +1,14 @@
 """Inputs and output buffers bound in advance."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.errors import InputError
-from tests.fakes import claiming
+from subgraphkit.errors import CallerError, InputError, SubgraphkitWarning
+from tests.fakes import ReferenceOperator, claiming
 from tests.models import LINEAR, parsed
 
 
@@ -68,3 +71,66 @@ def test_a_binding_can_be_cleared(session: sk.InferenceSession) -> None:
         session.run_with_iobinding(binding)
     binding.clear_binding_outputs()
     assert binding.get_outputs() == []
+
+
+TWO = """g (float[2] x) => (float[2] y, float[2] z) {
+  y = Neg(x)
+  z = Add(x, y)
+}"""
+
+
+def test_an_input_may_be_overwritten_by_an_output() -> None:
+    session = sk.InferenceSession(parsed(TWO), [claiming(["Add"]), "numpy"])
+    array = np.array([1, 2], np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", array)
+    binding.bind_output("y", array)
+    binding.bind_output("z")
+    session.run_with_iobinding(binding)
+    assert array.tolist() == [-1, -2]
+    assert binding.get_outputs()[1].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("buffer", "code"), [(np.zeros(2), "SGK141"), (np.zeros(3, np.float32), "SGK140")]
+)
+def test_a_buffer_that_cannot_fit_is_refused_before_anything_runs(
+    buffer: np.ndarray, code: str
+) -> None:
+    session = sk.InferenceSession(parsed(TWO), "numpy")
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", np.ones(2, np.float32))
+    binding.bind_output("y", buffer)
+    with pytest.raises(InputError) as refusal:
+        session.run_with_iobinding(binding)
+    assert refusal.value.code == code
+
+
+def test_a_sequence_takes_no_buffer() -> None:
+    text = "g (float[2] x) => (seq(float[2]) y) { y = SequenceConstruct(x, x) }"
+    binding = sk.InferenceSession(parsed(text), "numpy").io_binding()
+    with pytest.raises(InputError, match="is not written into a buffer"):
+        binding.bind_output("y", np.zeros(2, np.float32))
+
+
+def test_an_output_that_was_not_computed_yet_is_named(session: sk.InferenceSession) -> None:
+    binding = session.io_binding()
+    binding.bind_output("y")
+    with pytest.raises(CallerError, match="'y' has not been computed"):
+        binding.get_outputs()
+
+
+class Failing(ReferenceOperator):
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        raise ZeroDivisionError("a kernel divided by zero")
+
+
+def test_a_failure_moves_the_subgraph_with_bound_inputs_too() -> None:
+    session = sk.InferenceSession(
+        parsed(TWO), [claiming(["Add"], make=Failing), "numpy"], on_run_error="fallback"
+    )
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", np.ones(2, np.float32))
+    with pytest.warns(SubgraphkitWarning, match="a kernel divided by zero"):
+        session.run_with_iobinding(binding)
+    assert binding.get_outputs()[1].tolist() == [0, 0]

@@ -1,5 +1,6 @@
 """Sessions: what goes in, what comes out, and what is refused at the door."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,7 +97,10 @@ def test_arrays_of_other_libraries_come_in_by_dlpack() -> None:
         ({"x": ones(2, 4)}, "SGK140", "shape (2, 4); the model needs (N, 3): dimension 1 differs"),
         ({"x": ones(3)}, "SGK140", "rank 1 instead of 2"),
         ({"x": object()}, "SGK145", "a object cannot be read as that"),
-        ({"x": ["a"]}, "SGK145", "could not convert"),
+        ({"x": ["a"]}, "SGK145", "it holds string"),
+        ([ones(2, 3)], "SGK145", "the feeds are a list"),
+        (None, "SGK145", "the feeds are a NoneType"),
+        ({"x": np.ma.masked_array(ones(2, 3))}, "SGK145", "its mask would be lost"),
         ({"x": np.zeros((2, 3), "datetime64[s]")}, "SGK141", "datetime64"),
     ],
 )
@@ -172,6 +176,23 @@ def test_a_closed_session_says_so() -> None:
     assert refusal.value.code == "SGK144"
 
 
+def test_every_operator_is_closed_although_one_of_them_fails_to() -> None:
+    operators: list[ReferenceOperator] = []
+
+    class Unclosable(ReferenceOperator):
+        def close(self) -> None:
+            super().close()
+            raise OSError("the device is gone")
+
+    def make(subgraph: sk.Subgraph) -> ReferenceOperator:
+        operators.append(Unclosable(subgraph))
+        return operators[-1]
+
+    s = session(CHAIN, claiming(["Relu"], make=make, connectivity="connected"))
+    s.close()
+    assert [operator.closed for operator in operators] == [1, 1]
+
+
 class Failing(ReferenceOperator):
     def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
         raise ZeroDivisionError("a kernel divided by zero")
@@ -188,10 +209,48 @@ def test_a_failure_while_running_names_the_subgraph() -> None:
 
 def test_a_failure_moves_the_subgraph_where_the_policy_says_so() -> None:
     s = session(CHAIN, claiming(["Neg"], "bad", make=Failing), on_run_error="fallback")
-    with pytest.warns(SubgraphkitWarning, match="runs on the fallback backend from now on"):
+    with pytest.warns(SubgraphkitWarning, match="runs on the fallback backend from now on") as told:
         (result,) = s.run(None, {"x": ones(1, 4)})
+    assert [warning.filename for warning in told] == [__file__]
     np.testing.assert_array_equal(result, np.zeros((1, 4)))
     np.testing.assert_array_equal(s.run(None, {"x": ones(1, 4)})[0], result)
+
+
+class Outspoken(ReferenceOperator):
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        raise ExecutionError("SGK131", "a node failed", backend="bad", subgraph="bad_1")
+
+
+def test_a_failure_that_a_backend_words_itself_moves_the_subgraph_too() -> None:
+    s = session(CHAIN, claiming(["Neg"], "bad", make=Outspoken), on_run_error="fallback")
+    with pytest.warns(SubgraphkitWarning, match="a node failed"):
+        (result,) = s.run(None, {"x": ones(1, 4)})
+    np.testing.assert_array_equal(result, np.zeros((1, 4)))
+
+
+def test_a_failure_of_the_fallback_itself_is_raised_as_it_is() -> None:
+    text = "g (float[n] x, float[m] z) => (float[k] y) { y = Add(x, z) }"
+    s = session(text, "numpy", on_run_error="fallback")
+    with pytest.raises(ExecutionError, match="#0 Add failed while running"):
+        s.run(None, {"x": ones(2), "z": ones(3)})
+    np.testing.assert_array_equal(s.run(None, {"x": ones(2), "z": ones(2)})[0], [2, 2])
+
+
+def test_a_session_closed_after_a_failure_stays_closed() -> None:
+    class Closing(ReferenceOperator):
+        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            closing.start()
+            while s._gate._turn.acquire(blocking=False):  # until the other thread waits to close
+                s._gate._turn.release()
+            raise ZeroDivisionError("a kernel divided by zero")
+
+    s = session(CHAIN, claiming(["Neg"], "bad", make=Closing), on_run_error="fallback")
+    closing = threading.Thread(target=s.close)
+    with pytest.raises(ExecutionError, match="a kernel divided by zero"):
+        s.run(None, {"x": ones(1, 4)})
+    closing.join()
+    with pytest.raises(CallerError, match="closed"):
+        s.run(None, {"x": ones(1, 4)})
 
 
 def returning(*results: Any) -> Any:
@@ -234,3 +293,44 @@ def test_the_session_knows_how_it_was_configured(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SUBGRAPH_STRICT", "no")
     rows = {row[0]: row[1:] for row in session(LINEAR).resolved_config.as_table()}
     assert rows["strict"][1] == "environment"
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "told"),
+    [
+        ("int64[2]", [1.7, 2.0], "it holds float64"),
+        ("uint8[2]", [1, 300], "out of bounds"),
+        ("bool[2]", [2, 0], "it holds int64"),
+        ("float[2]", ["1", "2"], "it holds string"),
+        ("string[2]", [1, 2], "it holds int64"),
+    ],
+)
+def test_python_values_that_would_change_are_refused(declared: str, value: Any, told: str) -> None:
+    s = session(f"g ({declared} x) => ({declared} y) {{ y = Identity(x) }}")
+    with pytest.raises(InputError, match=told) as refusal:
+        s.run(None, {"x": value})
+    assert refusal.value.code == "SGK145"
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [("float[2]", [1, True]), ("int64[0]", []), ("uint64[1]", [2**63]), ("bfloat16[1]", [0.5])],
+)
+def test_python_values_that_lose_nothing_are_accepted(declared: str, value: Any) -> None:
+    s = session(f"g ({declared} x) => ({declared} y) {{ y = Identity(x) }}", "numpy")
+    assert s.run(None, {"x": value})[0].tolist() == value
+
+
+def test_a_matrix_is_fed_as_an_array() -> None:
+    s = session("g (float[2, 3] x, int64[1] to) => (float[6] y) { y = Reshape(x, to) }", "numpy")
+    (result,) = s.run(None, {"x": ones(2, 3).view(np.matrix), "to": [-1]})
+    assert type(result) is np.ndarray
+    assert result.shape == (6,)
+
+
+def test_what_is_in_an_optional_is_checked() -> None:
+    s = session("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }", "numpy")
+    assert not s.run(None, {"x": None})[0]
+    assert s.run(None, {"x": ones(2)})[0]
+    with pytest.raises(InputError, match="has dtype float64"):
+        s.run(None, {"x": np.ones(2)})

@@ -95,3 +95,56 @@ def test_an_output_that_is_a_weight_shows_the_new_value() -> None:
     session = sk.InferenceSession(parsed(text), [claiming(["Relu"])])
     session.update_weights({"w": np.array([8, 9], np.float32)})
     assert session.run(None, {"x": np.ones(2, np.float32)})[0].tolist() == [8, 9]
+
+
+def test_a_constant_node_that_was_replaced_is_compiled_with_its_new_value() -> None:
+    text = """g (float[2] x) => (float[2] y) {
+      c = Constant<value = float[2] {1, 2}>()
+      y = Add(x, c)
+    }"""
+    session = sk.InferenceSession(parsed(text), [claiming(["Add", "Constant"])])
+    session.update_weights({"c": np.array([10, 20], np.float32)})
+    assert session.run(None, {"x": np.ones(2, np.float32)})[0].tolist() == [11, 21]
+
+
+def test_a_weight_that_was_refused_does_not_stand_in_the_way_of_the_next() -> None:
+    text = """g (float[2] x) => (float[2] y, float[n, m] z)
+    <int64[2] shape = {1, 4}, float[4] w = {1, 2, 3, 4}, float[2] b = {1, 1}> {
+      z = Reshape(w, shape)
+      y = Add(x, b)
+    }"""
+    session = sk.InferenceSession(parsed(text), "numpy")
+    with pytest.raises(WeightUpdateError, match="cannot reshape"):
+        session.update_weights({"shape": np.array([3, 3])})
+    session.update_weights({"b": np.array([5, 6], np.float32)})
+    y, z = session.run(None, {"x": np.zeros(2, np.float32)})
+    assert y.tolist() == [5, 6]
+    assert z.tolist() == [[1, 2, 3, 4]]
+
+
+class Unclosable(ReferenceOperator):
+    def close(self) -> None:
+        raise OSError("the device is gone")
+
+
+def test_new_weights_hold_although_an_old_operator_cannot_be_closed() -> None:
+    session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH, make=Unclosable)])
+    session.update_weights(bias(0, 0))
+    assert value(session) == [9, 12]
+    assert dict(session.weight_versions) == {"bias": 1}
+
+
+def test_new_weights_may_have_a_foreign_byte_order_or_be_text() -> None:
+    session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
+    session.update_weights({"bias": np.array([0, 0], ">f4")})
+    assert value(session) == [9, 12]
+    text = 'g (float[1] x) => (string[2] w) <string[2] w = {"a", "b"}> { y = Relu(x) }'
+    session = sk.InferenceSession(parsed(text), "numpy")
+    session.update_weights({"w": ["c", "d"]})
+    assert session.run(None, {"x": np.ones(1, np.float32)})[0].tolist() == ["c", "d"]
+
+
+def test_new_weights_come_by_name() -> None:
+    session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
+    with pytest.raises(WeightUpdateError, match="are a list, expected a mapping"):
+        session.update_weights([np.zeros(2)])  # type: ignore[arg-type]
