@@ -88,6 +88,7 @@ def unknown(
             "Every known name: subgraphkit list --all",
         ),
         backend=name,
+        is_likely_typo=bool(guess),
     )
 
 

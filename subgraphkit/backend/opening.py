@@ -54,7 +54,8 @@ def open_backends(
         the fallback last.
 
     Raises:
-        BackendNotFoundError: If a backend is not installed (SGK101) or unknown (SGK102).
+        BackendNotFoundError: If a backend that somebody named is not installed (SGK101) or unknown
+            (SGK102).
         BackendLoadError: If one could not be loaded or built (SGK103, SGK115, SGK116, SGK191).
         BackendUnavailableError: If one cannot run here (SGK104) or is blocked (SGK117).
         BackendIncompatibleError: If one needs another plugin API (SGK105).
@@ -74,10 +75,16 @@ def open_backends(
             opened.append(_open(choice, resolved))
         except _CANNOT_BE_USED as error:
             if not (choice.optional or automatic or resolved.on_missing == "warn"):
+                if isinstance(error, BackendNotFoundError) and _nobody_named_it(resolved):
+                    continue  # the partition step then says which nodes are left, and what to do
                 raise
             _skip(choice, error, on_skip, loud=_is_loud(choice, error, automatic=automatic))
     _warn_of_unused_options(resolved, [choice for choice, _ in choices])
     return opened
+
+
+def _nobody_named_it(resolved: ResolvedConfig) -> bool:
+    return resolved.sources["backend"][0] == "default"
 
 
 def open_fallback(resolved: ResolvedConfig) -> Backend | None:
@@ -150,10 +157,10 @@ def _build(record: BackendRecord, factory: BackendFactory, resolved: ResolvedCon
 def _is_loud(choice: BackendChoice, error: SubgraphkitError, *, automatic: bool) -> bool:
     """Say whether leaving a backend out deserves a warning.
 
-    That it is absent, or has no device, is what "optional" and "auto" mean; that it is broken is
-    news to anybody.
+    That it is absent, or has no device, is what "optional" and "auto" mean; that it is broken, or
+    that its name looks like a misspelt one, is news to anybody.
     """
-    if not (choice.optional or automatic):
+    if not (choice.optional or automatic) or error.context.get("is_likely_typo"):
         return True
     return not isinstance(error, BackendNotFoundError | BackendUnavailableError)
 

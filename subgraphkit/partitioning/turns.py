@@ -6,7 +6,7 @@ from itertools import compress
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import ConfigError, UnclaimedNodesError
-from subgraphkit.ir import Node
+from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning.asking import Inquiry
 from subgraphkit.partitioning.claimants import Claim
 from subgraphkit.partitioning.claiming import Outcome, claim_regions
@@ -17,10 +17,7 @@ from subgraphkit.partitioning.workspace import Workspace
 __all__ = ["Turns", "require_all_claimed", "take_turns"]
 
 _SHOWN_NODES = 10
-_REMEDY = (
-    'The NumPy backend runs every operator: pip install "subgraphkit[numpy]"\n'
-    "With strict=True nothing falls back: add a backend to the list, or leave strict off."
-)
+_TOTAL_BACKEND = "numpy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +118,28 @@ def require_all_claimed(
     raise UnclaimedNodesError(
         "SGK120",
         f"{nodes} claimed by no backend; asked: {', '.join(asked) or 'none'}",
-        hint="\n".join([*listed, _REMEDY]),
+        hint="\n".join([*listed, *_remedies(workspace.graph, left, asked)]),
         nodes=tuple(left),
         backends=asked,
     )
+
+
+def _remedies(graph: BoundGraph, left: Sequence[int], asked: Sequence[str]) -> list[str]:
+    """Say what would help with the nodes that are left: only what has not been tried."""
+    remedies = []
+    domains = {graph.table.domains[node] for node in left}
+    foreign = sorted(domain for domain in domains if domain and not domain.startswith("ai.onnx"))
+    if foreign:
+        named = ", ".join(map(repr, foreign))
+        remedies.append(f"Install or write a backend for the operators of domain {named}.")
+    if getattr(graph.settings, "strict", False):
+        remedies.append("strict is on, so nothing falls back: add a backend, or leave strict off.")
+    elif _TOTAL_BACKEND not in asked:
+        remedies.append(
+            "The NumPy backend runs every operator of ONNX: "
+            'pip install "subgraphkit[numpy]", and leave fallback at its default.'
+        )
+    return remedies
 
 
 def _reasons(turns: Turns, node: int) -> str:

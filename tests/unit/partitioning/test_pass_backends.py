@@ -89,3 +89,22 @@ def test_without_a_fallback_there_is_nothing_to_compile_on() -> None:
 def test_a_backend_that_cannot_be_read_is_an_error_before_anything_is_asked() -> None:
     with pytest.raises((BackendError, sk.errors.ConfigError)):
         partition(diamond(fallback="none"), 3)
+
+
+def left_over(text: str, **settings: str | bool) -> str:
+    model = sk.load(parsed(text, header='"": 18, "com.acme": 1'))
+    with pytest.raises(UnclaimedNodesError) as caught:
+        partition(sk.bind(model, **settings))
+    return str(caught.value)
+
+
+def test_a_node_of_a_foreign_domain_needs_a_backend_of_its_own() -> None:
+    told = left_over("g (float[2] x) => (y) { y = com.acme.Foo(x) }", backend="numpy")
+    assert "Install or write a backend for the operators of domain 'com.acme'" in told
+    assert "pip install" not in told
+
+
+def test_what_strict_leaves_over_is_not_blamed_on_a_missing_package() -> None:
+    told = left_over("g (float[2] x) => (float[2] y) { y = Relu(x) }", backend="none", strict=True)
+    assert "strict is on" in told
+    assert "pip install" not in told
