@@ -6,12 +6,14 @@ from dataclasses import fields, replace
 from numbers import Integral
 from typing import Any, cast
 
+import numpy.typing as npt
+
 from subgraphkit.backend.config import resolve
 from subgraphkit.backend.extensions import ExtensionManager
 from subgraphkit.errors import BindError
 from subgraphkit.ir import BoundGraph, Graph
 from subgraphkit.onnx_io import Model, infer
-from subgraphkit.types import Dim, Shape, TensorType
+from subgraphkit.types import Dim, Shape, TensorType, ValueType
 
 __all__ = ["Shapes", "bind"]
 
@@ -58,7 +60,13 @@ def bind(
     kept = {field.name: getattr(graph, field.name) for field in fields(graph)}
     kept |= {"table": table, "types": inferred.types, "name": model.name}
     extensions = ExtensionManager.from_config(resolved)
-    return BoundGraph(**kept, symbols=symbols, settings=resolved, extensions=extensions)
+
+    def retype(replaced: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, ValueType]:
+        return infer(model, symbols, input_shapes, replaced=replaced).types
+
+    return BoundGraph(
+        **kept, symbols=symbols, settings=resolved, extensions=extensions, retype=retype
+    )
 
 
 def _given(graph: Graph, shapes: Shapes) -> tuple[dict[str, int], dict[str, Shape]]:

@@ -34,7 +34,8 @@ class SubgraphOperator(ABC):
 
         Returns:
             One array per subgraph output. An array that was not passed in ``outputs`` belongs to
-            the caller from now on: the operator must not write to it again.
+            the caller from now on: the operator must not write to it again, and it must not
+            share memory with an input, a constant or another output.
 
         Raises:
             Exception: Anything; the session wraps it in ``ExecutionError``.

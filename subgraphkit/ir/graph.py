@@ -67,6 +67,10 @@ class NoListeners:
         return []
 
 
+Retype = Callable[[Mapping[str, npt.NDArray[Any]]], Mapping[str, ValueType]]
+"""From constants with other values to the types that follow from them."""
+
+
 class Initializer:
     """A named constant whose data is read when asked for, and shared while anyone holds it.
 
@@ -369,8 +373,10 @@ class BoundGraph(Graph):
         settings: What was configured when the graph was bound, with the origin of every value;
             opaque here.
         extensions: Who listens to what happens to the graph from now on.
+        retype: Tells the types the values would have if constants had other values.
     """
 
     symbols: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     settings: Any = None
     extensions: Listeners = field(default_factory=NoListeners)
+    retype: Retype | None = None

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
+import numpy.typing as npt
 import onnx
-from onnx import defs, shape_inference
+from onnx import defs, helper, numpy_helper, shape_inference
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph
@@ -43,14 +45,19 @@ def infer(
     symbols: Mapping[str, int],
     input_shapes: Mapping[str, Shape],
     *,
+    replaced: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
     slice_size: int = _SLICE,
 ) -> Inferred:
     """Type every value of a model.
+
+    What the model itself says of its inner values and outputs counts only where inference finds
+    nothing: exporters leave sizes behind that are no longer true once a dimension is symbolic.
 
     Args:
         model: The model.
         symbols: Values of named dimensions.
         input_shapes: Shapes of inputs that replace those of the model.
+        replaced: Constants that have other values than in the model.
         slice_size: How many nodes are looked at together.
 
     Raises:
@@ -60,7 +67,7 @@ def infer(
         ONNX operator schemas, through ``onnx.shape_inference`` with data propagation.
     """
     graph = model.graph
-    stated = _Stated(model, symbols, input_shapes)
+    stated = _Stated(model, symbols, input_shapes, replaced)
     inferred = Inferred(stated.given_types(), {})
     order = graph.order
     for start in range(0, len(order), slice_size):
@@ -74,19 +81,37 @@ def infer(
                     result, proto, graph.opset_imports, model.base_dir
                 )
     inferred.types.update((name, stored.type) for name, stored in graph.constants.items())
+    _fill_gaps(inferred.types, stated.declared_types(), graph)
+    return inferred
+
+
+def _fill_gaps(
+    types: dict[str, ValueType], declared: Mapping[str, ValueType], graph: Graph
+) -> None:
+    """Give a type to every value of which inference found none."""
+    for value, type_ in declared.items():
+        if _says_nothing(types.get(value)):
+            types[value] = type_
     unknown = TensorType(DataType.UNDEFINED)
     for outputs in graph.table.outputs:
         for value in outputs:
             if value:
-                inferred.types.setdefault(value, unknown)
-    return inferred
+                types.setdefault(value, unknown)
+
+
+def _says_nothing(type_: ValueType | None) -> bool:
+    return type_ is None or (isinstance(type_, TensorType) and type_.shape is None)
 
 
 class _Stated:
     """What the model says of its values, with the given shapes put in."""
 
     def __init__(
-        self, model: Model, symbols: Mapping[str, int], input_shapes: Mapping[str, Shape]
+        self,
+        model: Model,
+        symbols: Mapping[str, int],
+        input_shapes: Mapping[str, Shape],
+        replaced: Mapping[str, npt.NDArray[Any]],
     ) -> None:
         self._model = model
         self._graph = model.graph
@@ -96,6 +121,9 @@ class _Stated:
             for tensor in graph.initializer
             if tensor.ByteSize() <= _LARGEST_READ and not tensor.external_data
         }
+        self._replaced = {
+            name: numpy_helper.from_array(array, name) for name, array in replaced.items()
+        }
         fed = {*self._graph.inputs, *self._graph.defaults}
         self._inputs = {
             value.name: _fed(value, input_shapes, symbols)
@@ -104,12 +132,19 @@ class _Stated:
         }
         self._values = {value.name: _substituted(value, symbols) for value in graph.value_info}
         self._outputs = {value.name: _substituted(value, symbols) for value in graph.output}
+        self._foreign = self._made_by_foreign_operators()
 
     def given_types(self) -> dict[str, ValueType]:
         """Return the types of inputs and initializers."""
         types = read_types(onnx.GraphProto(input=self._inputs.values()))
         stored = {**self._graph.initializers, **self._graph.defaults}
         return types | {name: s.type for name, s in stored.items() if name not in types}
+
+    def declared_types(self) -> dict[str, ValueType]:
+        """Return the types that the model states of inner values and outputs."""
+        return read_types(
+            onnx.GraphProto(value_info=self._values.values(), output=self._outputs.values())
+        )
 
     def skeleton(self, nodes: Sequence[int], types: Mapping[str, ValueType]) -> onnx.ModelProto:
         """Make a model of some of the nodes, without the large weights."""
@@ -119,18 +154,43 @@ class _Stated:
         skeleton = onnx.ModelProto(ir_version=ir_version, opset_import=proto.opset_import)
         target = skeleton.graph
         target.name = proto.graph.name or "graph"
-        target.node.extend(proto.graph.node[node] for node in nodes)
+        target.node.extend(self._node(node) for node in nodes)
         made = {value for node in nodes for value in self._graph.table.outputs[node] if value}
         for value in self._read_from_outside(nodes, made):
             if value in self._small and value in self._graph.initializers:
-                target.initializer.append(self._small[value])
+                target.initializer.append(self._replaced.get(value, self._small[value]))
             elif value in self._inputs:
                 target.input.append(self._inputs[value])
             elif value in types:
                 target.input.append(write_value_info(value, types[value]))
-        for stated, field in ((self._values, target.value_info), (self._outputs, target.output)):
-            field.extend(info for value, info in stated.items() if value in made)
+        self._declare(target, made)
         return skeleton
+
+    def _declare(self, target: onnx.GraphProto, made: set[str]) -> None:
+        kept = made & self._foreign
+        target.value_info.extend(info for value, info in self._values.items() if value in kept)
+        for value, info in self._outputs.items():
+            if value in made:
+                target.output.append(info if value in self._foreign else _without_shape(info))
+
+    def _node(self, node: int) -> onnx.NodeProto:
+        outputs = self._graph.table.outputs[node]
+        if self._graph.is_constant_node(node) and outputs[0] in self._replaced:
+            return helper.make_node("Constant", [], outputs, value=self._replaced[outputs[0]])
+        proto: onnx.NodeProto = self._model.proto.graph.node[node]
+        return proto
+
+    def _made_by_foreign_operators(self) -> set[str]:
+        """Return the values of which nobody but the model itself can say anything."""
+        known, table = defs.C.schema_version_map(), self._graph.table
+        if set(table.domains) <= known.keys():
+            return set()
+        return {
+            value
+            for domain, outputs in zip(table.domains, table.outputs, strict=True)
+            if domain not in known
+            for value in outputs
+        }
 
     def _read_from_outside(self, nodes: Sequence[int], made: set[str]) -> Iterator[str]:
         table = self._graph.table
@@ -140,6 +200,12 @@ class _Stated:
                 if value and value not in seen:
                     seen.add(value)
                     yield value
+
+
+def _without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    if value.type.WhichOneof("value") != "tensor_type":
+        return value
+    return write_value_info(value.name, TensorType(DataType(value.type.tensor_type.elem_type)))
 
 
 def _fed(

@@ -1,7 +1,8 @@
 """The plan: which operator runs when, on which values, and which values may go afterwards."""
 
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.compiling import CompiledSubgraphs
@@ -20,11 +21,13 @@ class Step:
         subgraph: The subgraph it runs; its inputs and outputs name the values.
         operator: The compiled operator.
         drops: Values that nobody reads after this step.
+        lock: Held around an operator that is not thread-safe, whoever runs the plan.
     """
 
     subgraph: Subgraph
     operator: SubgraphOperator
     drops: tuple[str, ...]
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,6 @@
 """The session: a plan that is ready to run."""
 
 import logging
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
@@ -41,7 +40,8 @@ class Session:
     Arrays that ``run`` returns belong to the caller. Arrays that are fed are never written to.
 
     Args:
-        plan: What ``subgraphkit.plan`` returned.
+        plan: What ``subgraphkit.plan`` returned. Sessions of one plan share its operators, so one
+            that is closed, or given new weights, closes or changes those of all.
 
     Thread-safety: every method may be called from any thread. Operators that are not thread-safe
     run one at a time; ``update_weights`` and ``close`` wait for the runs that are under way.
@@ -52,7 +52,6 @@ class Session:
         self._gate = Gate()
         self._closed = False
         self._weights = Weights(plan.graph)
-        self._locks: dict[int, threading.Lock] = {}
         self._output_places = {name: i for i, name in enumerate(plan.graph.outputs)}
         self._bound: Emitted | None
         self._emitted: Emitted
@@ -225,18 +224,10 @@ class Session:
             self._plan,
             defaults={name: stored.array() for name, stored in graph.defaults.items()},
             constants=self._weights.output_makers(),
-            locks={
-                i: self._lock_of(step.operator)
-                for i, step in enumerate(steps)
-                if not step.operator.thread_safe
-            },
+            locks={i: step.lock for i, step in enumerate(steps) if not step.operator.thread_safe},
             checked=graph.settings.checked,
             buffered=buffered,
         )
-
-    def _lock_of(self, operator: Any) -> threading.Lock:
-        """Return the one lock of an operator, whichever of the emitted functions calls it."""
-        return self._locks.setdefault(id(operator), threading.Lock())
 
     def _renew(self) -> None:
         self._bound = None

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.compiling import close_all, compile_subgraph
-from subgraphkit.errors import WeightUpdateError
+from subgraphkit.errors import InvalidModelError, WeightUpdateError
 from subgraphkit.ir import BoundGraph, Initializer
 from subgraphkit.planning import Plan, Step
 
@@ -18,6 +18,9 @@ __all__ = ["Weights"]
 
 _logger = logging.getLogger("subgraphkit.run")
 _Array = npt.NDArray[Any]
+
+# Sizes, axes and targets are small; shape inference reads nothing larger.
+_LARGEST_THAT_DECIDES: Final = 4096
 
 
 class Weights:
@@ -56,6 +59,7 @@ class Weights:
             )
         arrays = {name: self._checked(name, value) for name, value in changed.items()}
         renewed = {name: self._renewed(name, array) for name, array in arrays.items()}
+        self._require_same_types(renewed)
         before = {name: self._current[name] for name in arrays}
         outcome: dict[str, str] = {}
         current = plan
@@ -99,6 +103,24 @@ class Weights:
         array.setflags(write=False)
         return array
 
+    def _require_same_types(self, renewed: Mapping[str, Initializer]) -> None:
+        """Refuse constants that decide a shape: kernels are made for the shapes of the bind."""
+        if self._graph.retype is None or not any(map(_may_decide_shapes, renewed.values())):
+            return
+        replaced = {
+            name: stored.array()
+            for name, stored in {**self._current, **renewed}.items()
+            if stored.version and _may_decide_shapes(stored)
+        }
+        try:
+            types = self._graph.retype(replaced)
+        except InvalidModelError as error:
+            raise _decides_shapes(renewed, error.message) from error
+        for value, type_ in self._graph.types.items():
+            if types.get(value) != type_:
+                why = f"value {value!r} would be {types.get(value)} instead of {type_}"
+                raise _decides_shapes(renewed, why)
+
     def _renewed(self, name: str, array: _Array) -> Initializer:
         stored = self._current[name]
         return Initializer(name, stored.type, lambda: array, stored.version + 1)
@@ -109,6 +131,19 @@ def _native(array: _Array) -> _Array:
     if array.dtype.kind in "UST":
         return array.astype(object)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _may_decide_shapes(stored: Initializer) -> bool:
+    return (stored.type.nbytes or 0) <= _LARGEST_THAT_DECIDES
+
+
+def _decides_shapes(renewed: Mapping[str, Initializer], why: str) -> WeightUpdateError:
+    return WeightUpdateError(
+        "SGK133",
+        f"the new values of {', '.join(map(repr, renewed))} would change shapes: {why}",
+        hint="The session is made for the shapes of its bind; store the value in the model and "
+        "make a new session.",
+    )
 
 
 def _copy(stored: Initializer) -> _Array:

@@ -13,7 +13,9 @@ SCRIPT = """
 import sys
 import importlib.metadata as metadata
 found = metadata.entry_points
-metadata.entry_points = lambda **how: () if how.get("group") == "subgraphkit.backends" else found(**how)
+def without_backends(**how):
+    return () if how.get("group") == "subgraphkit.backends" else found(**how)
+metadata.entry_points = without_backends
 import subgraphkit as sk
 sk.InferenceSession(sys.argv[1])
 """

@@ -1,6 +1,7 @@
 """Binding fixes shapes, types every value and reads the configuration."""
 
 import numpy as np
+import onnx
 import pytest
 
 import subgraphkit as sk
@@ -101,3 +102,11 @@ def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) 
 def test_types_do_not_depend_on_how_many_nodes_are_looked_at_together(slice_size: int) -> None:
     model = sk.load(LIGHT / "light_shufflenet.onnx")
     assert infer(model, {}, {}, slice_size=slice_size).types == infer(model, {}, {}).types
+
+
+def test_sizes_an_exporter_left_behind_do_not_outweigh_a_symbolic_dimension() -> None:
+    proto = parsed("g (float[N, 4] x) => (float[1, 4] y, int64[2] s) { y = Neg(x) s = Shape(y) }")
+    proto.graph.value_info.append(onnx.helper.make_tensor_value_info("y", 1, [1, 4]))
+    assert sk.bind(sk.load(proto)).shape("y") == ("N", 4)
+    session = sk.InferenceSession(proto, "numpy")
+    assert session.run(["s"], {"x": np.ones((2, 4), np.float32)})[0].tolist() == [2, 4]

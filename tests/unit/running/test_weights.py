@@ -114,7 +114,7 @@ def test_a_weight_that_was_refused_does_not_stand_in_the_way_of_the_next() -> No
       y = Add(x, b)
     }"""
     session = sk.InferenceSession(parsed(text), "numpy")
-    with pytest.raises(WeightUpdateError, match="cannot reshape"):
+    with pytest.raises(WeightUpdateError, match="would change shapes"):
         session.update_weights({"shape": np.array([3, 3])})
     session.update_weights({"b": np.array([5, 6], np.float32)})
     y, z = session.run(None, {"x": np.zeros(2, np.float32)})
@@ -148,3 +148,19 @@ def test_new_weights_come_by_name() -> None:
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
     with pytest.raises(WeightUpdateError, match="are a list, expected a mapping"):
         session.update_weights([np.zeros(2)])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    ["y = Reshape(x, shp)", "shp2 = Constant<value_ints=[3, 4]>() y = Reshape(x, shp2)"],
+)
+def test_a_constant_that_decides_a_shape_cannot_be_replaced(stored: str) -> None:
+    text = f"""
+    g (float[2, 6] x) => (int64[2] s) <int64[2] shp = {{3, 4}}> {{ {stored} s = Shape(y) }}"""
+    session = sk.InferenceSession(parsed(text), "numpy")
+    name = "shp2" if "shp2" in stored else "shp"
+    with pytest.raises(WeightUpdateError, match="would change shapes"):
+        session.update_weights({name: np.array([6, 2])})
+    feeds = {"x": np.ones((2, 6), np.float32)}
+    assert session.run(None, feeds)[0].tolist() == [3, 4]
+    assert session.update_weights({name: np.array([3, 4])})
