@@ -20,6 +20,7 @@ import numpy.typing as npt
 import onnx
 
 import subgraphkit as sk
+from subgraphkit.errors import SubgraphkitError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where light_models.py lies
 from light_models import (
@@ -54,26 +55,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The command line without the program's name; by default the process's own.
 
     Returns:
-        0 if all runtimes agree within float32 tolerance, otherwise 1.
+        0 if all runtimes agree within float32 tolerance, otherwise 1; 1 as well if subgraphkit says
+        why it cannot run.
     """
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--seed", type=int, default=0, help="seed of the weights and the picture")
-    parser.add_argument("--runs", type=int, default=5, help="runs to take the median of")
+    parser.add_argument("--runs", type=_at_least_one, default=5, help="runs to take the median of")
     arguments = parser.parse_args(argv)
+    try:
+        return _demonstrate(arguments.seed, arguments.runs)
+    except SubgraphkitError as error:  # such as a backend that is not there
+        print(f"error: {error}", file=sys.stderr)
+        return 1
 
-    model = seeded_model(NAME, arguments.seed)
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 up, got {text!r}")
+    return int(text)
+
+
+def _demonstrate(seed: int, runs: int) -> int:
+    model = seeded_model(NAME, seed)
     _tell_model(model)
-    feeds = seeded_feeds(model, arguments.seed)
+    feeds = seeded_feeds(model, seed)
     data = model.SerializeToString()
-    ours, session = _subgraphkit(data, feeds, arguments.runs)
+    ours, session = _subgraphkit(data, feeds, runs)
     print(f"backends: {', '.join(session.partitioning.backends)} (from {_origin(session)})\n")
     print(session.partitioning.report())
     if not session.partitioning.refusals:
         print("refused: nothing\n")
-    others = [_reference(arguments.seed, feeds), *_onnxruntime(data, feeds, arguments.runs)]
+    others = [_reference(seed, feeds), *_onnxruntime(data, feeds, runs)]
     _show_classes([ours, *others])
     agreed = _show_errors(ours, others)
-    _show_times([ours, *others], arguments.runs)
+    _show_times([ours, *others], runs)
     return 0 if agreed else 1
 
 
@@ -100,7 +115,7 @@ def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
 def _median_run(run: Callable[[], Sequence[Any]], runs: int) -> tuple[Probabilities, float, float]:
     """Return the answer, the time of the first run and the median of those after it."""
     results, first = _timed(run)
-    times = [_timed(run)[1] for _ in range(max(runs, 1))]
+    times = [_timed(run)[1] for _ in range(runs)]
     return np.asarray(results[0]), first, statistics.median(times)
 
 

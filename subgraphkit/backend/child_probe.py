@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ __all__ = ["ChildProbe", "main", "probe_in_child"]
 _MODULE: Final = "subgraphkit.backend.child_probe"
 _LAST_OUTPUT: Final = 2000
 """How many characters of what the child printed are kept."""
+_LAST_LINES: Final = 10
+"""How many lines of a plugin's traceback are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class ChildProbe:
         missing: Requirements of the manifest that are not met.
         seconds: How long it took, the start of the process included.
         output: The end of what the plugin printed.
+        trace: The end of the traceback of the plugin's own exception, if it raised one.
     """
 
     name: str
@@ -55,17 +59,21 @@ class ChildProbe:
     missing: tuple[str, ...] = ()
     seconds: float = 0.0
     output: str = ""
+    trace: str = ""
 
 
-def probe_in_child(name: str, timeout_seconds: float = 30.0, *, deep: bool = False) -> ChildProbe:
-    """Load and probe an installed backend in a child process.
+def probe_in_child(
+    name: str, timeout_seconds: float = 30.0, *, deep: bool = False, origin: str = ""
+) -> ChildProbe:
+    """Load and probe an installed backend in a child process, and check the options given for it.
 
-    A backend registered by a call is not known to the child.
+    A backend registered by a call is not known to the child, nor are settings made by a call.
 
     Args:
         name: Name of the backend, or ``name@distribution``.
         timeout_seconds: After how long the child is stopped and the state is ``hang``.
         deep: Whether to let the backend compile and run a small model.
+        origin: Who named the backend, for messages; the argument ``name`` if not given.
 
     Returns:
         What became of it; this function does not raise because of a plugin.
@@ -74,7 +82,7 @@ def probe_in_child(name: str, timeout_seconds: float = 30.0, *, deep: bool = Fal
     """
     if not sys.executable:
         return ChildProbe(name, "error", text="this process does not know its Python interpreter")
-    command = [sys.executable, "-P", "-m", _MODULE, name, *(["--deep"] if deep else [])]
+    command = [sys.executable, "-P", "-m", _MODULE, name, origin, *(["--deep"] if deep else [])]
     started = time.monotonic()
     # Files, not pipes: a grandchild that outlives the child would keep a pipe open for ever.
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
@@ -149,6 +157,8 @@ def _how_it_ended(code: int) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Probe the backend named by the first argument and write the findings as JSON.
 
+    The second argument, if there is one, says who named it.
+
     Returns:
         The exit status: 0 whenever findings were written.
     """
@@ -156,28 +166,46 @@ def main(arguments: Sequence[str]) -> int:
     answer = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    facts = _probe_here(arguments[0], deep="--deep" in arguments[1:])
+    name, *words = arguments
+    origin = next((word for word in words if word != "--deep"), "")
+    facts = _probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words)
     with os.fdopen(answer, "w", encoding="utf-8") as stream:
         json.dump(facts, stream)
     return 0
 
 
-def _probe_here(name: str, *, deep: bool) -> dict[str, Any]:
+def _probe_here(name: str, origin: str, *, deep: bool) -> dict[str, Any]:
     try:
-        (choice,) = parse_selection(name, f"the argument {name!r}")
+        (choice,) = parse_selection(name, origin)
         return _facts(choice, deep=deep)
     except SubgraphkitError as error:
-        state = "unavailable" if error.code == "SGK104" else "error"
-        return {"state": state, "code": error.code, "text": str(error)}
+        return _failure(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
-        # the plugin's own exception, under SUBGRAPH_RAISE_PLUGIN_ERRORS
-        return {"state": "error", "text": f"{type(error).__name__}: {error}"}
+        # nothing that we know how to word, such as an attribute of a plugin that raises when read
+        text = f"{type(error).__name__}: {error}"
+        return {"state": "error", "text": text, "trace": _end_of_traceback(error)}
+
+
+def _failure(error: SubgraphkitError) -> dict[str, Any]:
+    state = "unavailable" if error.code == "SGK104" else "error"
+    trace = _end_of_traceback(error.__cause__) if error.__cause__ is not None else ""
+    return {"state": state, "code": error.code, "text": str(error), "trace": trace}
+
+
+def _end_of_traceback(error: BaseException) -> str:
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return "\n".join(lines[-_LAST_LINES:])
 
 
 def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
     # Imported here: the parent, which only starts children, has no use for the registry and NumPy.
     from subgraphkit.backend.config import resolve  # noqa: PLC0415 (see above)
-    from subgraphkit.backend.registry import find_record, probe_record  # noqa: PLC0415 (see above)
+    from subgraphkit.backend.options import validate_options  # noqa: PLC0415 (see above)
+    from subgraphkit.backend.registry import (  # noqa: PLC0415 (see above)
+        find_record,
+        load_record,
+        probe_record,
+    )
     from subgraphkit.backend.requirements import missing_requirements  # noqa: PLC0415 (see above)
 
     resolved = resolve()
@@ -185,10 +213,12 @@ def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
     requires = record.manifest.requires if record.manifest is not None else ()
     missing = missing_requirements(requires, libraries=True)
     try:
-        found = probe_record(record, deep=deep, raise_errors=resolved.raise_plugin_errors)
+        # errors are not raised as they are, whatever the setting: this is where they are explained
+        schema = tuple(load_record(record).options)
+        found = probe_record(record, deep=deep)
+        validate_options(record.name, schema, resolved.options_for(record.name))
     except SubgraphkitError as error:
-        state = "unavailable" if error.code == "SGK104" else "error"
-        return {"state": state, "code": error.code, "text": str(error), "missing": missing}
+        return {**_failure(error), "missing": missing}
     return {
         "state": "ok",
         "devices": list(found.devices),

@@ -22,6 +22,7 @@ PROJECT_FILE: Final = "subgraphkit.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _TABLE: Final = "tool.subgraphkit"
 _LINE: Final = re.compile(r"\s*\(at line (\d+), column \d+\)|\s*\(at end of document\)")
+_PLACE: Final = re.compile(r"\s*(?:\[\s*([\w\-.\"' ]+?)\s*\]|([\w\-.\"' ]+?)\s*=)")
 
 
 def config_paths(environ: Mapping[str, str], working_directory: Path) -> list[tuple[str, Path]]:
@@ -72,9 +73,13 @@ def read_config_file(path: Path, layer: str = "file") -> Layer:
         ConfigError: As ``read_config_files``.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
         raise messages.bad_file(str(path), None, messages.describe_exception(error)) from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        problem = f"byte 0x{error.object[error.start]:02x} is not UTF-8, which TOML is written in"
+        raise messages.bad_file(str(path), line, problem) from error
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -86,7 +91,7 @@ def read_config_file(path: Path, layer: str = "file") -> Layer:
         table["cache_dir"] = str(path.parent / Path(table["cache_dir"]).expanduser())
 
     def locate(key: str, value: object) -> str:
-        line = _line_of(text, key)
+        line = _line_of(text, _path_to(key, value))
         where = f"{path}, line {line}" if line is not None else str(path)
         return f"{key}={value!r} in {where}" if key else f"the file {where}"
 
@@ -138,14 +143,35 @@ def _syntax_error(path: Path, text: str, problem: str) -> ConfigError:
     return messages.bad_file(str(path), line, _LINE.sub("", problem))
 
 
-def _line_of(text: str, key: str) -> int | None:
-    """Find the line that sets ``key``, or opens its table; the parser does not keep positions."""
-    if not key:
-        return None
-    lines = text.splitlines()
-    pattern = re.compile(rf"\s*(?:{key}\s*=|{key}\.|\[(?:tool\.subgraphkit\.)?{key}\b)")
-    start = next((i for i, line in enumerate(lines) if line.strip() == f"[{_TABLE}]"), 0)
-    for index, line in enumerate(lines[start:], start=start + 1):
-        if pattern.match(line):
-            return index
-    return None
+def _path_to(key: str, value: object) -> tuple[str, ...]:
+    """Return the keys that lead to a setting, to one option, or to the unknown key ``value``."""
+    path = [key or str(value)]
+    while isinstance(value, Mapping) and len(value) == 1:
+        ((inner, value),) = value.items()
+        path.append(str(inner))
+    return tuple(path)
+
+
+def _line_of(text: str, path: tuple[str, ...]) -> int | None:
+    """Find the line that sets ``path``, or comes nearest to it; the parser keeps no positions."""
+    best: tuple[int, int | None] = (0, None)
+    for number, place in _places(text):
+        shared = len(path) if place[: len(path)] == path else 0
+        if path[: len(place)] == place:  # an inline table, or the heading of a table
+            shared = len(place)
+        if shared > best[0]:
+            best = shared, number
+    return best[1]
+
+
+def _places(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the lines that open a table or set a key, each with all the keys that lead there."""
+    prefix = tuple(_TABLE.split("."))
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _PLACE.match(line)
+        if match is None:
+            continue
+        keys = tuple(key.strip().strip("\"'") for key in (match[1] or match[2]).split("."))
+        table, place = (keys, keys) if match[1] else (table, (*table, *keys))
+        yield number, place[len(prefix) :] if place[: len(prefix)] == prefix else place

@@ -20,7 +20,7 @@ from subgraphkit.backend.hookspecs import (
     hook_manager,
     unknown_hooks,
 )
-from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.notices import mark_as_plugin_error, warn_user
 from subgraphkit.errors import InternalError
 
 __all__ = ["EXTENSIONS_GROUP", "ExtensionManager", "register_extension", "unregister_extension"]
@@ -207,6 +207,7 @@ class ExtensionManager:
 
     def _report(self, source: _Source, where: str, error: BaseException) -> None:
         if self._raise_errors:
+            mark_as_plugin_error(error, f"extension {source.label}")
             raise error
         problem = messages.describe_exception(error)
         warn_user(messages.extension_failed(source.label, where, problem))

@@ -21,6 +21,7 @@ from subgraphkit.backend.hookspecs import (
     hook_manager,
     unknown_hooks,
 )
+from subgraphkit.backend.notices import mark_as_plugin_error
 from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import is_compatible, parse_api
 from subgraphkit.backend.requirements import missing_requirements
@@ -169,6 +170,7 @@ def probe(
         found: object = factory.probe(deep=deep)
     except (Exception, SystemExit) as error:
         if raise_errors:
+            mark_as_plugin_error(error, f"backend {record.name!r} ({record.provider})")
             raise
         problem = f"its probe raised {messages.describe_exception(error)}"
         raise messages.unavailable(record.name, [problem]) from error
@@ -210,6 +212,7 @@ def _run_plugin(
         raise
     except (Exception, SystemExit) as error:
         if raise_errors:
+            mark_as_plugin_error(error, f"backend {record.name!r} ({record.provider})")
             raise
         install = (
             missing_requirements(record.manifest.requires, libraries=False)

@@ -1,11 +1,14 @@
-"""Warn the user about something that does not stop the work."""
+"""Tell what the error itself cannot: warnings, and whose an exception is."""
 
 import inspect
 import warnings
+from typing import Final
 
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 
-__all__ = ["warn_user"]
+__all__ = ["is_of_plugin", "mark_as_plugin_error", "warn_user"]
+
+_MARK: Final = "raised by "
 
 
 def warn_user(notice: SubgraphkitError) -> None:
@@ -24,3 +27,13 @@ def warn_user(notice: SubgraphkitError) -> None:
 
 def _is_ours(module: str) -> bool:
     return module == "subgraphkit" or module.startswith("subgraphkit.")
+
+
+def mark_as_plugin_error(error: BaseException, plugin: str) -> None:
+    """Note on an exception that passes as it is which plugin raised it."""
+    error.add_note(f"{_MARK}{plugin}")
+
+
+def is_of_plugin(error: BaseException) -> bool:
+    """Say whether ``mark_as_plugin_error`` has been called for an exception."""
+    return any(note.startswith(_MARK) for note in getattr(error, "__notes__", ()))

@@ -202,7 +202,8 @@ def make_layer(
     Args:
         name: Name of the layer.
         given: Values as written, by setting; None means not given.
-        locate: Describes where a setting of that value comes from.
+        locate: Describes where a setting of that value comes from; with no setting, where all of
+            them come from, and the value is the name of one that does not exist.
 
     Raises:
         ConfigError: If a setting is unknown (SGK114), a value is of the wrong kind (SGK108), or a
@@ -211,7 +212,7 @@ def make_layer(
     stated = {key: value for key, value in given.items() if value is not None}
     unknown = [key for key in stated if key not in SETTINGS and key != "options"]
     if unknown:
-        where = locate("", None)
+        where = locate("", unknown[0])
         raise messages.unknown_setting(unknown, where, [*SETTINGS, "options"])
     values = {}
     for key, value in stated.items():

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
+from subgraphkit.cli.values import counted
 from subgraphkit.partitioning import Partitioning
 
 __all__ = ["as_dot"]
@@ -24,7 +25,7 @@ def as_dot(partitioning: Partitioning) -> str:
     heavy = set(pairwise(path))
     lines = ["digraph partitioning {", "  rankdir=TB;", "  node [shape=box, style=filled];"]
     for name, facts in graph.nodes(data=True):
-        label = f"{name}\n{facts['nodes']} nodes"
+        label = f"{name}\n{counted(facts['nodes'], 'node')}"
         lines.append(f"  {_quoted(name)} [label={_quoted(label)}, {_fill(colours, facts)}];")
     for source, target, facts in graph.edges(data=True):
         label = "\n".join(facts["tensors"])

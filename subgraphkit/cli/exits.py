@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from subgraphkit.backend.notices import is_of_plugin
 from subgraphkit.errors import (
     BackendConflictError,
     BackendIncompatibleError,
@@ -75,6 +76,8 @@ def exit_code_of(error: BaseException) -> ExitCode:
     """Return the exit code of a command that ended with an error."""
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
+    if is_of_plugin(error):  # as it is, under SUBGRAPH_RAISE_PLUGIN_ERRORS
+        return ExitCode.BACKEND
     if not isinstance(error, SubgraphkitError):
         return ExitCode.BUG
     for kinds, code in _KINDS:

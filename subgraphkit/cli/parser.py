@@ -213,7 +213,12 @@ def _add_info(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", metavar="NAME", nargs="*", help="backends; all if none is named")
+    parser.add_argument(
+        "names",
+        metavar="NAME",
+        nargs="*",
+        help="backends beside the selected ones; all if none is named",
+    )
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",

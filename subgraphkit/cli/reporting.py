@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
+from subgraphkit.backend.notices import is_of_plugin
 from subgraphkit.cli.tables import Table, plain_table, rich_table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 
@@ -172,6 +173,8 @@ def _text_of(error: BaseException) -> str:
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
+    if is_of_plugin(error):
+        return f"{type(error).__name__}: {error} ({'; '.join(error.__notes__)})"
     return f"[SGK900] {type(error).__name__}: {error}"
 
 
@@ -183,5 +186,6 @@ def _described(error: BaseException) -> dict[str, Any]:
             "message": error.message,
             "hint": error.hint,
         }
-    code = "" if isinstance(error, KeyboardInterrupt) else "SGK900"
+    ours = not (isinstance(error, KeyboardInterrupt) or is_of_plugin(error))
+    code = "SGK900" if ours else ""
     return {"type": type(error).__name__, "code": code, "message": str(error), "hint": ""}

@@ -8,6 +8,7 @@ from typing import TypeVar
 from subgraphkit.errors import CallerError
 
 __all__ = [
+    "counted",
     "file_of_input",
     "merge_options",
     "merge_pairs",
@@ -18,6 +19,11 @@ __all__ = [
 ]
 
 _Value = TypeVar("_Value")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 node`` or ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _split(text: str, form: str) -> tuple[str, str]:

@@ -1,18 +1,20 @@
 """``subgraphkit doctor``: what works here, what does not, and what to do about it.
 
-Every backend is probed in a process of its own, which may crash or hang without harm.
+Every backend is probed in a process of its own, which may crash or hang without harm. What a bind
+made here and now would use is probed in any case, with the options given for it.
 """
 
 import importlib.metadata
 import os
 import platform
+import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from subgraphkit import __version__
 from subgraphkit.backend.child_probe import ChildProbe, probe_in_child
@@ -20,7 +22,7 @@ from subgraphkit.backend.config import ResolvedConfig, resolve
 from subgraphkit.backend.discovery import CATALOGUE
 from subgraphkit.backend.events import Check
 from subgraphkit.backend.known import KNOWN_BACKENDS
-from subgraphkit.backend.selection import NONE
+from subgraphkit.backend.selection import AUTO, NONE, BackendChoice
 from subgraphkit.cli.commands.config import described_settings
 from subgraphkit.cli.commands.version import package_versions
 from subgraphkit.cli.exits import ExitCode
@@ -34,6 +36,14 @@ _EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would
 _VARIABLES: Final = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 _RIVALS: Final = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino")
 _GPU: Final = Path("/dev/nvidia0")
+_WRONG: Final = re.compile(
+    r"(?:unknown backend|no option|no distribution|setting in .*:) '([^']*)'"
+)
+_GUESS: Final = re.compile(r"did you mean '([^']+)'\?")
+_NO_MODULE: Final = re.compile(r"No module named '([^']+)'")
+_BROKEN: Final = frozenset({"SGK103", "SGK115", "SGK116", "SGK191"})
+_ABSENT: Final = frozenset({"SGK101", "SGK102", "SGK104", "SGK117"})
+_FALLBACK: Final = "the fallback"
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 
 
@@ -42,12 +52,13 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     environment = _environment()
     resolved, checks = _settings()
     checks += _packages()
-    names = arguments.names or sorted({record.name for record in CATALOGUE.records()})
-    for name in names:
-        with report.doing(f"probing {name}"):
-            found = probe_in_child(name, arguments.timeout, deep=arguments.deep)
-        checks.append(_judged(found))
+    traces: dict[str, str] = {}
     if resolved is not None:
+        for choice in _to_probe(arguments.names, resolved):
+            found = _probed(choice, arguments, report)
+            checks.append(_judged(found, choice, resolved))
+            if found.state != "ok" and _evidence(found):
+                traces[found.name] = _evidence(found)
         checks += _fallback(resolved)
         checks += _of_extensions(resolved)
     fixes = list(dict.fromkeys(check.fix for check in checks if check.fix))
@@ -56,8 +67,9 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
         "settings": described_settings(resolved) if resolved else [],
         "checks": [_described(check) for check in checks],
         "fixes": fixes,
+        "traces": traces,
     }
-    _show(report, environment, resolved, checks, fixes)
+    _show(report, resolved, traces)
     failed = any(check.status == "failure" for check in checks)
     return ExitCode.CHECK_FAILED if failed else ExitCode.OK
 
@@ -82,8 +94,11 @@ def _settings() -> tuple[ResolvedConfig | None, list[Check]]:
     try:
         return resolve(), [Check("settings", "ok", "the configuration can be read")]
     except SubgraphkitError as error:
-        fix = error.hint.replace("\n", "; ") or "Correct the setting."
-        return None, [Check("settings", "failure", f"[{error.code}] {error.message}", fix)]
+        hint = " ".join(error.hint.replace("\n", "; ").split())
+        fix = _suggestion(error.message) or hint or "Correct the value, or unset it."
+        unread = Check("settings", "failure", f"[{error.code}] {error.message}", fix)
+        # each backend would only repeat it
+        return None, [unread, Check("backends", "warning", "not tried, for want of settings")]
 
 
 def _packages() -> Iterator[Check]:
@@ -107,27 +122,88 @@ def _packages() -> Iterator[Check]:
         )
 
 
-def _judged(found: ChildProbe) -> Check:
+def _to_probe(names: Sequence[str], resolved: ResolvedConfig) -> list[BackendChoice]:
+    """Return what was named, or else what is installed, and whatever a bind would use."""
+    choices = {choice.name: choice for choice in resolved.backends if choice.name != AUTO}
+    installed = {record.name for record in CATALOGUE.records()}
+    if resolved.fallback in installed:
+        origin = f"{_FALLBACK}, {resolved.sources['fallback'][1]}"
+        choices.setdefault(resolved.fallback, BackendChoice(resolved.fallback, origin=origin))
+    used = {str(choice).partition(":")[0].rstrip("?"): choice for choice in choices.values()}
+    beside = names or sorted(installed - resolved.block - choices.keys())
+    chosen = {name: used.pop(name, BackendChoice(name, origin="")) for name in beside}
+    return sorted((chosen | used).values(), key=lambda choice: choice.name)
+
+
+def _probed(choice: BackendChoice, arguments: Namespace, report: Report) -> ChildProbe:
+    name = f"{choice.name}@{choice.distribution}" if choice.distribution else choice.name
+    with report.doing(f"probing {name}"):
+        return probe_in_child(name, arguments.timeout, deep=arguments.deep, origin=choice.origin)
+
+
+def _judged(found: ChildProbe, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
     if found.state == "ok":
         versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
         devices = ", ".join(found.devices) or "no device named"
         text = f"ready on {devices}; {versions or 'no versions named'} ({found.seconds:.1f} s)"
         return Check(f"backend {found.name}", "ok", text)
     message, *hints = found.text.splitlines() or [found.state]
-    return Check(f"backend {found.name}", "failure", message, _fix(found, hints))
+    dispensable = choice.optional or (choice.origin and resolved.on_missing == "warn")
+    status: Literal["warning", "failure"] = (
+        "warning" if dispensable and found.code in _ABSENT else "failure"
+    )
+    return Check(f"backend {found.name}", status, message, _fix(found, hints, choice))
 
 
-def _fix(found: ChildProbe, hints: Sequence[str]) -> str:
+def _fix(found: ChildProbe, hints: Sequence[str], choice: BackendChoice) -> str:
     """Choose the most useful remedy the messages name."""
     if found.missing:
-        return "; ".join(found.missing)
+        return "; ".join(dict.fromkeys(found.missing))
     for hint in hints:
         words, _, remedy = hint.strip().partition(":")
         if remedy and words in {"Install it", "Missing", "Upgrade core", "Upgrade plugin"}:
             return remedy.strip()
-    useful = [hint.strip() for hint in hints if not hint.strip().startswith(("Diagnose", "Entry"))]
-    remedy = useful[0] if useful else f"Leave it out: SUBGRAPH_BLOCK={found.name}"
+    if found.code in _BROKEN or found.state in {"crash", "hang"}:
+        return _mend(found, choice)
+    if found.code == "SGK102":
+        aside = f", or {_way_round(choice)}" if choice.origin else ""
+        return _suggestion(found.text) or f"Look it up: subgraphkit list --all{aside}"
+    remedy = _suggestion(found.text) or (hints[0] if hints else "Correct the value, or unset it.")
     return " ".join(remedy.split())  # the hints of messages are aligned in columns
+
+
+def _suggestion(message: str) -> str:
+    """Turn a guess in a message into an instruction."""
+    wrong, guess = _WRONG.search(message), _GUESS.search(message)
+    if guess is None:
+        return ""
+    return f"Write {guess[1]!r}" + (f" in place of {wrong[1]!r}" if wrong else "")
+
+
+def _mend(found: ChildProbe, choice: BackendChoice) -> str:
+    """Say what to do about a package that is installed and fails."""
+    name, _, distribution = found.name.partition("@")
+    providers = [record.provider for record in CATALOGUE.find(name, distribution)]
+    module = _NO_MODULE.search(found.text)
+    package = " and ".join(providers) or f"the package of {name!r}"
+    mend = f"Install the module {module[1]!r}" if module else f"Mend or reinstall {package}"
+    return f"{mend}; to do without it: {_way_round(choice)}"
+
+
+def _way_round(choice: BackendChoice) -> str:
+    if not choice.origin:
+        return f"SUBGRAPH_BLOCK={choice.name}"
+    # to block what a bind asks for would only be the next error
+    if choice.origin.startswith(_FALLBACK):
+        return "name another in SUBGRAPH_FALLBACK"
+    return f"take {choice.name!r} out of the selection"
+
+
+def _evidence(found: ChildProbe) -> str:
+    """Return the end of the plugin's traceback, or of what it printed before it fell silent."""
+    if found.state in {"crash", "hang"}:
+        return "\n".join(found.output.splitlines()[-10:])
+    return found.trace
 
 
 def _fallback(resolved: ResolvedConfig) -> Iterator[Check]:
@@ -156,13 +232,8 @@ def _described(check: Check) -> dict[str, str]:
     return {"name": check.name, "status": check.status, "text": check.text, "fix": check.fix}
 
 
-def _show(
-    report: Report,
-    environment: dict[str, Any],
-    resolved: ResolvedConfig | None,
-    checks: Sequence[Check],
-    fixes: Sequence[str],
-) -> None:
+def _show(report: Report, resolved: ResolvedConfig | None, traces: Mapping[str, str]) -> None:
+    environment, checks = report.data["environment"], report.data["checks"]
     facts = [(name, environment[name]) for name in ("subgraphkit", "python", "platform", "cpus")]
     facts += [*environment["packages"].items(), *environment["variables"].items()]
     report.show(Table.of("environment value", facts))
@@ -170,8 +241,10 @@ def _show(
         said = [row for row in resolved.as_table() if row[2] != "default"]
         if said:
             report.show(Table.of("setting value layer location", said))
-    rows = [(_MARKS[check.status], check.name, check.text) for check in checks]
+    rows = [(_MARKS[check["status"]], check["name"], check["text"]) for check in checks]
     report.show(Table.of("result check finding", rows))
-    if fixes:
-        lines = [f"{number}. {fix}" for number, fix in enumerate(fixes, 1)]
+    for name, trace in traces.items():
+        report.show(f"The last that was heard of backend {name}:\n{trace}")
+    if report.data["fixes"]:
+        lines = [f"{number}. {fix}" for number, fix in enumerate(report.data["fixes"], 1)]
         report.show("\n".join(["What to do:", *lines]))

@@ -16,7 +16,7 @@ from subgraphkit.cli.feeding import Feed, make_feeds
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import merge_pairs
+from subgraphkit.cli.values import counted, merge_pairs
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
@@ -69,7 +69,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
         _show(report, session.partitioning)
     if target is not None:
         _store(target, outputs)
-        report.note(f"stored {len(outputs)} outputs in {target}")
+        report.note(f"stored {counted(len(outputs), 'output')} in {target}")
     return ExitCode.OK
 
 
@@ -152,7 +152,8 @@ def _show(report: Report, partitioning: Partitioning) -> None:
     report.show(Table.of("output type min max mean", rows, right="min max mean"))
     for one in data["outputs"]:
         if one["not_finite"]:
-            report.note(f"{one['name']}: {one['not_finite']} values are not finite")
+            verb = "is" if one["not_finite"] == 1 else "are"
+            report.note(f"{one['name']}: {counted(one['not_finite'], 'value')} {verb} not finite")
     subgraphs = ", ".join(subgraph.id for subgraph in partitioning.subgraphs[:4])
     more = len(partitioning.subgraphs) - 4
     report.note(f"subgraphs: {subgraphs}{f' and {more} more' if more > 0 else ''}")

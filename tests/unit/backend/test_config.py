@@ -170,7 +170,7 @@ def test_options_merge_one_by_one(monkeypatch: pytest.MonkeyPatch, project_file:
     monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy:d=4:e=4")
     resolved = resolve(options={"numpy": {"e": 5}})
     assert dict(resolved.options_for("numpy")) == {
-        "a": (1, f"options={{'numpy': {{'a': 1}}}} in {project_file}, line 1"),
+        "a": (1, f"options={{'numpy': {{'a': 1}}}} in {project_file}, line 2"),
         "b": (2, """environment variable SUBGRAPH_OPTIONS='{"numpy": {"b": 2, "c": 2}}'"""),
         "c": ("3", "environment variable SUBGRAPH_NUMPY_C='3'"),
         "d": ("4", "environment variable SUBGRAPH_BACKEND='numpy:d=4:e=4'"),
@@ -216,7 +216,7 @@ def test_pyproject_may_hold_the_settings(tmp_path: Path) -> None:
     )
     resolved = resolve()
     assert resolved.sources["strict"] == ("file", f"strict=True in {path}, line 5")
-    assert resolved.options_for("a")["x"][1].endswith(f"in {path}, line 6")
+    assert resolved.options_for("a")["x"][1].endswith(f"in {path}, line 7")
 
 
 @pytest.mark.parametrize("text", ["[tool.ruff]\n", "not toml", "x = 'tool.subgraphkit'\n"])
@@ -255,18 +255,35 @@ def test_one_file_can_be_named_instead(
         ("\nstrict = 'maybe'\n", "SGK108", "line 2 is not a boolean"),
         ("backend = 'a;b'\n", "SGK107", "line 1: expected NAME"),
         ("strickt = true\n", "SGK114", "did you mean 'strict'?"),
-        ("[options]\nnumpy = 1\n", "SGK108", "line 1 is not a mapping"),
+        ("[options]\nnumpy = 1\n", "SGK108", "line 2 is not a mapping"),
+        ("\nstrickt = true\n", "SGK114", "line 2: 'strickt'"),
+        ("# caf\xe9\nstrict = '\xff'\n".encode("latin-1"), "SGK109", "line 1: byte 0xe9 is not"),
     ],
 )
 def test_a_mistake_in_a_file_is_answered_with_file_and_line(
-    text: str, code: str, problem: str, project_file: Path
+    text: str | bytes, code: str, problem: str, project_file: Path
 ) -> None:
-    project_file.write_text(text)
+    project_file.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(ConfigError) as caught:
         resolve()
     assert caught.value.code == code
     assert str(project_file) in caught.value.message
     assert problem in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[options.numpy]\nmax_loop_iterations = 5\nfoo = 1\n", 3),
+        ("[options]\nnumpy.max_loop_iterations = 5\nnumpy.foo = 1\n", 3),
+        ("strict = true\noptions = {numpy = {foo = 1}}\n", 2),
+        ("options.'numpy'.foo = 1\n", 1),
+    ],
+)
+def test_an_option_of_a_file_knows_its_line(text: str, line: int, project_file: Path) -> None:
+    project_file.write_text(text)
+    _, origin = resolve().options_for("numpy")["foo"]
+    assert origin.endswith(f"{project_file}, line {line}")
 
 
 def test_a_named_file_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:

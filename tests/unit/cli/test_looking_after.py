@@ -116,9 +116,74 @@ def test_doctor_survives_any_backend_and_numbers_the_fixes(
     ended = new_process("doctor", "patient", "--timeout", "2")
     assert ended.code == 1
     assert finding in ended.out
-    assert "1. Ignore it: SUBGRAPH_BLOCK=patient" in ended.out or (
-        "1. Leave it out: SUBGRAPH_BLOCK=patient" in ended.out
+    assert "1. Mend or reinstall acme-patient 1.0; to do without it: SUBGRAPH_BLOCK=patient" in (
+        ended.out
     )
+
+
+@pytest.mark.parametrize("variables", [{}, {"SUBGRAPH_RAISE_PLUGIN_ERRORS": "1"}])
+def test_doctor_shows_where_a_package_is_broken(
+    new_process: Cli, install: Install, variables: dict[str, str]
+) -> None:
+    install("broken", "\nimport no_such_vendor")
+    ended = new_process("doctor", "broken", **variables)
+    assert ended.code == 1
+    assert 'acme_broken.py", line 2, in <module>' in ended.out
+    assert "1. Install the module 'no_such_vendor'; to do without it:" in ended.out
+    data = _json(new_process("doctor", "broken", "--json", **variables), "doctor", code=1)
+    assert "ModuleNotFoundError" in data["traces"]["broken"]
+
+
+def test_a_plugin_whose_errors_are_raised_as_they_are_is_not_a_bug_of_ours(
+    new_process: Cli, install: Install, linear: Path
+) -> None:
+    install("broken", BROKEN)
+    ended = new_process(
+        "plan", linear, "--backend", "broken", "--json", SUBGRAPH_RAISE_PLUGIN_ERRORS="1"
+    )
+    assert ended.code == 3
+    assert "ImportError: libvendor.so.4" in ended.err
+    assert "raised by backend 'broken' (acme-broken 1.0)" in ended.err
+    assert json.loads(ended.out)["errors"][0]["code"] == ""
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "finding", "fix"),
+    [
+        ("SUBGRAPH_BACKEND", "nunpy", "'nunpy' (named by environment", "Write 'numpy' in place"),
+        ("SUBGRAPH_BACKEND", "numpy:max_lop_iterations=1", "no option", "'max_loop_iterations' in"),
+        ("SUBGRAPH_NUMPY_FOO", "1", "[SGK110]", "Options: max_loop_iterations"),
+        ("SUBGRAPH_NUMPY_MAX_LOOP_ITERATIONS", "many", "[SGK111]", "Correct the value"),
+        ("SUBGRAPH_BACKEND", "numpy@acme", "no distribution 'acme'", "Look it up"),
+        ("SUBGRAPH_BLOCK", "numpy", "blocked by", "Unblock it"),
+    ],
+)
+def test_doctor_checks_what_is_selected_and_its_options(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, finding: str, fix: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    data = _json(cli("doctor", "--json"), "doctor", code=1)
+    (failed,) = [check for check in data["checks"] if check["status"] == "failure"]
+    assert finding in failed["text"]
+    assert fix in failed["fix"]
+    assert data["fixes"] == [failed["fix"]]
+
+
+def test_the_advice_is_not_to_block_what_is_asked_for(new_process: Cli, install: Install) -> None:
+    install("broken", BROKEN)
+    asked = new_process("doctor", "numpy", SUBGRAPH_BACKEND="broken")
+    assert "to do without it: take 'broken' out of the selection" in asked.out
+    fallback = new_process("doctor", "numpy", SUBGRAPH_FALLBACK="broken")
+    assert "to do without it: name another in SUBGRAPH_FALLBACK" in fallback.out
+
+
+def test_an_optional_backend_that_is_absent_is_no_failure(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "tensorrt?,numpy")
+    data = _json(cli("doctor", "--json"), "doctor")
+    (check,) = [check for check in data["checks"] if check["name"] == "backend tensorrt"]
+    assert check["status"] == "warning"
 
 
 def test_doctor_of_a_name_nobody_knows_fails(cli: Cli) -> None:
@@ -126,6 +191,7 @@ def test_doctor_of_a_name_nobody_knows_fails(cli: Cli) -> None:
     (check,) = [check for check in data["checks"] if check["name"] == "backend nunpy"]
     assert check["status"] == "failure"
     assert "did you mean 'numpy'?" in check["text"]
+    assert data["fixes"] == ["Write 'numpy' in place of 'nunpy'"]
 
 
 def test_doctor_tells_of_a_setting_that_cannot_be_read(
@@ -134,7 +200,8 @@ def test_doctor_tells_of_a_setting_that_cannot_be_read(
     monkeypatch.setenv("SUBGRAPH_STRICT", "perhaps")
     ended = cli("doctor", "--json")
     data = _json(ended, "doctor", code=1)
-    (check,) = [check for check in data["checks"] if check["name"] == "settings"]
+    (check,) = [check for check in data["checks"] if check["status"] == "failure"]
+    assert data["fixes"] == ["Correct the value, or unset it."]
     assert "SUBGRAPH_STRICT='perhaps'" in check["text"]
     assert data["environment"]["variables"]["SUBGRAPH_STRICT"] == "perhaps"
 

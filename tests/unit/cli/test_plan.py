@@ -96,7 +96,7 @@ def test_the_graph_of_the_subgraphs_is_drawn(cli: Cli, diamond: Path) -> None:
         out = cli("plan", diamond, "--backend", "taker", "--dot").out
     assert out.startswith("digraph partitioning {")
     assert out.endswith("}\n")
-    assert '"taker_1" [label="taker_1\\n1 nodes"' in out
+    assert '"taker_1" [label="taker_1\\n1 node"' in out
     assert '-> "taker_1" [label="a"' in out
 
 

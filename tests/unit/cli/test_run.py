@@ -43,6 +43,10 @@ def test_outputs_are_stored(cli: Cli, linear: Path, array_file: Callable[[Any], 
         np.testing.assert_array_equal(stored["y"], Y)
 
 
+def test_one_output_is_not_told_in_the_plural(cli: Cli, linear: Path) -> None:
+    assert "stored 1 output in results.npz" in cli("run", linear, "-o", "results.npz").err
+
+
 def test_an_output_may_have_any_name(cli: Cli, tmp_path: Path) -> None:
     model = parsed("g (float[2] x) => (float[2] y) { y = Neg(x) }")
     model.graph.output[0].name = model.graph.node[0].output[0] = "scope/file"
