@@ -14,6 +14,7 @@ from subgraphkit.ir.graph import (
     Graph,
     GraphWriter,
     Initializer,
+    Listeners,
     Node,
     NodeTable,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "Graph",
     "GraphWriter",
     "Initializer",
+    "Listeners",
     "Node",
     "NodeTable",
     "Subgraph",

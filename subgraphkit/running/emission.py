@@ -27,7 +27,7 @@ from subgraphkit.running.checking import check_result
 from subgraphkit.running.feeds import admit_input, check_names, check_symbols
 from subgraphkit.types import DataType, TensorType, ValueType
 
-__all__ = ["Emitted", "emit"]
+__all__ = ["Emitted", "emit", "picked"]
 
 _serial = count()
 
@@ -260,3 +260,13 @@ def _copied(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def picked(results: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    """Return results by place; one that is asked for twice is copied the second time."""
+    seen: set[int] = set()
+    chosen = []
+    for place in places:
+        chosen.append(_copied(results[place]) if place in seen else results[place])
+        seen.add(place)
+    return chosen

@@ -6,33 +6,44 @@ from itertools import count
 from typing import Any
 
 from subgraphkit.backend.events import RunEvent
+from subgraphkit.ir import Listeners
 
-__all__ = ["observed"]
+__all__ = ["Observer"]
 
 _sessions = count()
 
 
-def observed(execute: Callable[..., list[Any]], extensions: Any) -> Callable[..., list[Any]]:
-    """Wrap a plan's function so that extensions hear of every run, if any of them listens."""
-    hooks = ("subgraphkit_run_start", "subgraphkit_run_end")
-    if not any(extensions.implements(hook) for hook in hooks):
-        return execute
-    session = next(_sessions)
-    runs = count()
+class Observer:
+    """Tells the extensions of one session about its runs.
 
-    def execute_observed(*arguments: Any) -> list[Any]:
-        run = next(runs)
-        extensions.notify("subgraphkit_run_start", event=RunEvent(session, run))
-        started = time.perf_counter()
-        problem: str | None = None
-        try:
-            return execute(*arguments)
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise
-        finally:
-            seconds = time.perf_counter() - started
-            event = RunEvent(session, run, seconds, problem)
-            extensions.notify("subgraphkit_run_end", event=event)
+    Thread-safety: safe.
+    """
 
-    return execute_observed
+    def __init__(self, extensions: Listeners) -> None:
+        self._extensions = extensions
+        self._session = next(_sessions)
+        self._runs = count()
+
+    def watch(self, execute: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        """Wrap a plan's function so that every run is told, if anybody listens."""
+        hooks = ("subgraphkit_run_start", "subgraphkit_run_end")
+        if not any(self._extensions.implements(hook) for hook in hooks):
+            return execute
+
+        def execute_watched(*arguments: Any) -> list[Any]:
+            run = next(self._runs)
+            event = RunEvent(self._session, run)
+            self._extensions.notify("subgraphkit_run_start", event=event)
+            started = time.perf_counter()
+            problem: str | None = None
+            try:
+                return execute(*arguments)
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+                raise
+            finally:
+                seconds = time.perf_counter() - started
+                event = RunEvent(self._session, run, seconds, problem)
+                self._extensions.notify("subgraphkit_run_end", event=event)
+
+        return execute_watched

@@ -3,6 +3,7 @@
 import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
@@ -22,9 +23,9 @@ from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
-from subgraphkit.running.emission import Emitted, emit
+from subgraphkit.running.emission import Emitted, emit, picked
 from subgraphkit.running.gate import Gate
-from subgraphkit.running.observing import observed
+from subgraphkit.running.observing import Observer
 from subgraphkit.running.values import NodeArg, node_args
 from subgraphkit.running.weights import Weights
 
@@ -52,6 +53,7 @@ class Session:
         self._gate = Gate()
         self._closed = False
         self._weights = Weights(plan.graph)
+        self._observer = Observer(plan.graph.extensions)
         self._output_places = {name: i for i, name in enumerate(plan.graph.outputs)}
         self._bound: Emitted | None
         self._emitted: Emitted
@@ -130,7 +132,7 @@ class Session:
             except Exception as error:  # noqa: BLE001 (raised again unless it moves)
                 failure = self._movable(error, self._emitted, input_feed)
             else:
-                return results if places is None else [results[place] for place in places]
+                return results if places is None else picked(results, places)
         self._move_to_fallback(failure)
         return self.run(output_names, input_feed)
 
@@ -220,7 +222,7 @@ class Session:
     def _emit(self, *, buffered: bool = False) -> Emitted:
         steps = self._plan.steps
         graph = self._plan.graph
-        return emit(
+        emitted = emit(
             self._plan,
             defaults={name: stored.array() for name, stored in graph.defaults.items()},
             constants=self._weights.output_makers(),
@@ -228,17 +230,20 @@ class Session:
             checked=graph.settings.checked,
             buffered=buffered,
         )
+        return replace(emitted, execute=self._observer.watch(emitted.execute))
 
     def _renew(self) -> None:
         self._bound = None
         self._emitted = self._emit()
-        self._execute = observed(self._emitted.execute, self.graph.extensions)
+        self._execute = self._emitted.execute
 
     def _check_open(self) -> None:
         if self._closed:
             _run_closed({})
 
     def _places(self, output_names: Sequence[str]) -> list[int]:
+        if isinstance(output_names, str):
+            raise InputError("SGK143", f"output_names is a str; pass a list, [{output_names!r}]")
         try:
             return [self._output_places[name] for name in output_names]
         except KeyError as error:

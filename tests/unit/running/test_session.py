@@ -46,6 +46,17 @@ def test_outputs_come_in_the_order_they_are_asked_for() -> None:
     assert (a[0], b[0]) == (1, -1)
 
 
+def test_an_output_asked_for_twice_is_two_arrays() -> None:
+    first, second = session(LINEAR).run(["y", "y"], {"x": ones(1, 3)})
+    assert not np.shares_memory(first, second)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_name_in_place_of_a_list_of_names_is_refused() -> None:
+    with pytest.raises(InputError, match="pass a list"):
+        session(LINEAR).run("y", {"x": ones(1, 3)})
+
+
 def test_values_cross_from_backend_to_backend() -> None:
     s = session(DIAMOND, claiming(["Relu", "Abs"], "one"), claiming(["Neg", "Add"], "two"))
     assert {subgraph.backend for subgraph in s.partitioning.subgraphs} == {"one", "two"}
