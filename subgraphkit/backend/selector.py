@@ -92,14 +92,30 @@ class OpSelector(SubgraphSelector):
 
     def select(self, node: Node) -> Answer:
         """Look the operator up and, where the rule is a predicate, ask it."""
-        rule = self._rules.get(node.qualified_op_type, False)
-        if rule is True:
-            return True
-        if rule is False:
-            return Refusal(
-                "op_unsupported", f"operator {node.qualified_op_type} is not in the list"
-            )
+        operator = node.qualified_op_type
+        rule = self._rules.get(operator, False)
+        if rule is True or rule is False:
+            return self._answer(operator, rule)
         return rule(node)
+
+    def answer_by_operator(self, operator: str) -> Answer | None:
+        """Say what ``select`` answers for every node of an operator, if it does not look at them.
+
+        The pass asks this once per operator instead of ``select`` once per node, unless a subclass
+        has a ``select`` of its own.
+
+        Args:
+            operator: Operator name; ``domain::Operator`` outside the default domain.
+
+        Returns:
+            The answer, or None where the rule is a predicate and each node has to be asked about.
+        """
+        rule = self._rules.get(operator, False)
+        return self._answer(operator, rule) if rule is True or rule is False else None
+
+    @staticmethod
+    def _answer(operator: str, listed: bool) -> Answer:  # noqa: FBT001 (the rule itself)
+        return listed or Refusal("op_unsupported", f"operator {operator} is not in the list")
 
 
 class PatternSelector(SubgraphSelector):

@@ -11,9 +11,10 @@ Every node is *at home* in exactly one subgraph. A cheap node may be *copied* in
 so that its value need not cross.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, filterfalse
 from typing import Any
 
 from subgraphkit.errors import InternalError
@@ -174,8 +175,8 @@ def boundaries(
     for index, (region, (inputs, read)) in enumerate(zip(regions, entering, strict=True)):
         copied = copies.get(index, ())
         at_home = [node for node in region if node not in copied] if copied else region
-        outputs = [value for node in at_home for value in made[node] if value in wanted]
-        found.append(Boundary(inputs, tuple(outputs), read))
+        values = chain.from_iterable(map(made.__getitem__, at_home))
+        found.append(Boundary(inputs, tuple(filter(wanted.__contains__, values)), read))
     return found
 
 
@@ -183,19 +184,15 @@ def _entering(graph: Graph, region: Sequence[int]) -> tuple[tuple[str, ...], tup
     """Return the values a region takes in and the constants it reads."""
     made, columns, bodies = graph.table.outputs, graph.table.inputs, graph.table.bodies
     constants = graph.constants
-    inputs: dict[str, None] = {}
-    read: dict[str, None] = {}
     # A small set of its own is looked up several times as fast as the graph's producers.
-    inside = {value for node in region for value in made[node] if value not in constants}
-    for node in region:
-        for value in columns[node] if node not in bodies else _read_by(graph, node):
-            if value in inside:
-                continue
-            if value in constants:
-                read[value] = None
-            elif value:
-                inputs[value] = None
-    return tuple(inputs), tuple(read)
+    made_inside = chain.from_iterable(map(made.__getitem__, region))
+    inside = set(filterfalse(constants.__contains__, made_inside))
+    rows: Iterable[tuple[str, ...]] = map(columns.__getitem__, region)
+    if bodies and not bodies.keys().isdisjoint(region):
+        rows = (_read_by(graph, node) for node in region)
+    crossing = dict.fromkeys(filterfalse(inside.__contains__, chain.from_iterable(rows)))
+    inputs = tuple(value for value in crossing if value and value not in constants)
+    return inputs, tuple(filter(constants.__contains__, crossing))
 
 
 def _read_by(graph: Graph, node: int) -> tuple[str, ...]:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.backend.selector import OpSelector, SubgraphSelector
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.columns import as_ints
 from subgraphkit.partitioning.refusing import RefusalColumn
 from subgraphkit.partitioning.workspace import Workspace
 
@@ -107,10 +108,12 @@ class Inquiry:
             By rank, 1 for the nodes it takes.
         """
         graph, order, select = self.graph, workspace.order, selector.select
-        wanted = bytearray(len(candidates))
+        wanted, left = bytearray(len(candidates)), candidates
+        if isinstance(selector, OpSelector) and _selects_by_operator(selector):
+            left = self._ask_by_operator(selector, workspace, candidates, wanted, refusals)
         node: Node | None = None
         try:
-            for rank in compress(range(len(candidates)), candidates):
+            for rank in compress(range(len(left)), left):
                 node = Node(graph, order[rank])
                 answer = select(node)
                 if answer is True:
@@ -126,3 +129,62 @@ class Inquiry:
             with self.blame("SGK121", "select", node):
                 raise
         return wanted
+
+    def _ask_by_operator(
+        self,
+        selector: OpSelector,
+        workspace: Workspace,
+        candidates: bytearray,
+        wanted: bytearray,
+        refusals: RefusalColumn,
+    ) -> bytearray:
+        """Answer for all nodes of an operator at once; return the ranks left to ask about."""
+        table = self.graph.table
+        ranks = np.flatnonzero(np.frombuffer(candidates, np.uint8))
+        nodes = as_ints(workspace.order)[ranks]
+        listed = nodes.tolist()
+        verdicts = _Verdicts(selector)
+        keys = zip(
+            map(table.domains.__getitem__, listed),
+            map(table.op_types.__getitem__, listed),
+            strict=True,
+        )
+        with self.blame("SGK121", "select"):
+            codes = np.fromiter(map(verdicts.__getitem__, keys), np.int64, len(listed))
+        np.frombuffer(wanted, np.uint8)[ranks[codes == _TAKEN]] = 1
+        for node, code in zip(nodes[codes > _TAKEN].tolist(), codes[codes > _TAKEN], strict=True):
+            refusals.refuse(node, verdicts.refusals[code])
+        left = np.zeros(len(candidates), np.uint8)
+        left[ranks[codes == _OPEN]] = 1
+        return bytearray(left.tobytes())
+
+
+_OPEN, _TAKEN = 0, 1
+
+
+class _Verdicts(dict[tuple[str, str], int]):
+    """By domain and operator, what becomes of its nodes; asked for when first looked up.
+
+    Attributes:
+        refusals: The reason for each verdict above ``_TAKEN``.
+    """
+
+    def __init__(self, selector: OpSelector) -> None:
+        super().__init__()
+        self.refusals: dict[int, Refusal] = {}
+        self._ask = selector.answer_by_operator
+
+    def __missing__(self, key: tuple[str, str]) -> int:
+        domain, operator = key
+        answer = self._ask(f"{domain}::{operator}" if domain else operator)
+        verdict = _TAKEN if answer is True else _OPEN
+        if isinstance(answer, Refusal):
+            verdict = _TAKEN + 1 + len(self.refusals)
+            self.refusals[verdict] = answer
+        self[key] = verdict
+        return verdict
+
+
+def _selects_by_operator(selector: OpSelector) -> bool:
+    """Say whether nothing was put in place of ``OpSelector.select``."""
+    return type(selector).select is OpSelector.select and "select" not in vars(selector)

@@ -6,6 +6,8 @@ nodes, so that a mistake in one of the two shows.
 
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from itertools import compress
+from operator import not_
 
 import numpy as np
 
@@ -33,13 +35,8 @@ def verify_regions(workspace: Workspace, regions: Sequence[Region]) -> None:
     Raises:
         InternalError: They are not, with the nodes that show it.
     """
-    apart = [
-        rank
-        for rank, (constant, foreign) in enumerate(
-            zip(workspace.constant, workspace.foreign, strict=True)
-        )
-        if constant or foreign
-    ]
+    taken_apart = np.array(workspace.constant, np.uint8) | np.array(workspace.foreign, np.uint8)
+    apart = np.flatnonzero(taken_apart).tolist()
     if sum(len(region.ranks) for region in regions) + len(apart) != workspace.count:
         raise InternalError("the regions of a partitioning are not disjoint or do not cover it")
     region_of = region_by_rank(workspace, regions)
@@ -106,8 +103,8 @@ class _EdgeCheck:
         self.home = self._home()
         self.copied_to = self._copied_to()
         made = graph.table.outputs
-        widths = [len(made[node]) for node in workspace.order]
-        self.several = np.array(widths, dtype=np.int64) != 1
+        widths = map(len, map(made.__getitem__, workspace.order))
+        self.several = np.fromiter(widths, np.int64, workspace.count) != 1
         self.needed = self._needed_pairs()
         self.several_in: dict[int, set[str]] = {}
         self.several_out: dict[int, set[str]] = {}
@@ -213,8 +210,10 @@ class _EdgeCheck:
         """Go through the nodes that read any of the values."""
         workspace, wanted = self.workspace, frozenset(values)
         columns, bodies = workspace.graph.table.inputs, workspace.graph.table.bodies
-        for rank, node in enumerate(workspace.order):
-            if not wanted.isdisjoint(columns[node]):
-                yield rank, workspace.read_by(node)
-            elif node in bodies and not wanted.isdisjoint(workspace.graph.captures_of(node)):
+        apart = map(wanted.isdisjoint, map(columns.__getitem__, workspace.order))
+        for rank in compress(range(workspace.count), map(not_, apart)):
+            yield rank, workspace.read_by(workspace.order[rank])
+        for node in bodies:
+            rank = workspace.rank_of[node]
+            if rank >= 0 and not wanted.isdisjoint(workspace.graph.captures_of(node)):
                 yield rank, workspace.graph.captures_of(node)

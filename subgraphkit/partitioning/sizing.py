@@ -26,11 +26,19 @@ def bytes_of(type_: ValueType | None) -> int:
 
 
 def bytes_of_all(types: Iterable[ValueType | None]) -> "array[int]":
-    """Return the sizes of many values, faster where they share a shape.
+    """Return the sizes of many values, faster where they share a type or a shape.
 
     Returns:
         One size per type, of array type code ``q``.
     """
+    # The list keeps every type alive, so that no two have the same identity.
+    listed = list(types)
+    shared = dict(zip(map(id, listed), listed, strict=True))
+    sizes = dict(zip(shared, _bytes_of_each(shared.values()), strict=True))
+    return array("q", map(sizes.__getitem__, map(id, listed)))
+
+
+def _bytes_of_each(types: Iterable[ValueType | None]) -> "array[int]":
     known: dict[Shape | None, tuple[DataType | None, int]] = {}
     nothing: tuple[DataType | None, int] = (None, 0)
     sizes = array("q")

@@ -212,14 +212,13 @@ def _ranking(graph: BoundGraph, nodes: Collection[int] | None) -> "tuple[array[i
         wanted = frozenset(nodes)
         order = array("i", (node for node in graph.order if node in wanted))
     rank_of = array("i", [-1]) * len(graph.table.op_types)
-    for rank, node in enumerate(order):
-        rank_of[node] = rank
+    as_ints(rank_of)[as_ints(order)] = np.arange(len(order), dtype=np.int32)
     return order, rank_of
 
 
 def _by_rank(graph: BoundGraph, order: "array[int]", rank_of: "array[int]") -> Adjacency:
     adjacency = graph.adjacency
-    if len(order) == adjacency.count and all(rank == node for rank, node in enumerate(order)):
+    if len(order) == adjacency.count and np.array_equal(as_ints(order), np.arange(len(order))):
         return adjacency
     return Adjacency.from_predecessors(
         [rank_of[p] for p in adjacency.predecessors(node) if rank_of[p] >= 0] for node in order

@@ -14,6 +14,7 @@ Source:
 """
 
 from collections.abc import Iterable
+from itertools import compress
 
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.nets import Nets
@@ -37,15 +38,12 @@ def level_regions(
         ``level_bound(adjacency, eligible)``, with or without ``nets``.
     """
     levels, _ = earliest_levels(adjacency, eligible)
-    count = max(
-        (level for level, claimed in zip(levels, eligible, strict=True) if claimed), default=0
-    )
+    count = max(compress(levels, eligible), default=0)
     if nets is not None and count > 1:
         levels = settle(adjacency, eligible, nets, levels)
     regions: list[list[int]] = [[] for _ in range(count)]
-    for unit, claimed in enumerate(eligible):
-        if claimed:
-            regions[levels[unit] - 1].append(unit)
+    for unit in compress(range(len(eligible)), eligible):
+        regions[levels[unit] - 1].append(unit)
     return regions
 
 
@@ -55,9 +53,7 @@ def level_bound(adjacency: Adjacency, eligible: bytearray) -> int:
     Exact where regions need not hang together; a lower bound where they must.
     """
     levels, _ = earliest_levels(adjacency, eligible)
-    return max(
-        (level for level, claimed in zip(levels, eligible, strict=True) if claimed), default=0
-    )
+    return max(compress(levels, eligible), default=0)
 
 
 def levels_if(adjacency: Adjacency, eligible: bytearray, also_eligible: Iterable[int]) -> int:

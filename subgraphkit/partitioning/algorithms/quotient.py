@@ -114,8 +114,9 @@ def _homes(count: int, groups: Sequence[Sequence[int]]) -> tuple[_Integers, _Int
     for group in groups:
         if len(group) > 1:
             first[np.asarray(group)] = min(group)
-    leaders, home = np.unique(first, return_inverse=True)
-    return home, leaders
+    # A unit that is its own first member leads; numbering the leaders needs no sorting.
+    leads = first == np.arange(count)
+    return (np.cumsum(leads) - 1)[first], np.flatnonzero(leads)
 
 
 def _quotient(adjacency: Adjacency, home: _Integers, count: int) -> Adjacency:

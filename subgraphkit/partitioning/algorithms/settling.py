@@ -7,6 +7,8 @@ back to the earliest that its producers allow. A unit moves only if the bytes cu
 level stays possible for every unit throughout, so the number of regions stays minimal.
 """
 
+from array import array
+
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.nets import Nets
 
@@ -49,10 +51,11 @@ class _Settling:
             level if claimed else 0 for level, claimed in zip(levels, eligible, strict=True)
         ]
         self.gain = 0
-        self._price = [size + 1 for size in nets.bytes_]
-        self._source = nets.source.tolist()
-        self._sinks = nets.sinks.tolist()
-        self._sink_start = nets.sink_start.tolist()
+        # Arrays, not lists: most entries are never looked at, so making objects of all costs more.
+        self._bytes = nets.bytes_
+        self._source = nets.source
+        self._sinks = nets.sinks
+        self._sink_start = nets.sink_start
         self._made, self._made_start = _padded(nets.by_source, len(eligible))
         self._read, self._read_start = _padded(nets.by_sink, len(eligible))
         # For nets with many readers: how many of them are at each level, counted when needed.
@@ -136,10 +139,10 @@ class _Settling:
             begin, end = start[net], start[net + 1]
             if end - begin == 1:
                 home = level[sinks[begin]]
-                change += self._price[net] * ((home == old) - (home == new))
+                change += (self._bytes[net] + 1) * ((home == old) - (home == new))
             else:
-                homes = {level[sink] for sink in sinks[begin:end]}
-                change += self._price[net] * ((old in homes) - (new in homes))
+                homes = set(map(level.__getitem__, sinks[begin:end]))
+                change += (self._bytes[net] + 1) * ((old in homes) - (new in homes))
         return change
 
     def _change_read(self, unit: int, old: int, new: int) -> int:
@@ -149,17 +152,17 @@ class _Settling:
             home = level[self._source[net]]
             begin, end = start[net], start[net + 1]
             if end - begin == 1:
-                change += self._price[net] * ((home != new) - (home != old))
+                change += (self._bytes[net] + 1) * ((home != new) - (home != old))
                 continue
             if end - begin <= _FEW:
-                homes = [level[sink] for sink in self._sinks[begin:end]]
+                homes = list(map(level.__getitem__, self._sinks[begin:end]))
                 at_new, at_old = homes.count(new), homes.count(old)
             else:
                 readers = self._readers.get(net) or self._count_readers(net)
                 at_new, at_old = readers.get(new, 0), readers[old]
             arrives = home != new and not at_new
             leaves = home != old and at_old == 1
-            change += self._price[net] * (arrives - leaves)
+            change += (self._bytes[net] + 1) * (arrives - leaves)
         return change
 
     def _count_readers(self, net: int) -> dict[int, int]:
@@ -172,7 +175,7 @@ class _Settling:
         return readers
 
 
-def _padded(rows: tuple[list[int], list[int]], count: int) -> tuple[list[int], list[int]]:
+def _padded(rows: "tuple[array[int], array[int]]", count: int) -> "tuple[array[int], array[int]]":
     """Add empty rows for the units behind the last one that has any."""
     flat, start = rows
-    return flat, start + [len(flat)] * (count + 1 - len(start))
+    return flat, start + array("i", [len(flat)]) * (count + 1 - len(start))

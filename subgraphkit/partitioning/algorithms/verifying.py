@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.quotient import cycle_path
@@ -52,33 +53,29 @@ def find_violation(
     """
     if len(region_of) != adjacency.count:
         return Violation("unassigned", (), (min(len(region_of), adjacency.count),))
-    members: list[list[int]] = [[] for _ in range(region_count)]
-    for unit, region in enumerate(region_of):
-        if not 0 <= region < region_count:
-            return Violation("unassigned", (region,), (unit,))
-        members[region].append(unit)
-    for region, units in enumerate(members):
-        if not units:
-            return Violation("empty", (region,), ())
-    return _find_cycle(adjacency, region_of, members) or _find_gap(
-        adjacency, region_of, members, connected
+    home = np.asarray(region_of, dtype=np.int64)
+    outside = np.flatnonzero((home < 0) | (home >= region_count))
+    if len(outside):
+        return Violation("unassigned", (int(home[outside[0]]),), (int(outside[0]),))
+    empty = np.flatnonzero(np.bincount(home, minlength=region_count) == 0)
+    if len(empty):
+        return Violation("empty", (int(empty[0]),), ())
+    return _find_cycle(adjacency, home, region_count) or _find_gap(
+        adjacency, region_of, region_count, connected
     )
 
 
-def _find_cycle(
-    adjacency: Adjacency, region_of: Sequence[int], members: list[list[int]]
-) -> Violation | None:
-    home = np.asarray(region_of, dtype=np.int64)
+def _find_cycle(adjacency: Adjacency, home: npt.NDArray[np.int64], count: int) -> Violation | None:
     widths = np.diff(np.asarray(adjacency.pred_start))
     target = home[np.repeat(np.arange(adjacency.count), widths)]
     source = home[np.asarray(adjacency.preds, dtype=np.int64)]
     # One entry per pair of regions, sorted by the region waited for.
-    edges = np.unique((source * len(members) + target)[source != target])
-    source, target = np.divmod(edges, len(members))
-    waiting = np.bincount(target, minlength=len(members)).tolist()
-    start = np.searchsorted(source, np.arange(len(members) + 1)).tolist()
+    edges = np.unique((source * count + target)[source != target])
+    source, target = np.divmod(edges, max(count, 1))
+    waiting = np.bincount(target, minlength=count).tolist()
+    start = np.searchsorted(source, np.arange(count + 1)).tolist()
     targets = target.tolist()
-    ready = [region for region, count in enumerate(waiting) if not count]
+    ready = [region for region, edges_in in enumerate(waiting) if not edges_in]
     done = 0
     while ready:
         region = ready.pop()
@@ -87,8 +84,9 @@ def _find_cycle(
             waiting[other] -= 1
             if not waiting[other]:
                 ready.append(other)
-    if done == len(members):
+    if done == count:
         return None
+    region_of = home.tolist()
     path = cycle_path(adjacency, region_of, waiting)
     return Violation("cycle", tuple(dict.fromkeys(region_of[unit] for unit in path)), tuple(path))
 
@@ -96,22 +94,32 @@ def _find_cycle(
 def _find_gap(
     adjacency: Adjacency,
     region_of: Sequence[int],
-    members: list[list[int]],
+    region_count: int,
     connected: Sequence[bool],
 ) -> Violation | None:
+    if not any(connected):
+        return None
+    members: list[list[int]] = [[] for _ in range(region_count)]
+    for unit, region in enumerate(region_of):
+        members[region].append(unit)
     reached = bytearray(adjacency.count)
     for region, units in enumerate(members):
         if len(units) == 1 or not connected[region]:
             continue
-        reached[units[0]] = 1
-        stack = [units[0]]
-        while stack:
-            unit = stack.pop()
-            for other in (*adjacency.predecessors(unit), *adjacency.successors(unit)):
-                if region_of[other] == region and not reached[other]:
-                    reached[other] = 1
-                    stack.append(other)
+        _reach(adjacency, region_of, units[0], reached)
         for unit in units:
             if not reached[unit]:
                 return Violation("disconnected", (region,), (units[0], unit))
     return None
+
+
+def _reach(adjacency: Adjacency, region_of: Sequence[int], origin: int, reached: bytearray) -> None:
+    """Mark all units of a region that edges inside it join to ``origin``."""
+    reached[origin] = 1
+    stack = [origin]
+    while stack:
+        unit = stack.pop()
+        for other in (*adjacency.predecessors(unit), *adjacency.successors(unit)):
+            if region_of[other] == region_of[origin] and not reached[other]:
+                reached[other] = 1
+                stack.append(other)
