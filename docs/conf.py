@@ -40,7 +40,7 @@ napoleon_custom_sections = [
 # and private names stay plain text.
 nitpick_ignore_regex = [
     ("py:.*", r"(abc|argparse|array|collections|contextlib|enum|logging|os)\..*"),
-    ("py:.*", r"(pathlib|types|typing)\..*"),
+    ("py:.*", r"(_thread|pathlib|threading|types|typing)\..*"),
     ("py:.*", r"(google|ml_dtypes|networkx|numpy|np|npt|onnx|pluggy)\..*"),
     ("py:.*", r"(.*\.)?_\w+"),
     ("py:class", r"array|tuple\[str"),
