@@ -2,12 +2,12 @@
 
 from subgraphkit.backend.selection import Selection
 from subgraphkit.ir import BoundGraph
+from subgraphkit.partitioning.algorithms.pausing import collector_paused
 from subgraphkit.partitioning.asking import Inquiry
 from subgraphkit.partitioning.claimants import choose_claimants
 from subgraphkit.partitioning.constraining import Constraints, resolve_constraints
 from subgraphkit.partitioning.cutting import cut
 from subgraphkit.partitioning.partitioning import Partitioning
-from subgraphkit.partitioning.pausing import collector_paused
 from subgraphkit.partitioning.turns import require_all_claimed, take_turns
 from subgraphkit.partitioning.workspace import Workspace
 
