@@ -101,8 +101,7 @@ def claim_regions(
 def _commit(workspace: Workspace, kept: list[Region], refusals: RefusalColumn) -> None:
     for region in kept:
         workspace.claim(region)
-        for rank in region.ranks:
-            refusals.clear(workspace.order[rank])
+        refusals.clear(map(workspace.order.__getitem__, region.ranks))
     if any(region.copies for region in kept):
         pull_in(workspace, kept, refusals)
 

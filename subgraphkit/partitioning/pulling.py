@@ -34,7 +34,7 @@ def pull_in(workspace: Workspace, kept: list[Region], refusals: RefusalColumn) -
         new_home.ranks = sorted([*new_home.ranks, rank])
         home[rank] = new_home
         workspace.free[rank] = 0
-        refusals.clear(node)
+        refusals.clear((node,))
 
 
 def _regions_reading(workspace: Workspace, home: dict[int, Region], rank: int) -> list[Region]:

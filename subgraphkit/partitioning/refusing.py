@@ -4,7 +4,7 @@ A million refused nodes usually share a handful of reasons, so each reason is st
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from subgraphkit.backend.refusal import Refusal
 
@@ -33,9 +33,11 @@ class RefusalColumn:
             self._reasons.append(refusal)
         self._codes[node] = code
 
-    def clear(self, node: int) -> None:
-        """Forget the reason for a node, because it was taken after all."""
-        self._codes[node] = 0
+    def clear(self, nodes: Iterable[int]) -> None:
+        """Forget the reasons for nodes, because they were taken after all."""
+        codes = self._codes
+        for node in nodes:
+            codes[node] = 0
 
     def of(self, node: int) -> Refusal | None:
         """Return the reason for a node, or None if the property did not refuse it."""
