@@ -10,7 +10,7 @@ from typing import Any, overload
 from subgraphkit.backend.events import CompileEvent, FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Refusal, Unsupported
-from subgraphkit.errors import BackendError, CompileError, SelectorContractError, SubgraphkitError
+from subgraphkit.errors import BackendError, CompileError, SelectorContractError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
 
@@ -75,8 +75,11 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
     current = partitioning
     done: dict[str, SubgraphOperator] = {}
     seconds: dict[str, float] = {}
+    waiting = iter(current.subgraphs)
     try:
-        while (subgraph := _next(current, done)) is not None:
+        while (subgraph := next(waiting, None)) is not None:
+            if subgraph.id in done:
+                continue
             started = time.perf_counter()
             try:
                 operator = compile_subgraph(current, subgraph)
@@ -84,6 +87,7 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
                 refused = _given_back(subgraph, error, settings)
                 _tell_given_back(subgraph, error, refused)
                 current = current.repartition(subgraph.id, refused)
+                waiting = iter(current.subgraphs)
                 continue
             done[subgraph.id] = operator
             seconds[subgraph.id] = time.perf_counter() - started
@@ -110,8 +114,6 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
         operator = claim.property.create_operator(subgraph, claim.context)
     except (Unsupported, BackendError):
         raise
-    except SubgraphkitError as error:
-        raise _failure(subgraph, error) from error
     except Exception as error:
         raise _failure(subgraph, error) from error
     if not isinstance(operator, SubgraphOperator):
@@ -137,10 +139,6 @@ class _Idle(SubgraphOperator):
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         del changed
         return True
-
-
-def _next(partitioning: Partitioning, done: Mapping[str, SubgraphOperator]) -> Subgraph | None:
-    return next((s for s in partitioning.subgraphs if s.id not in done), None)
 
 
 def _given_back(

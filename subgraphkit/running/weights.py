@@ -62,7 +62,7 @@ class Weights:
         self._require_same_types(renewed)
         before = {name: self._current[name] for name in arrays}
         outcome: dict[str, str] = {}
-        current = plan
+        steps = list(plan.steps)
         touched: list[tuple[Step, Step, tuple[str, ...]]] = []
         for index, step in enumerate(plan.steps):
             mine = {name: arrays[name] for name in arrays if name in step.subgraph.constants}
@@ -74,14 +74,12 @@ class Weights:
                 _restore(touched, before)
                 raise _failed(step, error) from error
             touched.append((step, successor, tuple(mine)))
-            steps = list(current.steps)
             steps[index] = successor
-            current = replace(current, steps=tuple(steps))
-        pairs = zip(plan.steps, current.steps, strict=True)
+        pairs = zip(plan.steps, steps, strict=True)
         close_all(old.operator for old, new in pairs if old.operator is not new.operator)
         self._current |= renewed
         self.versions |= {name: stored.version for name, stored in renewed.items()}
-        return current, outcome
+        return replace(plan, steps=tuple(steps)), outcome
 
     def _checked(self, name: str, value: Any) -> _Array:
         stored = self._current.get(name)
