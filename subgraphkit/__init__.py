@@ -25,6 +25,7 @@ _HOMES: Final = {
     "SubgraphOperator": "subgraphkit.backend.operator",
     "SubgraphProperty": "subgraphkit.backend.property",
     "SubgraphSelector": "subgraphkit.backend.selector",
+    "SubgraphkitError": "subgraphkit.errors",
     "Unsupported": "subgraphkit.backend.refusal",
     "bind": "subgraphkit.binding",
     "compile_subgraphs": "subgraphkit.compiling",

@@ -66,10 +66,11 @@ class SubgraphProperty(ABC):
     """Name in reports; the class name if empty."""
 
     min_nodes: int = 1
-    """Regions with fewer nodes are given back (``Constant`` nodes do not count)."""
+    """Regions with fewer nodes are given back (``Constant`` nodes and copies do not count)."""
 
     max_nodes: int | None = None
-    """Regions with more nodes are cut where the fewest bytes cross, or None for no limit."""
+    """Regions with more nodes are cut where the fewest bytes cross, or given back if the selector
+    is not ``splittable``; None for no limit. Copies count, ``Constant`` nodes do not."""
 
     connectivity: Connectivity = "connected"
     """``"connected"`` is MXNet's rule; ``"any"`` gives provably the fewest regions."""
@@ -82,7 +83,11 @@ class SubgraphProperty(ABC):
         """Make a selector for one seed node; called once if the selector is stateless."""
 
     def accept(self, subgraph: Subgraph) -> Answer:
-        """Review one finished candidate; a refusal gives its nodes to the next property."""
+        """Review one finished candidate; a refusal gives its nodes to the next property.
+
+        May be asked again about the same nodes, because what is given back makes the rest grow
+        again; so the answer should depend on the subgraph alone.
+        """
         del subgraph
         return True
 

@@ -1,9 +1,12 @@
 """How a backend says no: a refusal carries a code for programs and a sentence for people."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+
+from subgraphkit.errors import ConfigError
 
 __all__ = ["REFUSAL_CODES", "Answer", "Refusal", "Unsupported"]
 
@@ -36,6 +39,9 @@ REFUSAL_CODES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Codes used by the core; a backend may add its own, in ``snake_case``."""
 
+_SAYS_NOTHING: Final = "unknown"
+_NO_REASON: Final = "the backend gave no reason"
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -46,11 +52,35 @@ class Refusal:
 
     Attributes:
         code: A key of ``REFUSAL_CODES``, or a ``snake_case`` code of the backend's own.
-        text: One sentence for people: what is there and what the backend can take.
+        text: One sentence for people: what is there and what the backend can take. Line breaks
+            become spaces.
+
+    Raises:
+        ConfigError: The code is no identifier or says nothing (``"unknown"``), or the text is empty
+            (SGK121).
     """
 
     code: str
     text: str
+
+    def __post_init__(self) -> None:
+        """Check that both say something, since they are all that a user has to go by."""
+        code: Any = self.code
+        text: Any = self.text
+        if not isinstance(code, str) or not code.isidentifier() or code == _SAYS_NOTHING:
+            raise ConfigError(
+                "SGK121",
+                f"the code of a Refusal is {code!r}, expected a snake_case word for a reason",
+                hint=f"Known codes: {', '.join(REFUSAL_CODES)}.",
+            )
+        if not isinstance(text, str) or not text or text.isspace():
+            raise ConfigError(
+                "SGK121",
+                f"the text of a Refusal is {text!r}, expected one sentence for people",
+                hint="Say what is there and what the backend can take.",
+            )
+        if "\n" in text or "\r" in text:
+            object.__setattr__(self, "text", " ".join(text.split()))
 
     def __bool__(self) -> bool:
         """A refusal is always false."""
@@ -77,15 +107,32 @@ class Unsupported(NotImplementedError):  # noqa: N818 (the word of the contract)
     """
 
     def __init__(
-        self, text: str, *, nodes: tuple[int, ...] = (), code: str = "compile_failed"
+        self, text: str, *, nodes: Iterable[int] = (), code: str = "compile_failed"
     ) -> None:
         """Build the exception.
 
         Args:
             text: One sentence for people.
-            nodes: Indices of the nodes to give back; empty means the whole subgraph.
+            nodes: Indices of the nodes to give back, integers of any kind; empty means the whole
+                subgraph.
             code: A refusal code.
+
+        Raises:
+            ConfigError: The code is no identifier or says nothing (SGK121).
         """
         super().__init__(text)
-        self.refusal = Refusal(code, text)
-        self.nodes = nodes
+        # A compiler may fail without a word; that is no reason to lose what failed.
+        self.refusal = Refusal(code, text if text and not str(text).isspace() else _NO_REASON)
+        self.nodes: tuple[int, ...] = _plain(nodes)
+
+
+def _plain(nodes: Any) -> Any:
+    """Return whole numbers of any kind as a tuple; leave what is none for the pass to refuse."""
+    try:
+        listed = tuple(nodes)
+    except TypeError:
+        return nodes
+    try:
+        return tuple(node if isinstance(node, bool) else index(node) for node in listed)
+    except TypeError:
+        return listed

@@ -13,12 +13,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar
 
 from subgraphkit.backend.refusal import Answer, Refusal
+from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Graph, Node
 
 __all__ = ["OpSelector", "PatternSelector", "Predicate", "SubgraphSelector"]
 
 Predicate = Callable[[Node], Answer]
 """A question about one node."""
+
+_Step = tuple[frozenset[str], bool]
+"""The operators of a step, and whether it may be absent."""
 
 
 class SubgraphSelector(ABC):
@@ -79,6 +83,9 @@ class OpSelector(SubgraphSelector):
         operators: Operator names, or a mapping from operator name to ``True`` or to a predicate
             that looks at the node. Operators outside the default domain are written
             ``domain::Operator``.
+
+    Raises:
+        ConfigError: ``operators`` is a text, or a rule is neither a boolean nor callable (SGK121).
     """
 
     stateless = True
@@ -87,7 +94,18 @@ class OpSelector(SubgraphSelector):
         self, graph: Graph, operators: Collection[str] | Mapping[str, bool | Predicate]
     ) -> None:
         self.graph = graph
+        if isinstance(operators, str):
+            raise _misused(
+                f"OpSelector got the text {operators!r}, expected a collection of operator names",
+                f"Write OpSelector(graph, [{operators!r}]).",
+            )
         rules = operators if isinstance(operators, Mapping) else dict.fromkeys(operators, True)
+        for operator, rule in rules.items():
+            if not isinstance(rule, bool) and not callable(rule):
+                raise _misused(
+                    f"the rule of OpSelector for operator {operator!r} is {rule!r}, expected True, "
+                    "False or a predicate"
+                )
         self._rules: Mapping[str, bool | Predicate] = rules
 
     def select(self, node: Node) -> Answer:
@@ -124,12 +142,17 @@ class PatternSelector(SubgraphSelector):
     A chain matches where each node feeds the next through its first output, and no value between
     them is read by another node or is an output of the graph: a side exit would force the value out
     of the fused kernel, so it is refused. The longest match of the first pattern that fits wins.
+    Where the end of a match is not to be had (another property claimed it, say), the next shorter
+    match is taken instead.
 
     Args:
         graph: The graph to be partitioned.
         patterns: Sequences of steps. A step is an operator name, alternatives ``"Relu|Clip"``, or
             a step that may be absent, ``"BatchNormalization?"``.
         where: Optional predicate every node of a match must satisfy.
+
+    Raises:
+        ConfigError: ``patterns`` or one of them is a text, or a pattern has no steps (SGK121).
     """
 
     splittable = False
@@ -141,22 +164,22 @@ class PatternSelector(SubgraphSelector):
         where: Predicate | None = None,
     ) -> None:
         self.graph = graph
-        self._patterns = [[_parse_step(step) for step in pattern] for pattern in patterns]
+        self._patterns = _parse_patterns(patterns)
         self._where = where
-        self._match: frozenset[int] = frozenset()
+        self._match: list[int] = []
+        # How many nodes of the match are a match themselves, the first to be tried first.
+        self._lengths: list[int] = []
 
     def select(self, node: Node) -> Answer:
         """Match every pattern from ``node`` on."""
-        self._match = frozenset()
-        refusal = Refusal("pattern", f"no pattern starts at operator {node.qualified_op_type}")
+        self.reset()
+        walk = _Walk(self.graph, node, self._where)
         for pattern in self._patterns:
-            outcome = self._chain(node, pattern)
-            if isinstance(outcome, Refusal):
-                refusal = outcome
-            elif outcome:
-                self._match = frozenset(outcome)
-                return True
-        return refusal
+            self._lengths += walk.matches(pattern)
+        if self._lengths:
+            self._match = walk.path[: self._lengths[0]]
+            return True
+        return walk.refusal
 
     def select_input(self, node: Node, producer: Node) -> Answer:
         """Take nothing upstream: a match grows downwards from its first node."""
@@ -169,40 +192,108 @@ class PatternSelector(SubgraphSelector):
         return consumer.id in self._match or Refusal("pattern", "the node is outside the match")
 
     def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
-        """Keep the match if it is complete, otherwise nothing."""
+        """Keep the match if it is complete, otherwise the first shorter one that is."""
         taken = {node.id for node in candidates}
-        return candidates if taken == self._match else ()
+        reached = next((at for at, n in enumerate(self._match) if n not in taken), len(self._match))
+        length = next((length for length in self._lengths if length <= reached), 0)
+        kept = frozenset(self._match[:length])
+        return [node for node in candidates if node.id in kept]
 
     def reset(self) -> None:
         """Forget the match."""
-        self._match = frozenset()
+        self._match, self._lengths = [], []
 
-    def _chain(
-        self, start: Node, pattern: Sequence[tuple[frozenset[str], bool]]
-    ) -> list[int] | Refusal:
-        matched: list[int] = []
-        candidate: Node | None = start
+
+class _Walk:
+    """The way down from a node, each node the only reader of the one before it.
+
+    Every match that starts at the node is a beginning of this one way, so that each node is looked
+    at once for all patterns.
+
+    Attributes:
+        path: The nodes walked so far.
+        refusal: Why no pattern fits.
+    """
+
+    def __init__(self, graph: Graph, start: Node, where: Predicate | None) -> None:
+        self.path = [start.id]
+        self.refusal = Refusal(
+            "pattern", f"no pattern starts at operator {start.qualified_op_type}"
+        )
+        self._graph = graph
+        self._where = where
+        self._ended = False
+        self._wanted: dict[int, bool] = {}
+
+    def matches(self, pattern: Sequence[_Step]) -> list[int]:
+        """Return how many nodes the matches of a pattern have, the longest first."""
+        reached = {0}
         for operators, optional in pattern:
-            fits = candidate is not None and candidate.qualified_op_type in operators
-            if not fits and optional:
-                continue
-            if candidate is None or not fits:
-                return Refusal("pattern", f"the chain from {start.label} breaks off")
-            if self._where is not None and not (answer := self._where(candidate)):
-                return answer if isinstance(answer, Refusal) else Refusal("pattern", "not wanted")
-            matched.append(candidate.id)
-            candidate = self._only_consumer(candidate)
-        return matched
+            further = {at + 1 for at in reached if self._fits(at, operators)}
+            further |= reached if optional else set()
+            if not further:
+                self._note_break(max(reached))
+                return []
+            reached = further
+        return sorted(reached - {0}, reverse=True)
+
+    def _fits(self, at: int, operators: frozenset[str]) -> bool:
+        node = self._node(at)
+        if node is None or node.qualified_op_type not in operators:
+            return False
+        if self._where is not None and at not in self._wanted:
+            answer = self._where(node)
+            self._wanted[at] = bool(answer)
+            if not answer:
+                refused = Refusal("pattern", f"the predicate of the pattern refuses {node.label}")
+                self.refusal = answer if isinstance(answer, Refusal) else refused
+        return self._wanted.get(at, True)
+
+    def _note_break(self, at: int) -> None:
+        if at and False not in self._wanted.values():
+            start, last = (self._graph.nodes[self.path[place]].label for place in (0, at - 1))
+            self.refusal = Refusal("pattern", f"the chain from {start} breaks off after {last}")
+
+    def _node(self, at: int) -> Node | None:
+        """Return the node in one place of the way, or None if the way ends before."""
+        while len(self.path) <= at and not self._ended:
+            consumer = self._only_consumer(self._graph.nodes[self.path[-1]])
+            if consumer is None:
+                self._ended = True
+            else:
+                self.path.append(consumer.id)
+        return self._graph.nodes[self.path[at]] if at < len(self.path) else None
 
     def _only_consumer(self, node: Node) -> Node | None:
         """Return the one node that reads the outputs of ``node``, if there is no side exit."""
         consumers = {consumer.id for consumer in node.consumers()}
-        if len(consumers) != 1 or any(self.graph.is_output(name) for name in node.outputs):
+        if len(consumers) != 1 or any(self._graph.is_output(name) for name in node.outputs):
             return None
-        consumer = self.graph.nodes[consumers.pop()]
+        consumer = self._graph.nodes[consumers.pop()]
         return consumer if consumer.inputs and node.outputs[0] in consumer.inputs else None
 
 
-def _parse_step(step: str) -> tuple[frozenset[str], bool]:
+def _parse_patterns(patterns: Sequence[Sequence[str]]) -> list[list[_Step]]:
+    if isinstance(patterns, str):
+        raise _misused(
+            f"PatternSelector got the text {patterns!r}, expected a list of patterns",
+            f"Write PatternSelector(graph, [[{patterns!r}]]).",
+        )
+    for pattern in patterns:
+        if isinstance(pattern, str):
+            raise _misused(
+                f"PatternSelector got the pattern {pattern!r}, expected a list of steps",
+                f"Write PatternSelector(graph, [[{pattern!r}]]).",
+            )
+        if not pattern:
+            raise _misused("PatternSelector got a pattern without steps")
+    return [[_parse_step(step) for step in pattern] for pattern in patterns]
+
+
+def _parse_step(step: str) -> _Step:
     optional = step.endswith("?")
     return frozenset(step.removesuffix("?").split("|")), optional
+
+
+def _misused(problem: str, hint: str = "") -> ConfigError:
+    return ConfigError("SGK121", problem, hint=hint)

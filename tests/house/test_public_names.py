@@ -36,6 +36,7 @@ PUBLIC = [
     "config",
     "hookimpl",
     "errors",
+    "SubgraphkitError",
 ]
 
 

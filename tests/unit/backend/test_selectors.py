@@ -1,8 +1,11 @@
 """The selectors that ship with the core."""
 
+from typing import Any
+
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Graph
 from tests.models import bound
 
@@ -110,3 +113,72 @@ def test_a_condition_on_the_nodes_is_asked_of_each() -> None:
         graph, [PATTERN], lambda node: node.op_type != "BatchNormalization" or refused
     )
     assert selector.select(graph.nodes[0]) is refused
+
+
+@pytest.mark.parametrize("rule", [None, 1, "yes"])
+def test_a_rule_that_is_none_is_refused(rule: Any) -> None:
+    with pytest.raises(ConfigError, match="the rule of OpSelector for operator 'Conv' is") as error:
+        sk.OpSelector(block(), {"Conv": rule})
+    assert error.value.code == "SGK121"
+
+
+def test_a_text_is_not_a_collection_of_operators() -> None:
+    with pytest.raises(ConfigError, match="OpSelector got the text 'Conv'") as error:
+        sk.OpSelector(block(), "Conv")
+    assert error.value.hint == "Write OpSelector(graph, ['Conv'])."
+
+
+@pytest.mark.parametrize(
+    ("patterns", "problem"),
+    [
+        ("Conv", "got the text 'Conv', expected a list of patterns"),
+        (["Conv"], "got the pattern 'Conv', expected a list of steps"),
+        ([["Conv"], []], "got a pattern without steps"),
+    ],
+)
+def test_what_is_no_list_of_patterns_is_refused(patterns: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as error:
+        sk.PatternSelector(block(), patterns)
+    assert error.value.code == "SGK121"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "available", "kept"),
+    [
+        ([("Conv", "BatchNormalization", "Relu"), ("Conv", "BatchNormalization")], 2, 2),
+        ([("Conv", "BatchNormalization", "Relu?")], 2, 2),
+        ([("Conv", "BatchNormalization?", "Relu?")], 1, 1),
+        ([("Conv", "BatchNormalization", "Relu"), ("Conv", "BatchNormalization")], 1, 0),
+        ([("Conv",), ("Conv", "BatchNormalization")], 2, 1),
+    ],
+)
+def test_what_cannot_be_had_is_left_out_where_a_shorter_match_remains(
+    patterns: list[tuple[str, ...]], available: int, kept: int
+) -> None:
+    graph = block()
+    selector = sk.PatternSelector(graph, patterns)
+    assert selector.select(graph.nodes[0])
+    found = selector.filter([graph.nodes[at] for at in range(available)])
+    assert [node.id for node in found] == list(range(kept))
+
+
+def test_a_step_that_may_be_absent_leaves_its_node_to_the_next_step() -> None:
+    graph = block()
+    pattern = ("Conv", "BatchNormalization", "Relu?", "Relu")
+    assert grown(graph, sk.PatternSelector(graph, [pattern])) == [0, 1, 2]
+
+
+def test_a_node_the_condition_refuses_may_be_left_out_at_the_end() -> None:
+    graph = block()
+    selector = sk.PatternSelector(
+        graph, [("Conv", "BatchNormalization", "Relu?")], lambda node: node.op_type != "Relu"
+    )
+    assert grown(graph, selector) == [0, 1]
+
+
+def test_a_pattern_that_breaks_off_says_where() -> None:
+    graph = block()
+    selector = sk.PatternSelector(graph, [("Conv", "BatchNormalization", "Clip")])
+    answer = selector.select(graph.nodes[0])
+    assert str(answer) == ("pattern: the chain from #0 Conv breaks off after #1 BatchNormalization")
+    assert str(selector.select(graph.nodes[2])) == "pattern: no pattern starts at operator Relu"

@@ -47,7 +47,9 @@ def test_the_document_is_the_partitioning_as_data(cli: Cli, diamond: Path) -> No
         {
             "id": "numpy_0",
             "backend": "numpy",
+            "property": "all",
             "nodes": [0, 1, 2, 3],
+            "copies": [],
             "inputs": ["x"],
             "outputs": ["y"],
         }
@@ -67,6 +69,7 @@ def test_refusals_have_their_reasons(cli: Cli, diamond: Path) -> None:
     assert data["refusals"][0] == {
         "node": 0,
         "backend": "taker",
+        "property": "Property",
         "code": "op_unsupported",
         "text": "operator Relu is not in the list",
     }

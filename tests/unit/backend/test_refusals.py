@@ -1,0 +1,59 @@
+"""Refusals say something, and ``Unsupported`` carries one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend.refusal import REFUSAL_CODES
+from subgraphkit.errors import ConfigError
+
+
+def test_a_refusal_is_false_and_says_why() -> None:
+    refusal = sk.Refusal("dtype", "int64 input, float32 is taken")
+    assert not refusal
+    assert str(refusal) == "dtype: int64 input, float32 is taken"
+
+
+@pytest.mark.parametrize("code", [None, "", 1, "two words", "a-b", "unknown"])
+def test_a_code_that_names_no_reason_is_refused(code: Any) -> None:
+    with pytest.raises(ConfigError, match="the code of a Refusal is") as caught:
+        sk.Refusal(code, "a reason")
+    assert caught.value.code == "SGK121"
+    assert "op_unsupported" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", [None, "", "  \n", ["a list"], 1])
+def test_a_text_that_says_nothing_is_refused(text: Any) -> None:
+    with pytest.raises(ConfigError, match="the text of a Refusal is") as caught:
+        sk.Refusal("dtype", text)
+    assert caught.value.code == "SGK121"
+
+
+def test_line_breaks_become_spaces() -> None:
+    folded = sk.Refusal("dtype", "first line\n  second\r\nthird")
+    assert folded.text == "first line second third"
+    assert folded == sk.Refusal("dtype", "first line second third")
+    assert sk.Refusal("dtype", "two  spaces").text == "two  spaces"
+
+
+def test_every_code_of_the_core_is_a_code() -> None:
+    assert all(sk.Refusal(code, text).code == code for code, text in REFUSAL_CODES.items())
+
+
+def test_nodes_given_back_may_be_integers_of_any_kind() -> None:
+    raised = sk.Unsupported("dilated", nodes=np.array([3, 1]))
+    assert raised.nodes == (3, 1)
+    assert {type(node) for node in raised.nodes} == {int}
+    assert raised.refusal == sk.Refusal("compile_failed", "dilated")
+    assert sk.Unsupported("dilated", nodes=(node for node in [2])).nodes == (2,)
+
+
+def test_what_is_no_node_is_left_for_the_pass_to_name() -> None:
+    assert sk.Unsupported("odd", nodes=(0, "a")).nodes == (0, "a")  # type: ignore[arg-type]
+    assert sk.Unsupported("odd", nodes=12).nodes == 12  # type: ignore[arg-type, comparison-overlap]
+
+
+def test_a_compiler_may_fail_without_a_word() -> None:
+    assert sk.Unsupported("").refusal.text == "the backend gave no reason"
