@@ -1,41 +1,77 @@
 """Putting questions to selectors and properties, and holding them to their contracts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector, SubgraphSelector
-from subgraphkit.errors import SubgraphkitError
+from subgraphkit.errors import (
+    BackendError,
+    ConfigError,
+    InternalError,
+    ModelError,
+    SubgraphkitError,
+)
 from subgraphkit.ir import BoundGraph, Node
-from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.claimants import AT_FAULT, Claim
 from subgraphkit.partitioning.columns import as_ints
 from subgraphkit.partitioning.refusing import RefusalColumn
 from subgraphkit.partitioning.workspace import Workspace
 
 __all__ = ["Inquiry", "read_answer"]
 
+_ABOUT_REGIONS = frozenset({"accept"})
 
-def read_answer(claim: Claim, question: str, node: Node, answer: Any) -> Refusal | None:
+
+def read_answer(
+    claim: Claim, question: str, node: Node, answer: Any, code: str = "SGK121"
+) -> Refusal | None:
     """Turn an answer into a refusal, or None for yes.
 
+    Args:
+        claim: The property asked.
+        question: The method it was asked with.
+        node: The node it was asked about, or the first of the region.
+        answer: The answer.
+        code: The contract at stake: of the selector (SGK121) or the property (SGK122).
+
     Raises:
-        SelectorContractError: If it is no answer at all (SGK121).
+        SelectorContractError: It is no answer at all, or a refusal that says nothing.
     """
     if answer is True:
         return None
     if isinstance(answer, Refusal):
-        return answer
+        return answer if type(answer) is Refusal else _plain(claim, question, node, answer, code)
     if isinstance(answer, bool | np.bool_):
         return None if answer else _declined(claim)
     raise claim.fault(
-        "SGK121",
-        f"{question} for node {node.label} returned {answer!r}, expected True, False or a Refusal",
+        code,
+        f"{question}{_about(question, node)} returned {answer!r}, expected True, False or a "
+        "Refusal",
         "Return a Refusal(code, text) to say no with a reason.",
     )
+
+
+def _plain(claim: Claim, question: str, node: Node, answer: Refusal, code: str) -> Refusal:
+    """Hold a subclass, which may have overridden the check of its fields, to what it must say."""
+    try:
+        return Refusal(answer.code, answer.text)
+    except ConfigError as error:
+        raise claim.fault(
+            code, f"{question}{_about(question, node)} returned {answer!r}: {error.message}"
+        ) from error
+
+
+def _about(question: str, node: Node | None) -> str:
+    if node is None:
+        return ""
+    where = "the region that starts at node" if question in _ABOUT_REGIONS else "node"
+    return f" for {where} {node.label}"
 
 
 def _declined(claim: Claim) -> Refusal:
@@ -66,28 +102,118 @@ class Inquiry:
             raise self.claim.fault(
                 "SGK122", f"create_selector returned {selector!r}, expected a SubgraphSelector"
             )
+        # Asked once here, where whoever it belongs to is blamed for what it raises.
+        self.flag(selector, "stateless")
         return selector
+
+    def flag(self, selector: SubgraphSelector, name: str) -> bool:
+        """Return ``stateless`` or ``splittable`` of a selector, which may compute them.
+
+        Raises:
+            SelectorContractError: It raised (SGK121).
+        """
+        with self.blame("SGK121", name):
+            return bool(getattr(selector, name))
+
+    def filter(self, selector: SubgraphSelector, candidates: Sequence[Node]) -> set[int]:
+        """Show a selector its candidates, and return the nodes it keeps.
+
+        Raises:
+            SelectorContractError: It raised, returned no nodes, or returned something that was not
+                a candidate (SGK121).
+        """
+        claim, first = self.claim, candidates[0] if candidates else None
+        with self.blame("SGK121", "filter", first):
+            answer = selector.filter(list(candidates))
+        if not isinstance(answer, Iterable):
+            raise claim.fault(
+                "SGK121",
+                f"filter{_about('filter', first)} returned {answer!r}, expected the nodes to keep",
+                "Return the candidates to keep all of them, and an empty list to keep none.",
+            )
+        with self.blame("SGK121", "filter", first):
+            listed: list[Any] = list(answer)
+        allowed = {node.id for node in candidates}
+        for node in listed:
+            place = getattr(node, "id", None)
+            if place not in allowed:
+                shown = repr(node) if place is None else node.label
+                raise claim.fault(
+                    "SGK121",
+                    f"filter returned {shown}, which was not among its {len(candidates)} "
+                    "candidates",
+                    "filter may drop candidates and must not add nodes.",
+                )
+        return {node.id for node in listed}
+
+    def groups(self) -> list[list[int]]:
+        """Return the sets of nodes that the property wants kept together.
+
+        Raises:
+            SelectorContractError: ``groups`` raised, or named something else than sets of indices
+                of nodes (SGK122).
+        """
+        claim, count = self.claim, len(self.graph.table.op_types)
+        with self.blame("SGK122", "groups"):
+            answer: Any = claim.property.groups(self.graph)
+        if not isinstance(answer, Iterable):
+            raise claim.fault("SGK122", f"groups returned {answer!r}, expected sets of indices")
+        with self.blame("SGK122", "groups"):
+            named: list[Any] = list(answer)
+        groups = []
+        for group in named:
+            if not isinstance(group, Iterable) or isinstance(group, str):
+                raise claim.fault("SGK122", f"groups named {group!r}, expected a set of indices")
+            with self.blame("SGK122", "groups"):
+                members = list(group)
+            groups.append([self._node_index(member, count) for member in members])
+        return groups
+
+    def _node_index(self, member: Any, count: int) -> int:
+        try:
+            place = -1 if isinstance(member, bool) else index(member)
+        except TypeError:
+            place = -1
+        if not 0 <= place < count:
+            raise self.claim.fault(
+                "SGK122",
+                f"groups named {member!r}, expected indices of nodes from 0 to {count - 1}",
+            )
+        return place
 
     @contextmanager
     def blame(self, code: str, question: str, node: Node | None = None) -> Iterator[None]:
-        """Turn what a backend's method raises into an error that names the backend."""
+        """Turn what a backend's method raises into an error that names the backend.
+
+        Errors that name a backend already, and those that are the model's fault or ours, pass; the
+        latter get a note that says who had been asked what.
+        """
+        asked = f"{question}{_about(question, node)}"
         try:
             yield
-        except SubgraphkitError:
+        except BackendError:
+            raise
+        except (InternalError, ModelError) as error:
+            claim = self.claim
+            error.add_note(
+                f"Raised in {asked}, by property {claim.property_name!r} of backend "
+                f"{claim.backend.name!r}."
+            )
             raise
         except Exception as error:
-            about = f" for node {node.label}" if node is not None else ""
+            text = error.message if isinstance(error, SubgraphkitError) else str(error)
+            hint = error.hint if isinstance(error, SubgraphkitError) else ""
             raise self.claim.fault(
                 code,
-                f"{question}{about} raised {type(error).__name__}: {error}",
-                "This is a fault of the backend; report it to its author.",
+                f"{asked} raised {type(error).__name__}: {text}",
+                f"{hint}\n{AT_FAULT}".lstrip(),
             ) from error
 
     def ask(self, question: str, node: Node, ask: Callable[[], Any], code: str) -> Refusal | None:
         """Put one question about one node; None means yes."""
         with self.blame(code, question, node):
             answer = ask()
-        return read_answer(self.claim, question, node, answer)
+        return read_answer(self.claim, question, node, answer, code)
 
     def ask_each(
         self,

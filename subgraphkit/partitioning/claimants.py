@@ -1,14 +1,16 @@
 """Who claims: the properties of the chosen backends in order, and the fallback backend last."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import index
 from types import MappingProxyType
 from typing import Any
 
 from subgraphkit.backend.config import ResolvedConfig, resolve
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
+from subgraphkit.backend.messages import describe_exception
 from subgraphkit.backend.opening import open_backends, open_fallback
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.properties import properties_of
@@ -17,7 +19,10 @@ from subgraphkit.backend.selection import Selection
 from subgraphkit.errors import BackendNotFoundError, SelectorContractError
 from subgraphkit.ir import BoundGraph, Subgraph
 
-__all__ = ["Claim", "choose_claimants"]
+__all__ = ["AT_FAULT", "Claim", "choose_claimants"]
+
+AT_FAULT = "This is a fault of the backend; report it to its author."
+"""The hint where a backend's own code raised."""
 
 _CONNECTIVITIES = ("connected", "any")
 
@@ -123,28 +128,50 @@ def _claim(
     context = BindContext(backend.name, backend.option_values)
     if compile_on_fallback is not None:
         context = replace(context, fallback=compile_on_fallback)
-    name = property_.name or type(property_).__name__
-    claim = Claim(backend, context, is_fallback, name, property_)
+    # Its own name is not known to be sound before it was looked at.
+    nameless = Claim(backend, context, is_fallback, type(property_).__name__, property_)
+    name = _declared(nameless, "name")
+    if not isinstance(name, str):
+        raise nameless.fault("SGK122", f"name is {name!r}, expected text")
+    claim = replace(nameless, property_name=name or nameless.property_name)
     _check_declaration(claim)
     return claim
 
 
 def _check_declaration(claim: Claim) -> None:
-    property_ = claim.property
-    if property_.connectivity not in _CONNECTIVITIES:
+    connectivity = _declared(claim, "connectivity")
+    if connectivity not in _CONNECTIVITIES:
         raise claim.fault(
             "SGK122",
-            f"connectivity is {property_.connectivity!r}, expected 'connected' or 'any'",
+            f"connectivity is {connectivity!r}, expected 'connected' or 'any'",
         )
-    limits: Sequence[tuple[str, object]] = (
-        ("min_nodes", property_.min_nodes),
-        ("max_nodes", property_.max_nodes),
-    )
-    for name, value in limits:
-        if value is None and name == "max_nodes":
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise claim.fault("SGK122", f"{name} is {value!r}, expected a whole number from 1 on")
+    least = _node_count(claim, "min_nodes")
+    most = _declared(claim, "max_nodes")
+    if most is not None and least > _node_count(claim, "max_nodes"):
+        raise claim.fault(
+            "SGK122",
+            f"min_nodes is {least} and max_nodes is {most}, so no region can satisfy both",
+        )
+
+
+def _node_count(claim: Claim, name: str) -> int:
+    value = _declared(claim, name)
+    try:
+        count = 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise claim.fault("SGK122", f"{name} is {value!r}, expected a whole number from 1 on")
+    return count
+
+
+def _declared(claim: Claim, name: str) -> Any:
+    try:
+        return getattr(claim.property, name)
+    except Exception as error:
+        raise claim.fault(
+            "SGK122", f"{name} raised {describe_exception(error)}", AT_FAULT
+        ) from error
 
 
 def _compiler(fallback: Backend) -> Callable[[Subgraph], SubgraphOperator]:

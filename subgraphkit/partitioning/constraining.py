@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from types import MappingProxyType
+from typing import Any
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.suggestion import did_you_mean
@@ -13,7 +15,10 @@ __all__ = ["Constraints", "NodeSelector", "ResolvedConstraints", "resolve_constr
 
 NodeSelector = str | int | Callable[[Node], bool]
 """Names nodes: a node's name, an operator (``com.acme::Conv`` outside the default domain), a place
-in the node list, or a predicate. Text is a node's name if some node has it, else an operator."""
+in the node list, or a predicate. Text is a node's name if some node has it, else an operator. What
+names no node is an error; a predicate is not asked about ``Constant`` nodes."""
+
+_FORMS = "Name a node, an operator, a place in the node list, or give a predicate."
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,7 @@ class Constraints:
 
     Attributes:
         pins: The backend that must take the nodes; no other is asked about them.
-        exclusions: By backend, nodes it must not take.
+        exclusions: By backend, nodes it must not take: several selectors, or a single one.
 
     Example:
         >>> Constraints(pins={"head": "numpy"}, exclusions={"tensorrt": ["Resize"]}).pins
@@ -30,7 +35,7 @@ class Constraints:
     """
 
     pins: Mapping[NodeSelector, str] = field(default_factory=lambda: MappingProxyType({}))
-    exclusions: Mapping[str, Sequence[NodeSelector]] = field(
+    exclusions: Mapping[str, Iterable[NodeSelector] | NodeSelector] = field(
         default_factory=lambda: MappingProxyType({})
     )
 
@@ -76,19 +81,13 @@ def resolve_constraints(
     """
     if constraints is None:
         return ResolvedConstraints({}, {})
+    _check_kinds(constraints)
     finder = _Finder(graph)
-    pinned: dict[int, str] = {}
-    for selector, backend in constraints.pins.items():
-        _check_backend(backend, backends)
-        for node in finder.find(selector):
-            if pinned.setdefault(node, backend) != backend:
-                label = Node(graph, node).label
-                raise _unmet(f"node {label} is pinned to {pinned[node]!r} and to {backend!r}")
+    pinned = _pinned(graph, constraints, backends, finder)
     excluded: dict[str, frozenset[int]] = {}
     for backend, selectors in constraints.exclusions.items():
         _check_backend(backend, backends)
-        listed = [selectors] if isinstance(selectors, str) else selectors
-        nodes = frozenset(node for selector in listed for node in finder.find(selector))
+        nodes = frozenset(node for one in _listed(selectors) for node in finder.find(one))
         excluded[backend] = nodes
         for node in sorted(nodes):
             if pinned.get(node) == backend:
@@ -97,7 +96,42 @@ def resolve_constraints(
     return ResolvedConstraints(pinned, excluded)
 
 
-def _check_backend(name: str, backends: Sequence[str]) -> None:
+def _pinned(
+    graph: BoundGraph, constraints: Constraints, backends: Sequence[str], finder: "_Finder"
+) -> dict[int, str]:
+    pinned: dict[int, str] = {}
+    for selector, backend in constraints.pins.items():
+        _check_backend(backend, backends)
+        for node in finder.find(selector):
+            if pinned.setdefault(node, backend) != backend:
+                label = Node(graph, node).label
+                raise _unmet(f"node {label} is pinned to {pinned[node]!r} and to {backend!r}")
+    return pinned
+
+
+def _check_kinds(constraints: Any) -> None:
+    if not isinstance(constraints, Constraints):
+        raise _unmet(
+            f"constraints is a {type(constraints).__name__}, expected Constraints",
+            'Write Constraints(pins={"Conv": "numpy"}).',
+        )
+    for name, example in (("pins", '{"Conv": "numpy"}'), ("exclusions", '{"numpy": ["Conv"]}')):
+        given = getattr(constraints, name)
+        if not isinstance(given, Mapping):
+            raise _unmet(
+                f"{name} of the constraints is a {type(given).__name__}, expected a mapping",
+                f"Write Constraints({name}={example}).",
+            )
+
+
+def _listed(selectors: Any) -> Iterable[NodeSelector]:
+    several = isinstance(selectors, Iterable) and not isinstance(selectors, str)
+    return selectors if several and not callable(selectors) else (selectors,)
+
+
+def _check_backend(name: object, backends: Sequence[str]) -> None:
+    if not isinstance(name, str):
+        raise _unmet(f"a constraint names backend {name!r}, expected the name of one")
     if name not in backends:
         listed = ", ".join(map(repr, backends)) or "none"
         raise _unmet(
@@ -119,18 +153,48 @@ class _Finder:
         self._by_name: dict[str, list[int]] | None = None
         self._by_operator: dict[str, list[int]] = {}
 
-    def find(self, selector: NodeSelector) -> list[int]:
-        graph = self._graph
+    def find(self, selector: object) -> list[int]:
         if isinstance(selector, str):
             found = self._named(selector)
-        elif isinstance(selector, int):
-            count = len(graph.nodes)
-            if not 0 <= selector < count:
-                raise _unmet(f"a constraint names node {selector}; the model has {count} nodes")
-            found = [selector]
+        elif callable(selector):
+            return self._wanted_by(selector)
         else:
-            found = [node.id for node in graph.nodes if selector(node)]
-        return [node for node in found if not graph.is_constant_node(node)]
+            found = [self._place(selector)]
+        return [node for node in found if not self._graph.is_constant_node(node)]
+
+    def _place(self, selector: Any) -> int:
+        count = len(self._graph.nodes)
+        try:
+            place = None if isinstance(selector, bool) else index(selector)
+        except TypeError:
+            place = None
+        if place is None:
+            raise _unmet(
+                f"a constraint names nodes by {selector!r}, which is a {type(selector).__name__}",
+                _FORMS,
+            )
+        if not 0 <= place < count:
+            raise _unmet(f"a constraint names node {place}; the model has {count} nodes")
+        return int(place)
+
+    def _wanted_by(self, predicate: Callable[[Node], object]) -> list[int]:
+        graph, name = self._graph, getattr(predicate, "__name__", repr(predicate))
+        found = []
+        for node in graph.nodes:
+            if graph.is_constant_node(node.id):
+                continue
+            try:
+                wanted = bool(predicate(node))
+            except Exception as error:
+                raise _unmet(
+                    f"predicate {name!r} of a constraint raised {type(error).__name__} for node "
+                    f"{node.label}: {error}"
+                ) from error
+            if wanted:
+                found.append(node.id)
+        if not found:
+            raise _unmet(f"predicate {name!r} of a constraint holds for no node of the model")
+        return found
 
     def _named(self, text: str) -> Iterable[int]:
         if self._by_name is None:
@@ -145,6 +209,6 @@ class _Finder:
             raise _unmet(
                 f"a constraint names {text!r}, which is neither a node nor an operator of the "
                 f"model{guess}",
-                "Name a node, an operator, a place in the node list, or give a predicate.",
+                _FORMS,
             )
         return found

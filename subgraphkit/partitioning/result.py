@@ -125,13 +125,45 @@ class PartitioningData:
         """Return the subgraph in which a node is at home.
 
         Raises:
-            IndexError: The model has no such node.
+            ConfigError: The model has no such node (SGK123).
         """
+        self.check_node(node)
         return self.subgraphs[self._home[node]]
+
+    def copied_into(self, node: int) -> tuple[Subgraph, ...]:
+        """Return the subgraphs that run a copy of a node, in their order.
+
+        Raises:
+            ConfigError: The model has no such node (SGK123).
+        """
+        self.check_node(node)
+        return tuple(self.subgraphs[place] for place in self._copied_to.get(node, ()))
+
+    def check_node(self, node: int) -> None:
+        """Raise unless the model has a node of that index.
+
+        Raises:
+            ConfigError: It has none (SGK123).
+        """
+        count = len(self.graph.table.op_types)
+        if not 0 <= node < count:
+            raise ConfigError(
+                "SGK123",
+                f"the model has no node {node}",
+                hint=f"It has {count}, counted from 0." if count else "It has none at all.",
+            )
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {subgraph.id: place for place, subgraph in enumerate(self.subgraphs)}
+
+    @cached_property
+    def _copied_to(self) -> dict[int, list[int]]:
+        places: dict[int, list[int]] = {}
+        for place, subgraph in enumerate(self.subgraphs):
+            for node in subgraph.copies:
+                places.setdefault(node, []).append(place)
+        return places
 
     @cached_property
     def _home(self) -> "array[int]":

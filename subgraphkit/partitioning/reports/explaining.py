@@ -72,12 +72,13 @@ def explain(partitioning: PartitioningData, node: int) -> Explanation:
         node: Index of the node.
 
     Raises:
-        IndexError: The model has no such node.
+        ConfigError: The model has no such node (SGK123).
     """
+    partitioning.check_node(node)
     view = partitioning.graph.nodes[node]
     home = partitioning.home_of(view.id)
     is_constant = partitioning.graph.is_constant_node(view.id)
-    copying = [subgraph for subgraph in partitioning.subgraphs if view.id in subgraph.copies]
+    copying = partitioning.copied_into(view.id)
     asked = () if is_constant else _asked(partitioning, view, [one.id for one in copying])
     return Explanation(
         view.id, view.label, home.id, tuple(one.id for one in copying), is_constant, asked

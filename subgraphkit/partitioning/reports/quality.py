@@ -1,14 +1,13 @@
 """How good a partitioning is: regions against the bound, what crosses, who does how much."""
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
 from typing import Any
 
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.claiming import Outcome
 from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.partitioning.reports.supposing import regions_saved
+from subgraphkit.partitioning.reports.supposing import Worth, worth_of_operators
 from subgraphkit.partitioning.result import PartitioningData
 from subgraphkit.partitioning.sizing import bytes_of
 from subgraphkit.types import TensorType
@@ -16,7 +15,7 @@ from subgraphkit.types import TensorType
 __all__ = ["BackendQuality", "Quality", "measure"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BackendQuality:
     """One backend's part.
 
@@ -25,29 +24,57 @@ class BackendQuality:
         is_fallback: Whether it only took what nobody else claimed.
         regions: Number of its subgraphs.
         lower_bound: No division of the nodes it took has fewer, given what those before it took;
-            from before any region was given back by ``repartition``.
+            None if it is not known any more, after a region was given back by ``repartition``.
         maximal: False if the work budget ended before every possible merge had been tried.
         nodes: Nodes at home in its subgraphs; ``Constant`` nodes do not count.
         parameters: Elements of the constants its subgraphs read.
         flops: Operations of its nodes, see ``subgraphkit.partitioning.reports.flops``.
-        regions_saved: By refused operator, how many fewer subgraphs the backend would have if it
-            took the operator; negative if more.
+        suppose: Counts what refused operators would be worth.
     """
 
     backend: str
     is_fallback: bool
     regions: int
-    lower_bound: int
+    lower_bound: int | None
     maximal: bool
     nodes: int
     parameters: int
     flops: int
-    regions_saved: Mapping[str, int]
+    suppose: Callable[[], Any] = field(repr=False, compare=False)
 
     @property
-    def gap(self) -> int:
+    def gap(self) -> int | None:
         """How many more regions there are than the bound; 0 proves the number to be the fewest."""
-        return max(0, self.regions - self.lower_bound)
+        return None if self.lower_bound is None else max(0, self.regions - self.lower_bound)
+
+    @property
+    def regions_saved(self) -> Mapping[str, int]:
+        """By refused operator, how many fewer regions it would need with it; negative if more.
+
+        Counted when first asked for. Nodes of the operator that another property of the backend
+        took do not count as refused. On a large graph the operators are left out that promise least
+        (``uncounted_operators``).
+        """
+        return self._worth.saved
+
+    @property
+    def uncounted_operators(self) -> tuple[str, ...]:
+        """The refused operators that are missing in ``regions_saved``, the most promising first."""
+        return self._worth.uncounted
+
+    @cached_property
+    def _worth(self) -> Worth:
+        worth: Worth = self.suppose()
+        return worth
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the measures as plain data, with the gap and the worth of operators."""
+        return {
+            **{one.name: getattr(self, one.name) for one in fields(self) if one.name != "suppose"},
+            "regions_saved": dict(self.regions_saved),
+            "uncounted_operators": list(self.uncounted_operators),
+            "gap": self.gap,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +106,12 @@ class Quality:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the measures as plain data, with the gaps."""
-        plain = asdict(self)
-        plain["backends"] = [
-            {**asdict(one), "regions_saved": dict(one.regions_saved), "gap": one.gap}
-            for one in self.backends
-        ]
-        return plain
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        return plain | {"backends": [one.to_dict() for one in self.backends]}
 
 
 def measure(partitioning: PartitioningData) -> Quality:
-    """Measure a partitioning; linear in the graph, and once more per refused operator."""
+    """Measure a partitioning; linear in the graph."""
     home_nodes = [_home_nodes(partitioning, at) for at in range(len(partitioning.subgraphs))]
     node_count = sum(map(len, home_nodes))
     cut, forced = _crossing(partitioning)
@@ -120,28 +143,40 @@ def _measure_backend(
 ) -> BackendQuality:
     graph, turns = partitioning.graph, partitioning.turns
     own = [at for at, subgraph in enumerate(partitioning.subgraphs) if subgraph.backend == name]
-    outcomes: list[tuple[int, Outcome]] = [
-        (index, outcome)
-        for index, (claim, outcome) in enumerate(zip(turns.claims, turns.outcomes, strict=True))
+    outcomes = [
+        outcome
+        for claim, outcome in zip(turns.claims, turns.outcomes, strict=True)
         if outcome is not None and claim.backend.name == name
     ]
+    bounds: list[int | None] = [outcome.lower_bound for outcome in outcomes]
+    # Constants that nobody reads, in a graph of nothing else, still have to be at home somewhere.
+    bounds += [1 for at in own if not home_nodes[at]]
     read = {value for at in own for value in partitioning.subgraphs[at].constants}
     is_fallback = any(c.is_fallback for c in turns.claims if c.backend.name == name)
-    saved: Counter[str] = Counter()
-    if not is_fallback:
-        for index, _ in outcomes:
-            saved.update(regions_saved(partitioning, index))
     return BackendQuality(
         backend=name,
         is_fallback=is_fallback,
         regions=len(own),
-        lower_bound=sum(outcome.lower_bound for _, outcome in outcomes),
-        maximal=all(outcome.maximal for _, outcome in outcomes),
+        lower_bound=_sum(bounds),
+        maximal=all(outcome.maximal for outcome in outcomes),
         nodes=sum(len(home_nodes[at]) for at in own),
         parameters=_elements(partitioning, read),
         flops=sum(estimate_flops(Node(graph, node)) for at in own for node in home_nodes[at]),
-        regions_saved=dict(sorted(saved.items(), key=lambda item: (-item[1], item[0]))),
+        suppose=_nothing if is_fallback else partial(worth_of_operators, partitioning, name),
     )
+
+
+def _sum(bounds: Iterable[int | None]) -> int | None:
+    total = 0
+    for bound in bounds:
+        if bound is None:
+            return None
+        total += bound
+    return total
+
+
+def _nothing() -> Worth:
+    return Worth({}, ())
 
 
 def _elements(partitioning: PartitioningData, names: set[str]) -> int:

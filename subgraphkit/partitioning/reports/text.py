@@ -1,12 +1,12 @@
 """The report of a partitioning, as text for people and as plain data for machines."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
-from subgraphkit.partitioning.result import PartitioningData
+from subgraphkit.partitioning.result import PartitioningData, RefusedBy
 
 __all__ = ["as_data", "as_text"]
 
@@ -17,7 +17,10 @@ _SHOWN_OPERATORS = 5
 
 
 def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
-    """Return the partitioning as plain data: dicts, lists, numbers and text only."""
+    """Return the partitioning as plain data: dicts, lists, numbers and text only.
+
+    Left out are refusals by one property of nodes that another property of the same backend took.
+    """
     return {
         "model": partitioning.graph.name,
         "node_count": len(partitioning.graph.nodes),
@@ -26,7 +29,9 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
             {
                 "id": subgraph.id,
                 "backend": subgraph.backend,
+                "property": subgraph.property_name,
                 "nodes": list(subgraph.nodes),
+                "copies": list(subgraph.copies),
                 "inputs": list(subgraph.inputs),
                 "outputs": list(subgraph.outputs),
             }
@@ -36,10 +41,11 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
             {
                 "node": node,
                 "backend": one.backend,
+                "property": one.property,
                 "code": one.refusal.code,
                 "text": one.refusal.text,
             }
-            for node, refused in partitioning.refusals.items()
+            for node, refused in _refused_for_good(partitioning)
             for one in refused
         ],
         "quality": quality.to_dict(),
@@ -63,10 +69,9 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
     parts = [head]
     if subgraphs:
         parts.append(_subgraph_table(partitioning, verbose=verbose))
-    if len(partitioning.refusals):
-        parts.append(_refusal_table(partitioning, verbose=verbose))
+    parts.append(_refusal_table(partitioning, verbose=verbose))
     parts.append(_quality_lines(quality, verbose=verbose))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
@@ -114,13 +119,28 @@ def _typed(subgraph: Subgraph, names: Sequence[str], *, verbose: bool) -> list[s
     return texts
 
 
+def _refused_for_good(
+    partitioning: PartitioningData,
+) -> Iterator[tuple[int, Sequence[RefusedBy]]]:
+    """Go through the refused nodes, with the refusals by backends they did not end on."""
+    for node, refused in partitioning.refusals.items():
+        home = partitioning.home_of(node).backend
+        lasting = [one for one in refused if one.backend != home]
+        if lasting:
+            yield node, lasting
+
+
 def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
     graph = partitioning.graph
     counts: Counter[tuple[str, str, str, str]] = Counter()
-    for node, refused in partitioning.refusals.items():
+    for node, refused in _refused_for_good(partitioning):
         operator = Node(graph, node).qualified_op_type
-        for one in refused:
-            counts[one.backend, one.refusal.code, operator, one.refusal.text] += 1
+        # Several properties of a backend may say the same of a node, which is one node still.
+        counts.update(
+            {(one.backend, one.refusal.code, operator, one.refusal.text) for one in refused}
+        )
+    if not counts:
+        return ""
     place = {name: at for at, name in enumerate(partitioning.backends)}
     ordered = sorted(counts.items(), key=lambda item: (place[item[0][0]], -item[1], item[0]))
     shown = ordered if verbose else ordered[:_SHOWN_REFUSALS]
@@ -143,8 +163,8 @@ def _quality_lines(quality: Quality, *, verbose: bool) -> str:
         (
             f"{one.backend} (fallback)" if one.is_fallback else one.backend,
             str(one.regions),
-            str(one.lower_bound),
-            f"{one.gap}" if one.maximal else f"{one.gap} (budget ended)",
+            _known(one.lower_bound),
+            _known(one.gap) if one.maximal else f"{_known(one.gap)} (budget ended)",
             _share(one.nodes, quality.nodes),
             _share(one.parameters, quality.parameters),
             _share(one.flops, quality.flops),
@@ -167,11 +187,19 @@ def _quality_lines(quality: Quality, *, verbose: bool) -> str:
 def _supposed(one: BackendQuality, *, verbose: bool) -> list[str]:
     saved = [(name, count) for name, count in one.regions_saved.items() if count > 0 or verbose]
     shown = saved if verbose else saved[:_SHOWN_OPERATORS]
-    return [
+    lines = [
         f"if {one.backend} took {name}: {_counted(abs(count), 'region')} "
         f"{'more' if count < 0 else 'fewer'}"
         for name, count in shown
     ]
+    if one.uncounted_operators:
+        left_out = _counted(len(one.uncounted_operators), "more operator")
+        lines.append(f"if {one.backend} took {left_out}: not counted in a graph of this size")
+    return lines
+
+
+def _known(number: int | None) -> str:
+    return "-" if number is None else str(number)
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:

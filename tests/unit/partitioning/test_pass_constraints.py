@@ -1,8 +1,12 @@
 """Pins and exclusions."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from subgraphkit.errors import ConfigError
+from subgraphkit.ir import Node
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from tests.unit.partitioning.pass_support import bound, regions, taking
 
@@ -89,3 +93,82 @@ def test_a_pin_that_the_backend_refuses_is_an_error_with_its_reason() -> None:
         partition(bound(NAMED), backends, constraints=Constraints(pins={"body": "one"}))
     assert "is pinned to 'one', which refused it" in str(caught.value)
     assert "operator Neg is not in the list" in str(caught.value)
+
+
+def test_a_pin_that_would_cut_a_group_says_to_pin_the_whole_group() -> None:
+    model = """
+    g (float[4] x, float s, int8 z) => (float[4] y) {
+      q = QuantizeLinear(x, s, z)
+      y = DequantizeLinear(q, s, z)
+    }
+    """
+    backends = [taking("QuantizeLinear DequantizeLinear", "one"), taking("*", "two")]
+    with pytest.raises(ConfigError, match="Pin every node of the group to the same backend"):
+        partition(bound(model), backends, constraints=Constraints(pins={0: "one", 1: "two"}))
+
+
+def test_a_place_may_be_an_integer_of_any_kind() -> None:
+    assert regions(divide(pins={np.int64(3): "two"}), "two") == [[3]]
+
+
+@pytest.mark.parametrize("single", [2, lambda node: node.op_type == "Abs", np.int64(2)])
+def test_a_single_selector_of_any_form_may_stand_for_a_list_of_one(single: Any) -> None:
+    assert regions(divide(exclusions={"one": single}), "two") == [[2]]
+
+
+def test_selectors_may_come_from_any_iterable() -> None:
+    assert regions(divide(exclusions={"one": (at for at in (1, 2))}), "two") == [[1, 2]]
+
+
+@pytest.mark.parametrize("selector", [None, 1.5, True])
+def test_what_names_no_nodes_is_refused(selector: Any) -> None:
+    kind = type(selector).__name__
+    assert f"names nodes by {selector!r}, which is a {kind}" in refused(pins={selector: "two"})
+    assert f"names nodes by {selector!r}" in refused(exclusions={"one": selector})
+
+
+def test_a_predicate_that_raises_is_named_with_the_node() -> None:
+    def is_large(node: Node) -> bool:
+        raise KeyError(node.op_type)
+
+    with pytest.raises(ConfigError) as caught:
+        divide(pins={is_large: "two"})
+    assert caught.value.code == "SGK123"
+    assert "predicate 'is_large' of a constraint raised KeyError for node #0" in str(caught.value)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_predicate_that_holds_for_no_node_is_refused_like_an_unknown_name() -> None:
+    def is_large(node: Node) -> bool:
+        return node.id > 99
+
+    assert "predicate 'is_large' of a constraint holds for no node" in refused(
+        exclusions={"two": [is_large]}
+    )
+
+
+def test_a_predicate_is_not_asked_about_constants() -> None:
+    text = """
+    constants (float[4] x) => (float[4] b) {
+      k = Constant<value = float[4] {1, 2, 3, 4}>()
+      b = Add(x, k)
+    }
+    """
+    backends = [taking("Add", "one"), taking("*", "two")]
+    wanted = Constraints(pins={lambda node: node.dtype().label == "float32": "two"})
+    assert regions(partition(bound(text), backends, constraints=wanted), "two") == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"pins": {}}, "constraints is a dict, expected Constraints"),
+        (Constraints(pins=[("head", "two")]), "pins of the constraints is a list"),  # type: ignore[arg-type]
+        (Constraints(exclusions="one"), "exclusions of the constraints is a str"),  # type: ignore[arg-type]
+        (Constraints(pins={"head": ["two"]}), r"names backend \['two'\], expected the name"),  # type: ignore[dict-item]
+    ],
+)
+def test_constraints_of_another_kind_are_refused(given: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as caught:
+        partition(bound(NAMED), [taking("*", "two")], constraints=given)
+    assert caught.value.code == "SGK123"

@@ -1,16 +1,16 @@
 """The report: tables for people, plain data for machines, a graph for networkx."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
 import pytest
 
-from subgraphkit.backend.refusal import Refusal
-from subgraphkit.ir import Node
+from subgraphkit.errors import ConfigError
 from subgraphkit.partitioning import Partitioning, partition
 from tests.golden_support import GoldenCheck
-from tests.unit.partitioning.pass_support import All, bound, described, graph_of, selecting, taking
+from tests.unit.partitioning.pass_support import bound, described, graph_of, taking
 
 MODEL = """
 small_network (float[1, 3, 8, 8] image, float[1, 8] noise, float[8, 3, 3, 3] w1, float[8] b1,
@@ -81,8 +81,15 @@ def test_the_explanation_of_a_node_reads_like_this(golden: GoldenCheck) -> None:
 def test_a_node_may_be_given_by_index_or_as_a_view() -> None:
     found = network()
     assert found.explain(found.graph.nodes[3]) == found.explain(3)
-    with pytest.raises(IndexError):
-        found.explain(99)
+
+
+@pytest.mark.parametrize("node", [99, -1])
+def test_a_node_that_the_model_does_not_have_is_refused(node: int) -> None:
+    found = network()
+    for question in (found.explain, found.home_of, found.copied_into):
+        with pytest.raises(ConfigError, match=f"the model has no node {node}") as caught:
+            question(node)
+        assert caught.value.code == "SGK123"
 
 
 def test_the_data_has_exactly_these_keys_and_survives_json() -> None:
@@ -93,13 +100,16 @@ def test_the_data_has_exactly_these_keys_and_survives_json() -> None:
     assert data["subgraphs"][0] == {
         "id": "fast_0",
         "backend": "fast",
+        "property": "main",
         "nodes": [0, 1, 2],
+        "copies": [],
         "inputs": ["image", "w1", "b1", "w2"],
         "outputs": ["r1", "c2"],
     }
     assert data["refusals"][0] == {
         "node": 3,
         "backend": "fast",
+        "property": "main",
         "code": "op_unsupported",
         "text": "operator Celu is not in the list",
     }
@@ -160,32 +170,36 @@ def test_parameters_are_elements_of_constants() -> None:
     assert quality.parameters == 5
 
 
-@pytest.mark.parametrize(("connectivity", "saved"), [("any", 1), ("connected", 2)])
-def test_the_worth_of_an_operator_is_counted_by_the_propertys_own_rule(
-    connectivity: str, saved: int
-) -> None:
+def test_a_bound_that_is_not_known_any_more_is_not_shown() -> None:
+    found = network()
+    outcomes = [replace(one, lower_bound=None) if one else one for one in found.turns.outcomes]
+    unknown = replace(found, turns=replace(found.turns, outcomes=tuple(outcomes)))
+    fast = unknown.quality.backends[0]
+    assert (fast.regions, fast.lower_bound, fast.gap) == (2, None, None)
+    (line,) = [one for one in unknown.report().splitlines() if one.startswith("fast   ")][-1:]
+    assert line.split()[:4] == ["fast", "2", "-", "-"]
+    data = unknown.to_dict()["quality"]["backends"][0]
+    assert (data["lower_bound"], data["gap"]) == (None, None)
+
+
+def test_a_graph_of_constants_alone_has_as_few_regions_as_can_be() -> None:
+    text = "lone (float[1] x) => (float[1] y) { y = Constant<value = float[1] {1}>() }"
+    (one,) = partition(bound(text), [taking("*", "one")]).quality.backends
+    assert (one.regions, one.lower_bound, one.gap) == (1, 1, 0)
+
+
+def test_the_data_lists_the_copies() -> None:
     rows = [
-        ("Exp", ["x"], ["a"]),
-        ("Exp", ["z"], ["b"]),
-        ("Cos", ["a"], ["p"]),
-        ("Cos", ["b"], ["q"]),
-        ("Add", ["a", "q"], ["c"]),
-        ("Add", ["b", "p"], ["d"]),
-        ("Sin", ["d"], ["e"]),
+        ("Shape", ["x"], ["s"]),
+        ("Exp", ["s"], ["a"]),
+        ("Cos", ["a"], ["b"]),
+        ("Add", ["b", "s"], ["c"]),
     ]
-    backends = [taking("Exp Add", "one", connectivity=connectivity), taking("*", "rest")]
-    (one, _) = partition(graph_of(rows, ["c", "e"]), backends).quality.backends
-    assert one.regions_saved == {"Cos": saved, "Sin": 0}
-
-
-def test_refusals_that_are_not_about_the_operator_are_not_supposed_away() -> None:
-    class Late(All):
-        def select(self, node: Node) -> bool | Refusal:
-            return node.id > 1 or Refusal("too_small", "by and by")
-
-    rows = [("Exp", [f"v{at}"], [f"v{at + 1}"]) for at in range(4)]
-    found = partition(graph_of(rows, ["v4"]), [selecting(lambda _: Late()), taking("*", "rest")])
-    assert found.quality.backends[0].regions_saved == {}
+    backends = [described("one: Exp Add Shape; copy=Shape; max_nodes=2"), taking("*", "rest")]
+    found = partition(graph_of(rows, ["c", "s"]), backends)
+    listed = {one["id"]: one["copies"] for one in found.to_dict()["subgraphs"]}
+    assert listed == {one.id: list(one.copies) for one in found.subgraphs}
+    assert [0] in listed.values()
 
 
 def test_a_repr_says_what_it_is() -> None:
