@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import index as as_index
 from types import MappingProxyType
 from typing import Any, overload
 
@@ -13,6 +14,7 @@ from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.errors import BackendError, CompileError, SelectorContractError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.partitioning.claimants import Claim
 
 __all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]
 
@@ -73,30 +75,28 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
     """
     settings = partitioning.graph.settings
     current = partitioning
-    done: dict[str, SubgraphOperator] = {}
+    done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
-    waiting = iter(current.subgraphs)
     try:
-        while (subgraph := next(waiting, None)) is not None:
-            if subgraph.id in done:
-                continue
+        # What comes of a subgraph given back stands in its place, so all before it is done.
+        while len(done) < len(current.subgraphs):
+            place = len(done)
+            subgraph = current.subgraphs[place]
             started = time.perf_counter()
             try:
-                operator = compile_subgraph(current, subgraph)
+                operator = _compile(subgraph, current.turns.claims[current.claimed_by[place]])
             except (Unsupported, CompileError) as error:
                 refused = _given_back(subgraph, error, settings)
                 _tell_given_back(subgraph, error, refused)
-                current = current.repartition(subgraph.id, refused)
-                waiting = iter(current.subgraphs)
+                current = current.repartition_at(place, refused)
                 continue
-            done[subgraph.id] = operator
+            done.append(operator)
             seconds[subgraph.id] = time.perf_counter() - started
             _tell_compiled(subgraph, operator, seconds[subgraph.id])
     except BaseException:
-        close_all(done.values())
+        close_all(done)
         raise
-    operators = tuple(done[subgraph.id] for subgraph in current.subgraphs)
-    return CompiledSubgraphs(current, partitioning, operators, MappingProxyType(seconds))
+    return CompiledSubgraphs(current, partitioning, tuple(done), MappingProxyType(seconds))
 
 
 def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
@@ -107,9 +107,12 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
         CompileError: The backend failed in any other way (SGK130).
         SelectorContractError: It returned something that is not an operator (SGK122).
     """
+    return _compile(subgraph, partitioning.claim_of(subgraph))
+
+
+def _compile(subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
     if not subgraph.outputs:
         return _Idle()
-    claim = partitioning.claim_of(subgraph)
     try:
         operator = claim.property.create_operator(subgraph, claim.context)
     except (Unsupported, BackendError):
@@ -152,16 +155,33 @@ def _given_back(
     else:
         if settings.on_unsupported == "raise":
             raise _failure(subgraph, error) from error
-        refusal, nodes = error.refusal, error.nodes or subgraph.nodes
-        foreign = set(nodes).difference(subgraph.nodes)
-        if foreign:
-            raise SelectorContractError(
-                "SGK122",
-                f"Unsupported names nodes {sorted(foreign)}, which are not in the subgraph",
-                backend=subgraph.backend,
-                subgraph=subgraph.id,
-            ) from error
+        refusal, nodes = error.refusal, _named_nodes(subgraph, error) or subgraph.nodes
     return dict.fromkeys(nodes, refusal)
+
+
+def _named_nodes(subgraph: Subgraph, error: Unsupported) -> tuple[int, ...]:
+    """Return the nodes that a backend gives back by name.
+
+    Raises:
+        SelectorContractError: They are no node indices, or not of the subgraph (SGK122).
+    """
+    nodes: tuple[int, ...] = ()
+    try:
+        nodes = tuple(map(as_index, error.nodes))
+    except TypeError:
+        problem = f"nodes {error.nodes!r}, expected indices of nodes"
+    else:
+        foreign = sorted(set(nodes).difference(subgraph.nodes))
+        problem = f"nodes {foreign}, which are not in the subgraph" if foreign else ""
+    if problem:
+        raise SelectorContractError(
+            "SGK122",
+            f"Unsupported names {problem}",
+            backend=subgraph.backend,
+            subgraph=subgraph.id,
+            hint="Unsupported(nodes=...) takes a tuple of indices into the model's node list.",
+        ) from error
+    return nodes
 
 
 def _tell_given_back(

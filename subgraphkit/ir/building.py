@@ -145,9 +145,10 @@ def _raise_cycle(graph: str, table: NodeTable, adjacency: Adjacency) -> NoReturn
     shown = [_label(table, node) for node in [*cycle[:6], *cycle[:1]]]
     if len(cycle) > len(shown) - 1:
         shown.insert(-1, f"... {len(cycle) - len(shown) + 1} more ...")
+    nodes = "1 node" if len(cycle) == 1 else f"{len(cycle)} nodes"
     raise InvalidModelError(
         "SGK203",
-        f"graph {graph!r} has a cycle of {len(cycle)} nodes: " + " -> ".join(shown),
+        f"graph {graph!r} has a cycle of {nodes}: " + " -> ".join(shown),
         hint="An ONNX graph must be acyclic; repetition is expressed with Loop or Scan.",
         nodes=tuple(cycle),
     )

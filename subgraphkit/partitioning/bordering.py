@@ -1,32 +1,25 @@
-"""What may cross the edge of a property's regions, and which nodes may be copied into them.
+"""What may cross the edge of a property's regions.
 
 A value that a backend cannot take or hand out at its edge (an int64 tensor, say) is no trouble
 inside a region. So whether a node can be taken depends on what is taken beside it: the answer is
 a greatest fixpoint: nodes with a forbidden value at the edge are dropped, which makes new edges,
-until nothing changes.
+until nothing changes. Every edge of the graph is looked at once when it is there and once more when
+one of its ends is dropped, so the whole is linear.
 
 Source: TF-TRT segmenter, input and output candidate functions.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
-from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.asking import Inquiry
+from subgraphkit.partitioning.copying import Copying
+from subgraphkit.partitioning.questioning import BorderQuestions
 from subgraphkit.partitioning.refusing import RefusalColumn
 from subgraphkit.partitioning.workspace import View, Workspace
 
 __all__ = ["Borders", "refuse_unit"]
-
-# Two runs of one of these differ, so a copy would change results.
-_RANDOM = frozenset(
-    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-     "RandomUniformLike"}
-)  # fmt: skip
-
-_Question = Callable[[Node, str], object]
 
 
 def refuse_unit(
@@ -46,226 +39,167 @@ def _with_group(node: Node, reason: Refusal) -> Refusal:
 
 
 class Borders:
-    """One property's view of edges: asks ``accept_input``, ``accept_output`` and ``duplicable``.
+    """One property's view of edges.
 
     Attributes:
-        active: Whether the property has anything to say at all.
+        copying: Which nodes may be copied into regions.
 
     Args:
-        inquiry: The property asked.
         workspace: The work table.
-        selector: Any selector of the property; asked about nodes to be copied.
-        barred: By rank, 1 for nodes that constraints keep from the backend.
+        questions: The property's answers about values.
+        copying: Which nodes may be copied into its regions.
     """
 
-    def __init__(
-        self,
-        inquiry: Inquiry,
-        workspace: Workspace,
-        selector: SubgraphSelector,
-        barred: bytearray,
-    ) -> None:
-        property_ = inquiry.claim.property
-        self._inquiry = inquiry
+    def __init__(self, workspace: Workspace, questions: BorderQuestions, copying: Copying) -> None:
+        self.copying = copying
         self._workspace = workspace
-        self._selector = selector
-        self._barred = barred
-        self._inputs = _overrides(property_, "accept_input")
-        self._outputs = _overrides(property_, "accept_output")
-        self._duplicates = _overrides(property_, "duplicable")
-        self._copies = self._duplicates or any(workspace.foreign)
-        self._answers: dict[tuple[str, int, str], Refusal | None] = {}
-        self._copyable: dict[int, bool] = {}
+        self._questions = questions
 
     @property
     def active(self) -> bool:
         """Whether some values may not cross."""
-        return self._inputs or self._outputs or bool(self._workspace.unavailable)
+        return self._questions.outputs or self._looks_at_inputs
+
+    @property
+    def _looks_at_inputs(self) -> bool:
+        return self._questions.inputs or bool(self._workspace.unavailable)
 
     def peel(self, view: View, eligible: bytearray, refusals: RefusalColumn) -> None:
         """Drop every unit that has a forbidden value at an edge to what is not eligible."""
         unit_of, workspace = view.unit_of, self._workspace
-        ranks = [r for r in range(workspace.count) if eligible[unit_of[r]]]
-
-        def taken(rank: int) -> bool:
-            return bool(eligible[unit_of[rank]])
-
-        while ranks:
-            rank = ranks.pop()
-            if not taken(rank):
+        peeling = _Peeling(view.by_rank(eligible), set())
+        ranks = range(workspace.count)
+        for rank in ranks if self._questions.outputs else ():
+            if not peeling.taken[rank]:
+                peeling.leaving.update(value for value, _ in workspace.dynamic_inputs(rank))
+        waiting: list[tuple[int, str | None]] = [(r, None) for r in ranks if peeling.taken[r]]
+        while waiting:
+            rank, value = waiting.pop()
+            refusal = self._refusal_at(rank, value, peeling) if peeling.taken[rank] else None
+            if refusal is None:
                 continue
-            refusal = self._violation(rank, taken, taken)
-            if refusal is not None:
-                unit = unit_of[rank]
-                eligible[unit] = 0
-                members = view.ranks_of(unit)
-                refuse_unit(workspace, members, rank, refusal, refusals)
-                ranks += self._neighbours(members)
+            members = view.ranks_of(unit_of[rank])
+            eligible[unit_of[rank]] = 0
+            refuse_unit(workspace, members, rank, refusal, refusals)
+            for member in members:
+                peeling.taken[member] = 0
+            for member in members:
+                waiting += self._edges_made(member, peeling)
 
-    def forbidden(self, regions: Iterable[Sequence[int]]) -> list[tuple[int, int, Refusal]]:
+    def forbidden(
+        self, regions: Iterable[Sequence[int]], *, copies_serve: bool = True
+    ) -> list[tuple[int, int, Refusal]]:
         """Return region, rank and reason for every node with a forbidden value at an edge.
 
         Args:
             regions: For each region its ranks.
+            copies_serve: Whether a reader in another of the regions is served by a copy of the
+                node, if the node may be copied. Without that, what is found is right whatever
+                becomes of the other regions.
         """
         listed = list(regions)
         region_of = {rank: index for index, ranks in enumerate(listed) for rank in ranks}
+        leaving = self._leaving(region_of, copies_serve=copies_serve)
         found = []
         for rank, index in region_of.items():
-
-            def inside(other: int, index: int = index) -> bool:
-                return region_of.get(other) == index
-
-            def served(other: int, rank: int = rank, index: int = index) -> bool:
-                reader = region_of.get(other)
-                return reader == index or (reader is not None and self.is_copyable(rank))
-
-            refusal = self._violation(rank, inside, served)
+            refusal = self._refusal_in(rank, index, region_of)
+            if refusal is None:
+                refusal = self._refused_output(rank, leaving)
             if refusal is not None:
                 found.append((index, rank, refusal))
         return found
 
-    def copies_for(self, ranks: Sequence[int]) -> frozenset[int]:
-        """Return the ranks to copy into a region: copyable producers of its inputs, and theirs."""
-        if not self._copies:
-            return frozenset()
-        inside = frozenset(ranks)
-        copies: set[int] = set()
-        reading = list(ranks)
-        while reading:
-            for _, producer in self._dynamic_inputs(reading.pop()):
-                if producer is None or producer in inside or producer in copies:
-                    continue
-                if self.is_copyable(producer):
-                    copies.add(producer)
-                    reading.append(producer)
-        return frozenset(copies)
+    def _edges_made(self, rank: int, peeling: "_Peeling") -> list[tuple[int, str | None]]:
+        """Return the ends of the edges that dropping a node made, with what crosses there."""
+        made: list[tuple[int, str | None]] = []
+        for value, producer in (
+            self._workspace.dynamic_inputs(rank) if self._questions.outputs else ()
+        ):
+            if producer is not None and value not in peeling.leaving:
+                peeling.leaving.add(value)
+                made.append((producer, value))
+        if self._looks_at_inputs:
+            made += self._readers.get(rank, ())
+        return made
 
-    def is_copyable(self, rank: int) -> bool:
-        """Say whether a node may be copied into regions, with what it needs."""
-        if not self._copies:
-            return False
-        pending = [rank]
-        while pending:
-            current = pending[-1]
-            if current in self._copyable:
-                pending.pop()
-                continue
-            if not self._is_cheap(current):
-                self._copyable[current] = False
-                continue
-            unknown = [
-                producer
-                for _, producer in self._dynamic_inputs(current)
-                if producer is not None and producer not in self._copyable
-            ]
-            pending += unknown
-            if not unknown:
-                self._copyable[current] = self._can_feed(current)
-        return self._copyable[rank]
+    @cached_property
+    def _readers(self) -> dict[int, list[tuple[int, str]]]:
+        """By rank, who reads which value of it."""
+        readers: dict[int, list[tuple[int, str]]] = {}
+        for rank in range(self._workspace.count):
+            for value, producer in self._workspace.dynamic_inputs(rank):
+                if producer is not None:
+                    readers.setdefault(producer, []).append((rank, value))
+        return readers
 
-    def _is_cheap(self, rank: int) -> bool:
-        workspace, inquiry = self._workspace, self._inquiry
-        node = Node(workspace.graph, workspace.order[rank])
-        if self._barred[rank] or rank in workspace.in_atoms:
-            return False
-        if node.bodies or node.op_type in _RANDOM:
-            return False
-        # A foreign node was copied before, so it is known to be cheap.
-        if not workspace.foreign[rank] and not self._is_duplicable(node):
-            return False
-        selector = self._selector if self._selector.stateless else inquiry.new_selector()
-        return inquiry.ask("select", node, lambda: selector.select(node), "SGK121") is None
+    def _refusal_at(self, rank: int, value: str | None, peeling: "_Peeling") -> Refusal | None:
+        """Look at one value that a taken node reads or makes, or at all of them."""
+        if value is not None:
+            if self._workspace.producer(value) == rank:
+                return self._questions.may_leave(self._workspace.node(rank), value)
+            return self._refused_input(rank, value)
+        for read, producer in self._workspace.dynamic_inputs(rank) if self._looks_at_inputs else ():
+            if producer is None or not peeling.taken[producer]:
+                refusal = self._refused_input(rank, read)
+                if refusal is not None:
+                    return refusal
+        return self._refused_output(rank, peeling.leaving)
 
-    def _is_duplicable(self, node: Node) -> bool:
-        ask, inquiry = self._inquiry.claim.property.duplicable, self._inquiry
-        return (
-            self._duplicates
-            and inquiry.ask("duplicable", node, lambda: ask(node), "SGK122") is None
-        )
-
-    def _can_feed(self, rank: int) -> bool:
-        node = Node(self._workspace.graph, self._workspace.order[rank])
-        return all(
-            (producer is not None and self._copyable[producer])
-            or self._ask_input(node, value) is None
-            for value, producer in self._dynamic_inputs(rank)
-        )
-
-    def _violation(
-        self, rank: int, inside: Callable[[int], bool], served: Callable[[int], bool]
-    ) -> Refusal | None:
-        node = Node(self._workspace.graph, self._workspace.order[rank])
-        for value, producer in self._dynamic_inputs(rank) if self._looks_at_inputs() else ():
-            if producer is not None and (inside(producer) or self.is_copyable(producer)):
-                continue
-            refusal = self._ask_input(node, value)
-            if refusal is not None:
-                return refusal
-        for value in node.outputs if self._outputs else ():
-            if value and self._leaves(node, value, served):
-                refusal = self._ask_output(node, value)
+    def _refusal_in(self, rank: int, index: int, region_of: dict[int, int]) -> Refusal | None:
+        for value, producer in (
+            self._workspace.dynamic_inputs(rank) if self._looks_at_inputs else ()
+        ):
+            if producer is None or region_of.get(producer) != index:
+                refusal = self._refused_input(rank, value)
                 if refusal is not None:
                     return refusal
         return None
 
-    def _looks_at_inputs(self) -> bool:
-        return self._inputs or bool(self._workspace.unavailable)
-
-    def _leaves(self, node: Node, value: str, served: Callable[[int], bool]) -> bool:
-        workspace = self._workspace
-        if workspace.graph.is_output(value):
-            return True
-        return any(
-            (workspace.rank_of[reader] < 0 or not served(workspace.rank_of[reader]))
-            and value in workspace.read_by(reader)
-            for reader in workspace.graph.adjacency.successors(node.id)
-        )
-
-    def _dynamic_inputs(self, rank: int) -> list[tuple[str, int | None]]:
-        """Return the values a node reads that are not constant, with the ranks that make them."""
-        workspace = self._workspace
-        constants = workspace.graph.constants
-        return [
-            (value, workspace.producer(value))
-            for value in workspace.read_by(workspace.order[rank])
-            if value and value not in constants
-        ]
-
-    def _neighbours(self, ranks: Iterable[int]) -> list[int]:
-        adjacency = self._workspace.adjacency
-        found: list[int] = []
-        for rank in ranks:
-            found += adjacency.predecessors(rank)
-            found += adjacency.successors(rank)
-        return found
-
-    def _ask_input(self, node: Node, value: str) -> Refusal | None:
-        if value in self._workspace.unavailable:
-            return Refusal(
-                "border", f"value {value!r} would have to be computed here and cannot be"
-            )
-        if not self._inputs:
+    def _refused_input(self, rank: int, value: str) -> Refusal | None:
+        """Say why a value from outside may not be read; None if it may, or can be made inside."""
+        producer = self._workspace.producer(value)
+        if producer is not None and self.copying.is_copyable(producer):
             return None
-        return self._ask("accept_input", self._inquiry.claim.property.accept_input, node, value)
+        return self.copying.may_enter(self._workspace.node(rank), value)
 
-    def _ask_output(self, node: Node, value: str) -> Refusal | None:
-        return self._ask("accept_output", self._inquiry.claim.property.accept_output, node, value)
+    def _refused_output(self, rank: int, leaving: set[str]) -> Refusal | None:
+        if not self._questions.outputs:
+            return None
+        workspace = self._workspace
+        node = workspace.node(rank)
+        for value in node.outputs:
+            if value and (
+                value in leaving or value in workspace.wanted or workspace.graph.is_output(value)
+            ):
+                refusal = self._questions.may_leave(node, value)
+                if refusal is not None:
+                    return refusal
+        return None
 
-    def _ask(self, question: str, ask: _Question, node: Node, value: str) -> Refusal | None:
-        key = (question, node.id, value)
-        if key not in self._answers:
-            refusal = self._inquiry.ask(question, node, lambda: ask(node, value), "SGK122")
-            if refusal is not None and refusal.code == "declined":
-                verb = "enter" if question == "accept_input" else "leave"
-                type_ = self._workspace.graph.types.get(value)
-                text = f"value {value!r} ({type_}) may not {verb} a subgraph of the backend here"
-                refusal = Refusal("border", text)
-            self._answers[key] = refusal
-        return self._answers[key]
+    def _leaving(self, region_of: dict[int, int], *, copies_serve: bool) -> set[str]:
+        """Return the values that are read outside the region that makes them."""
+        leaving: set[str] = set()
+        for rank in range(self._workspace.count) if self._questions.outputs else ():
+            reader = region_of.get(rank)
+            for value, producer in self._workspace.dynamic_inputs(rank):
+                if producer is None or region_of.get(producer, reader) == reader:
+                    continue
+                served = copies_serve and reader is not None and self.copying.is_copyable(producer)
+                if not served:
+                    leaving.add(value)
+        return leaving
 
 
-def _overrides(property_: SubgraphProperty, name: str) -> bool:
-    """Say whether a property answers a question itself, in its class or on the instance."""
-    own = getattr(type(property_), name) is not getattr(SubgraphProperty, name)
-    return own or name in vars(property_)
+class _Peeling:
+    """What is still taken while units are dropped.
+
+    Attributes:
+        taken: By rank, 1 for nodes that are.
+        leaving: Values that somebody reads who is not.
+    """
+
+    __slots__ = ("leaving", "taken")
+
+    def __init__(self, taken: bytearray, leaving: set[str]) -> None:
+        self.taken = taken
+        self.leaving = leaving

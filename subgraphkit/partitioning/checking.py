@@ -11,13 +11,17 @@ from operator import not_
 
 import numpy as np
 
+from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.partitioning.algorithms.verifying import Violation, find_violation
+from subgraphkit.partitioning.asking import Inquiry
+from subgraphkit.partitioning.claimants import Claim
 from subgraphkit.partitioning.columns import Longs, as_ints, distinct
+from subgraphkit.partitioning.questioning import BorderQuestions
 from subgraphkit.partitioning.workspace import Region, Workspace
 
-__all__ = ["region_by_rank", "verify_edges", "verify_regions"]
+__all__ = ["region_by_rank", "verify_borders", "verify_edges", "verify_regions"]
 
 
 def region_by_rank(workspace: Workspace, regions: Sequence[Region]) -> "array[int]":
@@ -83,6 +87,49 @@ def verify_edges(
         if at is not None:
             name = subgraphs[at].id
             raise InternalError(f"the {field} of subgraph {name!r} differ from what is read")
+
+
+def verify_borders(
+    workspace: Workspace, made: Sequence[tuple[Subgraph, int]], claims: Sequence[Claim]
+) -> None:
+    """Check that nothing crosses the edge of a subgraph that its property forbids.
+
+    Only properties that answer ``accept_input`` or ``accept_output`` themselves are concerned, and
+    hardly any is asked anew: their answers are kept with the work table.
+
+    Args:
+        workspace: The work table.
+        made: The subgraphs with the places of the properties that claimed them.
+        claims: All properties in order.
+
+    Raises:
+        InternalError: A forbidden value crosses.
+    """
+    questions = {
+        index: BorderQuestions(Inquiry(claims[index], workspace.graph), index, workspace)
+        for index in {index for _, index in made}
+    }
+    for subgraph, index in made:
+        for value, refusal in _forbidden(workspace, subgraph, questions[index]):
+            raise InternalError(
+                f"value {value!r} crosses the edge of subgraph {subgraph.id!r}, and may not: "
+                f"{refusal}"
+            )
+
+
+def _forbidden(
+    workspace: Workspace, subgraph: Subgraph, questions: BorderQuestions
+) -> Iterator[tuple[str, Refusal]]:
+    graph, entering = workspace.graph, frozenset(subgraph.inputs if questions.inputs else ())
+    for node in subgraph.nodes if entering else ():
+        for value in entering.intersection(workspace.read_by(node)):
+            refusal = questions.may_enter(Node(graph, node), value)
+            if refusal is not None:
+                yield value, refusal
+    for value in subgraph.outputs if questions.outputs else ():
+        refusal = questions.may_leave(Node(graph, graph.producers[value]), value)
+        if refusal is not None:
+            yield value, refusal
 
 
 class _EdgeCheck:

@@ -5,7 +5,12 @@ from itertools import compress
 
 from subgraphkit.ir import Subgraph, boundaries, make_subgraph
 from subgraphkit.partitioning.algorithms.quotient import run_order
-from subgraphkit.partitioning.checking import region_by_rank, verify_edges, verify_regions
+from subgraphkit.partitioning.checking import (
+    region_by_rank,
+    verify_borders,
+    verify_edges,
+    verify_regions,
+)
 from subgraphkit.partitioning.turns import Turns
 from subgraphkit.partitioning.workspace import Region, Workspace
 
@@ -58,6 +63,7 @@ def cut(workspace: Workspace, turns: Turns, also_wanted: Collection[str] = ()) -
         )
         made.append((subgraph, region.claimant))
     verify_edges(workspace, [subgraph for subgraph, _ in made], also_wanted)
+    verify_borders(workspace, made, turns.claims)
     return made
 
 

@@ -1,6 +1,8 @@
 """Driving a stateful selector: from units and integers to nodes and answers."""
 
+from collections import deque
 from collections.abc import Sequence
+from functools import cached_property
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
@@ -12,12 +14,17 @@ from subgraphkit.partitioning.workspace import View, Workspace
 
 __all__ = ["SelectorDriver"]
 
+# A group may be offered from every neighbour of every node in it. After it has taken this many
+# questions per node to be told that some node of it is not wanted, it is offered no more.
+_QUESTIONS_PER_NODE = 8
+
 
 class SelectorDriver:
     """Puts the questions of the growing algorithm to selectors of one property.
 
     A unit of several nodes is taken only if the selector takes each of them; they are offered one
-    by one along the edges between them.
+    by one along the edges between them. A selector that again and again takes the first nodes of a
+    group and not the others is at last not asked about it any more, except as a seed.
 
     Args:
         inquiry: The property asked.
@@ -42,11 +49,13 @@ class SelectorDriver:
         self._refusals = refusals
         self._selector = selector
         self._is_fresh = True
+        # By unit of several nodes, the questions that came to nothing.
+        self._in_vain: dict[int, int] = {}
 
     @property
     def splittable(self) -> bool:
         """Whether a candidate may become several regions."""
-        return bool(self._selector.splittable)
+        return self._inquiry.flag(self._selector, "splittable")
 
     def start(self, unit: int) -> bool:
         """Make a new selector and ask whether a region may start at the unit."""
@@ -63,12 +72,16 @@ class SelectorDriver:
 
     def offer_input(self, unit: int, producer: int) -> bool:
         """Offer a unit that feeds one taken before."""
+        if self._is_hopeless(producer):
+            return False
         offered, taken = self._edge(producer, unit)
         refusal = self._offer(self._node(taken), self._node(offered), is_input=True)
         return self._take(producer, offered, refusal, is_seed=False)
 
     def offer_output(self, unit: int, consumer: int) -> bool:
         """Offer a unit that reads from one taken before."""
+        if self._is_hopeless(consumer):
+            return False
         taken, offered = self._edge(unit, consumer)
         refusal = self._offer(self._node(taken), self._node(offered), is_input=False)
         return self._take(consumer, offered, refusal, is_seed=False)
@@ -82,20 +95,7 @@ class SelectorDriver:
         """
         ranks = self._view.ranks(units)
         candidates = [self._node(rank) for rank in ranks]
-        with self._inquiry.blame("SGK121", "filter", candidates[0] if candidates else None):
-            answer = list(self._selector.filter(list(candidates)))
-        allowed = {node.id for node in candidates}
-        for node in answer:
-            place = getattr(node, "id", None)
-            if place not in allowed:
-                shown = repr(node) if place is None else node.label
-                raise self._inquiry.claim.fault(
-                    "SGK121",
-                    f"filter returned {shown}, which was not among its {len(candidates)} "
-                    "candidates",
-                    "filter may drop candidates and must not add nodes.",
-                )
-        kept = {node.id for node in answer}
+        kept = self._inquiry.filter(self._selector, candidates)
         order = self._workspace.order
         return [unit for unit in units if all(order[r] in kept for r in self._view.ranks_of(unit))]
 
@@ -108,28 +108,39 @@ class SelectorDriver:
         ranks = self._view.ranks_of(unit)
         at = rank
         if refusal is None and len(ranks) > 1:
-            refusal, at = self._take_rest(ranks, rank)
+            refusal, at, asked = self._take_rest(ranks, rank)
+            if refusal is not None:
+                self._in_vain[unit] = self._in_vain.get(unit, 0) + asked
         if refusal is None:
             return True
         if is_seed or self._refusals.of(self._workspace.order[at]) is None:
             refuse_unit(self._workspace, ranks, at, refusal, self._refusals)
         return False
 
-    def _take_rest(self, ranks: Sequence[int], first: int) -> tuple[Refusal | None, int]:
-        """Offer the other nodes of a group; return the first refusal and where it was met."""
+    def _is_hopeless(self, unit: int) -> bool:
+        limit = _QUESTIONS_PER_NODE * len(self._view.ranks_of(unit))
+        return self._in_vain.get(unit, 0) > limit
+
+    def _take_rest(self, ranks: Sequence[int], first: int) -> tuple[Refusal | None, int, int]:
+        """Offer the other nodes of a group.
+
+        Returns:
+            The first refusal, where it was met, and how many nodes were asked about.
+        """
         waiting = set(ranks) - {first}
         adjacency = self._workspace.adjacency
-        frontier = [first]
+        frontier = deque([first])
+        unreached = iter(ranks)
         while waiting:
             if not frontier:
                 # The group is not connected, so that no edge leads to the rest.
-                rank = min(waiting)
+                rank = next(rank for rank in unreached if rank in waiting)
                 refusal = self._select(rank)
                 if refusal is not None:
-                    return refusal, rank
+                    return refusal, rank, len(ranks) - len(waiting)
                 waiting.discard(rank)
                 frontier.append(rank)
-            rank = frontier.pop(0)
+            rank = frontier.popleft()
             node = self._node(rank)
             steps = [(other, True) for other in adjacency.predecessors(rank)]
             steps += [(other, False) for other in adjacency.successors(rank)]
@@ -138,10 +149,10 @@ class SelectorDriver:
                     continue
                 refusal = self._offer(node, self._node(other), is_input=is_input)
                 if refusal is not None:
-                    return refusal, other
+                    return refusal, other, len(ranks) - len(waiting)
                 waiting.discard(other)
                 frontier.append(other)
-        return None, first
+        return None, first, len(ranks)
 
     def _select(self, rank: int) -> Refusal | None:
         node, selector = self._node(rank), self._selector
@@ -157,14 +168,22 @@ class SelectorDriver:
         view = self._view
         if view.members is None:
             return producer, consumer
-        inside = set(view.ranks_of(producer))
+        if len(view.members[producer]) == 1 and len(view.members[consumer]) == 1:
+            return view.members[producer][0], view.members[consumer][0]
+        return self._edges_of_groups[producer, consumer]
+
+    @cached_property
+    def _edges_of_groups(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """The first edge between any two units of which one has several nodes."""
+        unit_of, members = self._view.unit_of, self._view.members or ()
         predecessors = self._workspace.adjacency.predecessors
-        return next(
-            (rank, reader)
-            for reader in view.ranks_of(consumer)
-            for rank in predecessors(reader)
-            if rank in inside
-        )
+        first: dict[tuple[int, int], tuple[int, int]] = {}
+        for reader, consumer in enumerate(unit_of):
+            for rank in predecessors(reader):
+                producer = unit_of[rank]
+                if len(members[consumer]) > 1 or len(members[producer]) > 1:
+                    first.setdefault((producer, consumer), (rank, reader))
+        return first
 
     def _node(self, rank: int) -> Node:
         return Node(self._workspace.graph, self._workspace.order[rank])

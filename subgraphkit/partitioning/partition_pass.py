@@ -3,12 +3,11 @@
 from subgraphkit.backend.selection import Selection
 from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning.algorithms.pausing import collector_paused
-from subgraphkit.partitioning.asking import Inquiry
 from subgraphkit.partitioning.claimants import choose_claimants
 from subgraphkit.partitioning.constraining import Constraints, resolve_constraints
 from subgraphkit.partitioning.cutting import cut
 from subgraphkit.partitioning.partitioning import Partitioning
-from subgraphkit.partitioning.turns import require_all_claimed, take_turns
+from subgraphkit.partitioning.turns import finish_turns, require_all_claimed, take_turns
 from subgraphkit.partitioning.workspace import Workspace
 
 __all__ = ["partition"]
@@ -60,10 +59,7 @@ def partition(
         claimed_by=tuple(index for _, index in made),
         constraints=demanded,
     )
-    for claim, column in zip(turns.claims, turns.columns, strict=True):
-        if column is not None:
-            with Inquiry(claim, bound).blame("SGK122", "finish"):
-                claim.property.finish(partitioning, claim.context)
+    finish_turns(bound, partitioning, turns)
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning

@@ -1,12 +1,14 @@
 """The result of the partition step."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 from subgraphkit.backend.refusal import Refusal
+from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.partitioning.cutting import Cut, cut
 from subgraphkit.partitioning.reports.explaining import Explanation, explain
@@ -14,7 +16,12 @@ from subgraphkit.partitioning.reports.picturing import as_networkx
 from subgraphkit.partitioning.reports.quality import Quality, measure
 from subgraphkit.partitioning.reports.text import as_data, as_text
 from subgraphkit.partitioning.result import PartitioningData
-from subgraphkit.partitioning.turns import Turns, require_all_claimed, take_turns
+from subgraphkit.partitioning.turns import (
+    Turns,
+    finish_turns,
+    require_all_claimed,
+    take_turns,
+)
 from subgraphkit.partitioning.workspace import Workspace
 
 __all__ = ["Partitioning"]
@@ -42,7 +49,7 @@ class Partitioning(PartitioningData):
             node: The node or its index.
 
         Raises:
-            IndexError: The model has no such node.
+            ConfigError: The model has no such node (SGK123).
         """
         return explain(self, node.id if isinstance(node, Node) else node)
 
@@ -58,8 +65,8 @@ class Partitioning(PartitioningData):
         """Return the partitioning as plain data.
 
         Keys: ``model``, ``node_count``, ``backends``, ``subgraphs`` (``id``, ``backend``,
-        ``nodes``, ``inputs``, ``outputs``), ``refusals`` (``node``, ``backend``, ``code``,
-        ``text``) and ``quality``.
+        ``property``, ``nodes``, ``copies``, ``inputs``, ``outputs``), ``refusals`` (``node``,
+        ``backend``, ``property``, ``code``, ``text``) and ``quality``.
         """
         return as_data(self, self.quality)
 
@@ -84,31 +91,47 @@ class Partitioning(PartitioningData):
 
         Args:
             subgraph_id: The subgraph.
-            refused: The nodes given back, with the reasons.
+            refused: The nodes given back, with the reasons. A ``Constant`` node stands for those of
+                the subgraph that read it; of a copied node the backend runs no copy any more.
 
         Raises:
-            ConfigError: There is no such subgraph, or a pinned node was given back (SGK123).
-            SelectorContractError: A node given back is not in the subgraph (SGK122).
+            ConfigError: There is no such subgraph, a reason is not a refusal, or a pinned node was
+                given back (SGK123).
+            SelectorContractError: A node given back is not in the subgraph, or nothing that runs
+                was given back (SGK122).
             UnclaimedNodesError: Nobody takes what was given back (SGK120).
 
         Source: partitioning theory, refinement: replacing one region of an acyclic partitioning by
         an acyclic partitioning of its own nodes keeps the whole acyclic.
         """
-        place = self.place_of(subgraph_id)
+        reasons: Iterable[object] = refused.values()
+        wrong = next((reason for reason in reasons if not isinstance(reason, Refusal)), None)
+        if wrong is not None:
+            raise ConfigError(
+                "SGK123",
+                f"a node is given back because of {wrong!r}, expected a Refusal",
+                hint="Give a mapping from node to Refusal(code, text).",
+            )
+        return self.repartition_at(self.place_of(subgraph_id), refused)
+
+    def repartition_at(self, place: int, refused: Mapping[int, Refusal]) -> "Partitioning":
+        """Do as ``repartition`` for the subgraph at a place in ``subgraphs``.
+
+        What comes of it stands at the same place, one after the other.
+        """
         subgraph, index = self.subgraphs[place], self.claimed_by[place]
-        self._check_given_back(subgraph, index, refused)
-        others = (*self.subgraphs[:place], *self.subgraphs[place + 1 :])
-        workspace = self._workspace_of(subgraph, others)
+        taken_away = self._given_back(subgraph, index, refused)
+        workspace = self._workspace_of(subgraph, place)
         earlier = self._earlier_turns(index)
 
         def barred(at: int) -> Mapping[int, Refusal]:
             kept_away = self.constraints.refusals_for(earlier.claims[at].backend.name)
-            return {**kept_away, **refused} if at == index else kept_away
+            return {**kept_away, **taken_away} if at == index else kept_away
 
         turns = take_turns(workspace, earlier.claims, barred, first=index, earlier=earlier)
         require_all_claimed(workspace, turns, self.constraints)
         pieces: list[Cut] = cut(workspace, turns, also_wanted=subgraph.outputs)
-        return replace(
+        divided = replace(
             self,
             subgraphs=(
                 *self.subgraphs[:place],
@@ -122,6 +145,8 @@ class Partitioning(PartitioningData):
                 *self.claimed_by[place + 1 :],
             ),
         )
+        finish_turns(self.graph, divided, turns, earlier=self.turns)
+        return divided
 
     def give_back(self, subgraph_id: str, reason: Refusal) -> "Partitioning":
         """Give a whole subgraph to the properties and backends after the one that claimed it.
@@ -133,24 +158,53 @@ class Partitioning(PartitioningData):
         nodes = self.subgraph(subgraph_id).nodes
         return self.repartition(subgraph_id, dict.fromkeys(nodes, reason))
 
-    def _check_given_back(
+    def _given_back(
         self, subgraph: Subgraph, index: int, refused: Mapping[int, Refusal]
-    ) -> None:
-        for node in refused:
-            if node not in subgraph.nodes:
+    ) -> dict[int, Refusal]:
+        """Return the nodes to keep from the backend: of a ``Constant`` node, those that read it.
+
+        Without one node fewer the backend would get the same subgraph, and give it back, for ever.
+        """
+        graph, inside = self.graph, frozenset(subgraph.nodes)
+        taken_away: dict[int, Refusal] = {}
+        constants: dict[str, Refusal] = {}
+        for node, refusal in refused.items():
+            if node not in inside:
                 raise self.turns.claims[index].fault(
                     "SGK122",
                     f"gave back node {node!r}, which is not in subgraph {subgraph.id!r}",
                     "Unsupported(nodes=...) takes indices into the model's node list.",
                 )
+            if graph.is_constant_node(node):
+                constants.update(dict.fromkeys(graph.table.outputs[node], refusal))
+            else:
+                taken_away[node] = refusal
+        for node in subgraph.nodes if constants else ():
+            for value in (*graph.table.inputs[node], *graph.captures_of(node)):
+                if value in constants:
+                    taken_away.setdefault(node, constants[value])
+        if not taken_away:
+            named = ", ".join(Node(graph, node).label for node in sorted(refused)) or "no node"
+            raise self.turns.claims[index].fault(
+                "SGK122",
+                f"gave back {named} of subgraph {subgraph.id!r}, which takes nothing away from it",
+                "Name nodes that run; of a Constant node, the nodes that read it.",
+            )
+        return taken_away
 
-    def _workspace_of(self, subgraph: Subgraph, others: tuple[Subgraph, ...]) -> Workspace:
-        if not subgraph.copies:
-            return Workspace(self.graph, subgraph.nodes)
+    def _workspace_of(self, subgraph: Subgraph, place: int) -> Workspace:
         made = {name for node in subgraph.copies for name in self.graph.table.outputs[node] if name}
-        for other in others:
+        for other in compress(self.subgraphs, map(place.__ne__, range(len(self.subgraphs)))):
+            if not made:
+                break
             made.difference_update(other.outputs)
-        return Workspace(self.graph, subgraph.nodes, foreign=subgraph.copies, unavailable=made)
+        return Workspace(
+            self.graph,
+            subgraph.nodes,
+            foreign=subgraph.copies,
+            unavailable=made,
+            wanted=subgraph.outputs,
+        )
 
     def _earlier_turns(self, index: int) -> Turns:
         """Return the turns with refusals that may be changed, from one property on."""
@@ -162,7 +216,10 @@ class Partitioning(PartitioningData):
 
     def __repr__(self) -> str:
         """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs)``."""
-        return (
-            f"Partitioning({self.graph.name!r}, {len(self.graph.nodes)} nodes in "
-            f"{len(self.subgraphs)} subgraphs)"
-        )
+        nodes = _counted(len(self.graph.nodes), "node")
+        subgraphs = _counted(len(self.subgraphs), "subgraph")
+        return f"Partitioning({self.graph.name!r}, {nodes} in {subgraphs})"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

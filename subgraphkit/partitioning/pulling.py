@@ -24,7 +24,11 @@ def pull_in(workspace: Workspace, kept: list[Region], refusals: RefusalColumn) -
     # Readers first, so that a chain is pulled in from its end.
     for rank in sorted(copied, reverse=True):
         node = workspace.order[rank]
-        if not workspace.free[rank] or any(map(graph.is_output, graph.table.outputs[node])):
+        made = graph.table.outputs[node]
+        if not workspace.free[rank] or any(map(graph.is_output, made)):
+            continue
+        if not workspace.wanted.isdisjoint(made):
+            # A copy in somebody else's region reads it, which no edge of the graph shows.
             continue
         readers = _regions_reading(workspace, home, rank)
         if not readers:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
+from subgraphkit.backend.property import PartitionSummary
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import ConfigError, UnclaimedNodesError
 from subgraphkit.ir import BoundGraph, Node
@@ -14,7 +15,7 @@ from subgraphkit.partitioning.constraining import ResolvedConstraints
 from subgraphkit.partitioning.refusing import RefusalColumn
 from subgraphkit.partitioning.workspace import Workspace
 
-__all__ = ["Turns", "require_all_claimed", "take_turns"]
+__all__ = ["Turns", "finish_turns", "require_all_claimed", "take_turns"]
 
 _SHOWN_NODES = 10
 _TOTAL_BACKEND = "numpy"
@@ -51,12 +52,17 @@ def take_turns(
         barred: Tells for each place in ``claims`` which nodes are kept from it, and why.
         first: The first property to have a turn; those before it are passed over.
         earlier: What came of the turns when the whole graph was partitioned, if this is a second
-            pass over a part of it; its columns are changed.
+            pass over a part of it; its columns are changed. The bounds of the properties that have
+            a turn again are struck out: they were about other nodes.
     """
     columns: list[RefusalColumn | None] = [None] * len(claims)
     outcomes: list[Outcome | None] = [None] * len(claims)
     if earlier is not None:
-        columns, outcomes = list(earlier.columns), list(earlier.outcomes)
+        columns = list(earlier.columns)
+        outcomes = [
+            replace(outcome, lower_bound=None) if outcome is not None and at >= first else outcome
+            for at, outcome in enumerate(earlier.outcomes)
+        ]
     node_count = len(workspace.graph.table.op_types)
     for index in range(first, len(claims)):
         if not any(workspace.free):
@@ -66,22 +72,56 @@ def take_turns(
         if column is None:
             column = columns[index] = RefusalColumn(node_count)
             _prepare(workspace, claim)
-        kept_away = bytearray(workspace.count)
-        for node, refusal in barred(index).items():
-            rank = workspace.rank_of[node]
-            if rank >= 0 and workspace.free[rank]:
-                kept_away[rank] = 1
-                column.refuse(node, refusal)
-        outcome = claim_regions(workspace, claim, index, column, kept_away)
+        kept_away = _keep_away(workspace, barred(index), column)
+        outcome = claim_regions(workspace, claims, index, column, kept_away)
         if outcomes[index] is None:
             outcomes[index] = replace(outcome, whole=earlier is None)
     return Turns(tuple(claims), tuple(columns), tuple(outcomes))
+
+
+def _keep_away(
+    workspace: Workspace, barred: Mapping[int, Refusal], column: RefusalColumn
+) -> bytearray:
+    """Return, by rank, 1 for what a property must not take, and keep the reasons."""
+    kept_away = bytearray(workspace.count)
+    for node, refusal in barred.items():
+        rank = workspace.rank_of[node]
+        if rank >= 0:
+            # Of a node at home elsewhere it must not run a copy either.
+            kept_away[rank] = 1
+            if workspace.free[rank]:
+                column.refuse(node, refusal)
+    return kept_away
 
 
 def _prepare(workspace: Workspace, claim: Claim) -> None:
     inquiry = Inquiry(claim, workspace.graph)
     with inquiry.blame("SGK122", "prepare"):
         claim.property.prepare(workspace.graph, claim.context)
+
+
+def finish_turns(
+    graph: BoundGraph,
+    partitioning: PartitionSummary,
+    turns: Turns,
+    earlier: Turns | None = None,
+) -> None:
+    """Show the finished partitioning to every property that had its first turn.
+
+    Args:
+        graph: The bound graph.
+        partitioning: The partitioning.
+        turns: What came of the turns.
+        earlier: What came of the turns before, whose properties have seen a partitioning already.
+
+    Raises:
+        SelectorContractError: ``finish`` raised (SGK122).
+    """
+    for at, (claim, column) in enumerate(zip(turns.claims, turns.columns, strict=True)):
+        if column is None or (earlier is not None and earlier.columns[at] is not None):
+            continue
+        with Inquiry(claim, graph).blame("SGK122", "finish"):
+            claim.property.finish(partitioning, claim.context)
 
 
 def require_all_claimed(
@@ -110,7 +150,7 @@ def require_all_claimed(
         raise ConfigError(
             "SGK123",
             f"node {label} is pinned to {target!r}, which refused it",
-            hint=_reasons(turns, pinned),
+            hint=_reasons(turns, pinned) + _advice_on_groups(turns, pinned),
             node=pinned,
         )
     asked = tuple(dict.fromkeys(claim.backend.name for claim in turns.claims))
@@ -122,6 +162,13 @@ def require_all_claimed(
         nodes=tuple(left),
         backends=asked,
     )
+
+
+def _advice_on_groups(turns: "Turns", node: int) -> str:
+    found = (column.of(node) for column in turns.columns if column is not None)
+    if any(refusal is not None and refusal.code == "group" for refusal in found):
+        return ". Pin every node of the group to the same backend."
+    return ""
 
 
 def _remedies(graph: BoundGraph, left: Sequence[int], asked: Sequence[str]) -> list[str]:

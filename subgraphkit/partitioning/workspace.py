@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from subgraphkit.ir import Adjacency, BoundGraph
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.ir import Adjacency, BoundGraph, Node
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.quotient import (
     Contraction,
     CyclicGroupsError,
     contract,
     run_order,
+    tied_groups,
 )
 from subgraphkit.partitioning.columns import as_array, as_ints, distinct
 from subgraphkit.partitioning.sizing import bytes_of, bytes_of_all
@@ -25,6 +27,9 @@ __all__ = ["Region", "View", "Workspace"]
 
 _QUANTIZE = "QuantizeLinear"
 _DEQUANTIZE = "DequantizeLinear"
+
+# How often one group per knot is dropped, before half of those that are left are.
+_ROUNDS_ONE_BY_ONE = 8
 
 
 @dataclass(slots=True)
@@ -64,9 +69,21 @@ class View:
             return sorted(units)
         return sorted(rank for unit in units for rank in self.members[unit])
 
+    def node_count(self, units: Collection[int]) -> int:
+        """Return the number of ranks of some units."""
+        if self.members is None:
+            return len(units)
+        return sum(len(self.members[unit]) for unit in units)
+
     def ranks_of(self, unit: int) -> Sequence[int]:
         """Return the ranks of one unit, ascending."""
         return (unit,) if self.members is None else self.members[unit]
+
+    def by_rank(self, flags: bytearray) -> bytearray:
+        """Return, by rank, the flag of its unit."""
+        if self.members is None:
+            return bytearray(flags)
+        return bytearray(np.frombuffer(flags, np.uint8)[as_ints(self.unit_of)].tobytes())
 
     def whole_units(self, wanted: bytearray) -> bytearray:
         """Return, by unit, whether every one of its ranks is wanted."""
@@ -90,25 +107,33 @@ class Workspace:
         foreign: By rank, 1 for nodes that are at home outside and may only be copied.
         free: By rank, 1 for nodes that are neither claimed nor constant nor foreign.
         unavailable: Values of foreign nodes that no other subgraph hands out.
+        wanted: Values that are read where the edges of the graph do not show it: outside the part
+            that is worked on, or by a copy in a region claimed so far.
+        border_answers: What properties said of values at the edges of regions: by the property's
+            place, the question, the node and the value.
         regions: What was claimed so far.
         atoms: Sets of ranks that no property may cut: each QuantizeLinear with the
-            DequantizeLinear nodes it feeds.
+            DequantizeLinear nodes it feeds. Where a path leaves one and comes back, so that it is
+            whole only in a region that takes the path as well, the last property may cut it.
         in_atoms: The ranks of all atoms.
 
     Args:
         graph: The bound graph.
-        nodes: Nodes of a convex region to work on, or None for all.
+        nodes: Nodes of a convex region to work on, in an order in which they can run that is part
+            of the graph's own; None for all.
         foreign: Those of ``nodes`` that are at home outside.
         unavailable: Values of foreign nodes that no other subgraph hands out.
+        wanted: Values read outside ``nodes``.
     """
 
     def __init__(
         self,
         graph: BoundGraph,
-        nodes: Collection[int] | None = None,
+        nodes: Sequence[int] | None = None,
         *,
         foreign: Collection[int] = (),
         unavailable: Collection[str] = (),
+        wanted: Collection[str] = (),
     ) -> None:
         self.graph = graph
         self.order, self.rank_of = _ranking(graph, nodes)
@@ -119,12 +144,16 @@ class Workspace:
         for node in foreign:
             self.foreign[self.rank_of[node]] = 1
         self.unavailable = frozenset(unavailable)
+        self.wanted = set(wanted)
+        self.border_answers: dict[tuple[int, str, int, str], Refusal | None] = {}
         taken = np.array(self.constant, np.uint8) | np.array(self.foreign, np.uint8)
         self.free = bytearray((1 - taken).tobytes())
         self.regions: list[Region] = []
         self.atoms = self._quantized_pairs()
         self.in_atoms = frozenset(rank for atom in self.atoms for rank in atom)
         self._value_nets: Nets | None = None
+        self._region_of = array("i", [-1]) * self.count
+        self._numbered = 0
 
     @property
     def count(self) -> int:
@@ -153,6 +182,21 @@ class Workspace:
         self.regions.append(region)
         for rank in region.ranks:
             self.free[rank] = 0
+        if region.copies:
+            inside = {*region.ranks, *region.copies}
+            for rank in region.copies:
+                for value, producer in self.dynamic_inputs(rank):
+                    if producer not in inside:
+                        self.wanted.add(value)
+
+    def region_of(self, rank: int) -> Region | None:
+        """Return the region that claimed a rank; None for what is free, constant or foreign."""
+        for index in range(self._numbered, len(self.regions)):
+            for claimed in self.regions[index].ranks:
+                self._region_of[claimed] = index
+        self._numbered = len(self.regions)
+        index = self._region_of[rank]
+        return self.regions[index] if index >= 0 else None
 
     def in_run_order(self) -> list[Region]:
         """Return the regions claimed so far in an order in which they can run."""
@@ -173,6 +217,19 @@ class Workspace:
         """Return the names a node reads: its inputs and what its bodies capture."""
         return (*self.graph.table.inputs[node], *self.graph.captures_of(node))
 
+    def dynamic_inputs(self, rank: int) -> list[tuple[str, int | None]]:
+        """Return the values a node reads that are not constant, with the ranks that make them."""
+        constants = self.graph.constants
+        return [
+            (value, self.producer(value))
+            for value in self.read_by(self.order[rank])
+            if value and value not in constants
+        ]
+
+    def node(self, rank: int) -> Node:
+        """Return the node of a rank."""
+        return Node(self.graph, self.order[rank])
+
     def producer(self, value: str) -> int | None:
         """Return the rank that makes a value; None for graph inputs and what lies outside."""
         made_by = self.graph.producers.get(value)
@@ -183,34 +240,32 @@ class Workspace:
     def _constant_ranks(self) -> bytearray:
         graph = self.graph
         constant = bytearray(self.count)
-        operators = graph.table.op_types
-        if "Constant" not in operators:
-            return constant
-        for rank, node in enumerate(self.order):
-            if operators[node] == "Constant" and graph.is_constant_node(node):
+        for rank in self._ranks_of("Constant"):
+            node = self.order[rank]
+            if graph.is_constant_node(node):
                 constant[rank] = all(name in graph.constants for name in graph.table.outputs[node])
         return constant
 
+    def _ranks_of(self, operator: str) -> list[int]:
+        types: Sequence[str] = self.graph.table.op_types
+        if not self.in_file_order:
+            types = list(map(types.__getitem__, self.order))
+        # Looking for one first is ten times as fast as comparing each, and most models have none.
+        return [r for r, name in enumerate(types) if name == operator] if operator in types else []
+
     def _quantized_pairs(self) -> list[list[int]]:
         operators = self.graph.table.op_types
-        if _QUANTIZE not in operators:
-            return []
         pairs = []
-        for rank, node in enumerate(self.order):
-            if operators[node] == _QUANTIZE:
-                readers = self.adjacency.successors(rank)
-                fed = [r for r in readers if operators[self.order[r]] == _DEQUANTIZE]
-                if fed:
-                    pairs.append([rank, *fed])
+        for rank in self._ranks_of(_QUANTIZE):
+            readers = self.adjacency.successors(rank)
+            fed = [r for r in readers if operators[self.order[r]] == _DEQUANTIZE]
+            if fed:
+                pairs.append([rank, *fed])
         return pairs
 
 
-def _ranking(graph: BoundGraph, nodes: Collection[int] | None) -> "tuple[array[int], array[int]]":
-    if nodes is None:
-        order = array("i", graph.order)
-    else:
-        wanted = frozenset(nodes)
-        order = array("i", (node for node in graph.order if node in wanted))
+def _ranking(graph: BoundGraph, nodes: Sequence[int] | None) -> "tuple[array[int], array[int]]":
+    order = array("i", graph.order if nodes is None else nodes)
     rank_of = array("i", [-1]) * len(graph.table.op_types)
     as_ints(rank_of)[as_ints(order)] = np.arange(len(order), dtype=np.int32)
     return order, rank_of
@@ -249,16 +304,27 @@ def _merged(groups: Iterable[Sequence[int]]) -> list[list[int]]:
 def _contract(
     adjacency: Adjacency, claimed: list[Sequence[int]], loose: list[list[int]]
 ) -> tuple[Contraction, list[Sequence[int]]]:
-    """Contract all that can be contracted together, dropping the latest group on every cycle."""
+    """Contract all that can be contracted together, dropping the latest group of every knot.
+
+    Knots do not touch each other, so one round sees to all of them. A knot that is left after some
+    rounds loses half of its groups at a time, so that the whole takes near-linear time.
+    """
     dropped: list[Sequence[int]] = []
+    attempt = 0
     while True:
         try:
             return contract(adjacency, [*claimed, *loose]), dropped
-        except CyclicGroupsError as error:
-            at_fault = max(error.groups) - len(claimed)
-            if at_fault < 0:
+        except CyclicGroupsError:
+            at_fault: set[int] = set()
+            for knot in tied_groups(adjacency, [*claimed, *loose]):
+                own = [group - len(claimed) for group in knot if group >= len(claimed)]
+                most = 1 if attempt < _ROUNDS_ONE_BY_ONE else -(-len(own) // 2)
+                at_fault.update(own[-most:])
+            if not at_fault:
                 raise
-            dropped.append(loose.pop(at_fault))
+            dropped += [loose[group] for group in sorted(at_fault, reverse=True)]
+            loose = [group for index, group in enumerate(loose) if index not in at_fault]
+            attempt += 1
 
 
 def _value_nets(workspace: Workspace) -> Nets:

@@ -7,6 +7,7 @@ still wait on each other.
 
 import heapq
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,8 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms.components import strong_components
 
-__all__ = ["Contraction", "CyclicGroupsError", "contract", "cycle_path", "quotient", "run_order"]
+__all__ = [
+    "Contraction",
+    "CyclicGroupsError",
+    "contract",
+    "cycle_path",
+    "quotient",
+    "run_order",
+    "tied_groups",
+]
 
 _Integers = npt.NDArray[np.int64]
 
@@ -106,6 +116,28 @@ def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int
         index[home[group[0]]] = position
     order = (index[leader] for leader in _emit(adjacency, small, home, groups))
     return [position for position in order if position >= 0]
+
+
+def tied_groups(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the indices of the groups that lie on cycles, ascending, knot by knot.
+
+    A knot is a strong component of several nodes of the quotient. At least one group lies in each,
+    and each group in a knot lies on a cycle in it.
+
+    Args:
+        adjacency: The graph, numbered topologically.
+        groups: Disjoint sets of units, each not empty.
+    """
+    home, leaders = _homes(adjacency.count, groups)
+    small = _quotient(adjacency, home, len(leaders))
+    component = strong_components([small.successors(node) for node in range(small.count)])
+    sizes = Counter(component)
+    knots: dict[int, list[int]] = {}
+    for index, group in enumerate(groups):
+        number = component[home[group[0]]]
+        if sizes[number] > 1:
+            knots.setdefault(number, []).append(index)
+    return list(knots.values())
 
 
 def _homes(count: int, groups: Sequence[Sequence[int]]) -> tuple[_Integers, _Integers]:

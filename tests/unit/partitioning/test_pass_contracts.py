@@ -1,17 +1,26 @@
 """Selectors and properties that break their contract are named; the graph stays as it was."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
+from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
-from subgraphkit.errors import SelectorContractError, UnclaimedNodesError
-from subgraphkit.ir import Node
+from subgraphkit.errors import (
+    CompileError,
+    ConfigError,
+    InvalidModelError,
+    SelectorContractError,
+    UnclaimedNodesError,
+)
+from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning import partition
 from tests.models import DIAMOND
-from tests.unit.partitioning.pass_support import All, bound, regions, selecting, taking
+from tests.unit.partitioning.pass_support import All, backend, bound, regions, selecting, taking
 
 
 class Stateful(SubgraphSelector):
@@ -24,7 +33,7 @@ def failure(backend: Any, code: str) -> SelectorContractError:
         partition(bound(DIAMOND), [backend, taking("*", "rest")])
     assert caught.value.code == code
     assert caught.value.backend == "fake"
-    assert "property 'main' of backend 'fake'" in caught.value.message
+    assert re.match("property '(main|DescribedProperty)' of backend 'fake'", caught.value.message)
     return caught.value
 
 
@@ -130,11 +139,117 @@ def test_a_property_that_raises_is_named_with_the_method(method: str) -> None:
     [
         ("min_nodes", 0, "min_nodes is 0, expected a whole number from 1 on"),
         ("max_nodes", "many", "max_nodes is 'many', expected a whole number from 1 on"),
+        ("min_nodes", True, "min_nodes is True, expected a whole number from 1 on"),
         ("connectivity", "none", "connectivity is 'none', expected 'connected' or 'any'"),
     ],
 )
 def test_a_property_that_declares_nonsense_is_named(name: str, value: Any, expected: str) -> None:
     assert expected in failure(taking("*", "fake", **{name: value}), "SGK122").message
+
+
+def test_a_property_whose_name_is_no_text_is_named_by_its_class() -> None:
+    made = taking("*")
+    made.properties()[0].name = 5  # type: ignore[misc, assignment]
+    assert "'DescribedProperty' of backend 'fake': name is 5" in failure(made, "SGK122").message
+
+
+def test_a_property_that_no_region_can_satisfy_is_named() -> None:
+    error = failure(taking("*", "fake", min_nodes=3, max_nodes=2), "SGK122")
+    assert "min_nodes is 3 and max_nodes is 2, so no region can satisfy both" in error.message
+
+
+def test_limits_may_be_integers_of_any_kind() -> None:
+    made = taking("*", "fake", min_nodes=np.int64(2), max_nodes=np.int64(4))
+    found = partition(bound(DIAMOND), [made])
+    assert regions(found, "fake") == [[0, 1, 2, 3]]
+    assert found.to_json()
+
+
+@pytest.mark.parametrize("name", ["min_nodes", "max_nodes", "connectivity", "name"])
+def test_a_declaration_that_raises_is_named(name: str) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("broken")
+
+    class Broken(SubgraphProperty):
+        def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+            return All()
+
+    setattr(Broken, name, property(fail))
+    with pytest.raises(
+        SelectorContractError, match=f"{name} raised RuntimeError: broken"
+    ) as caught:
+        partition(bound(DIAMOND), [backend("fake", Broken())])
+    assert caught.value.code == "SGK122"
+
+
+def test_a_selector_whose_statelessness_raises_is_named() -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("broken")
+
+    class Broken(Stateful):
+        stateless = property(fail)  # type: ignore[assignment]
+
+    error = failure(selecting(lambda _: Broken()), "SGK121")
+    assert "stateless raised RuntimeError: broken" in error.message
+
+
+@pytest.mark.parametrize("question", ["accept", "accept_input", "accept_output"])
+def test_an_answer_of_a_property_that_is_none_is_the_propertys_fault(question: str) -> None:
+    made = taking("Relu Add")
+    setattr(made.properties()[0], question, lambda *_: None)
+    message = failure(made, "SGK122").message
+    where = "the region that starts at node #" if question == "accept" else "node #"
+    assert f"{question} for {where}" in message
+    assert "returned None, expected True, False or a Refusal" in message
+
+
+@pytest.mark.parametrize("base", [All, Stateful])
+def test_a_coded_error_in_a_question_names_backend_and_node(base: type[SubgraphSelector]) -> None:
+    class Broken(base):  # type: ignore[misc, valid-type]
+        def select(self, node: Node) -> Any:
+            raise ConfigError("SGK108", "the table is malformed", hint="Mend the table.")
+
+    error = failure(selecting(lambda _: Broken()), "SGK121")
+    assert "select for node #0 Relu raised ConfigError: the table is malformed" in error.message
+    assert error.hint.startswith("Mend the table.\nThis is a fault of the backend")
+
+
+def test_an_error_that_names_a_backend_passes_as_it_is() -> None:
+    own = CompileError("SGK130", "the driver is gone", backend="fake")
+
+    class Broken(Stateful):
+        def select(self, node: Node) -> Any:
+            raise own
+
+    with pytest.raises(CompileError) as caught:
+        partition(bound(DIAMOND), [selecting(lambda _: Broken())])
+    assert caught.value is own
+
+
+def test_the_models_fault_stays_the_models_fault_with_a_note_of_who_met_it() -> None:
+    class Reading(Stateful):
+        def select(self, node: Node) -> Any:
+            raise InvalidModelError("SGK211", "external data of 'w' is missing")
+
+    with pytest.raises(InvalidModelError) as caught:
+        partition(bound(DIAMOND), [selecting(lambda _: Reading())])
+    assert caught.value.__notes__ == [
+        "Raised in select for node #0 Relu, by property 'main' of backend 'fake'."
+    ]
+
+
+def test_a_refusal_that_hides_from_its_check_is_named() -> None:
+    class Mute(Refusal):
+        def __post_init__(self) -> None:
+            pass
+
+    class No(Stateful):
+        def select(self, node: Node) -> Any:
+            return Mute("dtype", "")
+
+    error = failure(selecting(lambda _: No()), "SGK121")
+    assert "select for node #0 Relu returned" in error.message
+    assert "the text of a Refusal is ''" in error.message
 
 
 def test_a_property_whose_selector_is_none_is_named() -> None:

@@ -104,6 +104,12 @@ def test_a_node_of_another_subgraph_is_the_backends_fault() -> None:
     assert caught.value.code == "SGK122"
 
 
+def test_a_reason_that_is_no_refusal_is_refused() -> None:
+    with pytest.raises(ConfigError, match="because of 'slow', expected a Refusal") as caught:
+        divide().repartition("one_0", {1: "slow"})  # type: ignore[dict-item]
+    assert caught.value.code == "SGK123"
+
+
 def test_a_pinned_node_cannot_be_given_back() -> None:
     backends = [taking("Exp Neg", "one"), taking("*", "rest")]
     pins = Constraints(pins={1: "one"})

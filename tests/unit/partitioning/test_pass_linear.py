@@ -1,0 +1,308 @@
+"""The work of a pass grows with the graph and not with its square, whatever the graph is like.
+
+Work is counted in lines of Python run, which does not depend on the machine.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.refusal import Refusal, Unsupported
+from subgraphkit.backend.selector import OpSelector, SubgraphSelector
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.errors import SelectorContractError
+from subgraphkit.ir import Node
+from subgraphkit.partitioning import partition
+from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.copying import most_copies
+from subgraphkit.partitioning.workspace import View, Workspace
+from tests.unit.partitioning.pass_support import DescribedProperty, backend, graph_of, taking
+
+Row = tuple[str, Sequence[str], Sequence[str]]
+Case = tuple[list[Row], list[str], Backend]
+
+
+def lines_run(function: Callable[[], object]) -> int:
+    """Count the lines that run, once more for every turn of a loop on one line."""
+    count = 0
+
+    def step(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        del frame, argument
+        count += event == "line"
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def with_property(selector: str | type[SubgraphSelector], **settings: Any) -> Backend:
+    """Make a backend; callables among the settings take what the property's methods take."""
+
+    def make(graph: Any) -> SubgraphSelector:
+        if isinstance(selector, str):
+            return OpSelector(graph, selector.split())
+        return selector()
+
+    property_ = DescribedProperty(make)
+    for key, value in settings.items():
+        setattr(property_, key, value)
+    return backend("one", property_)
+
+
+def hub(size: int, *, first: str = "Exp") -> tuple[list[Row], list[str]]:
+    rows: list[Row] = [(first, ["x"], ["h"])]
+    rows += [("Neg", ["h"], [f"y{at}"]) for at in range(size)]
+    return rows, [f"y{at}" for at in range(size)]
+
+
+def chain(size: int, *operators: str) -> tuple[list[Row], list[str]]:
+    rows: list[Row] = [
+        (operators[at % len(operators)], [f"v{at}"], [f"v{at + 1}"]) for at in range(size)
+    ]
+    return rows, [f"v{size}"]
+
+
+def spine(size: int) -> tuple[list[Row], list[str]]:
+    """A chain, and for each of its nodes one more that reads it."""
+    rows, _ = chain(size, "Exp")
+    rows += [("Neg", [f"v{at + 1}"], [f"y{at}"]) for at in range(size)]
+    return rows, [f"y{at}" for at in range(size)]
+
+
+def hub_that_may_not_hand_out(size: int) -> Case:
+    refusing = with_property("Exp Neg", accept_output=lambda node, value: value == "h")
+    return *hub(size), refusing
+
+
+def sum_of_what_may_not_enter(size: int) -> Case:
+    rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
+    rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
+    refusing = with_property("Neg Sum", accept_input=lambda node, value: value != "x")
+    return rows, ["y"], refusing
+
+
+def sum_of_what_may_not_leave(size: int) -> Case:
+    rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
+    rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
+    return rows, ["y"], with_property("Neg Sum", accept_output=lambda node, value: value == "y")
+
+
+def group_refused_at_its_end(size: int) -> Case:
+    rows, outputs = chain(size, "Exp")
+    rows[-1] = ("Cos", *rows[-1][1:])
+    return rows, outputs, with_property("Exp", groups=lambda graph: [range(size)])
+
+
+class AllButCos(SubgraphSelector):
+    def select(self, node: Node) -> bool:
+        return node.op_type != "Cos"
+
+
+def group_refused_from_every_side(size: int) -> Case:
+    rows, outputs = spine(size)
+    rows[size // 2] = ("Cos", *rows[size // 2][1:])
+    return rows, outputs, with_property(AllButCos, groups=lambda graph: [range(size)])
+
+
+def group_that_every_node_beside_it_reads(size: int) -> Case:
+    return *spine(size), with_property(AllButCos, groups=lambda graph: [range(size)])
+
+
+def groups_that_cannot_stay_together(size: int) -> Case:
+    groups = [(at, at + 2) for at in range(0, size - 3, 8)]
+    return *chain(size, "Exp", "Neg", "Abs"), with_property("Exp Neg", groups=lambda graph: groups)
+
+
+def groups_that_wait_on_each_other(size: int) -> Case:
+    rows, outputs = chain(size, "Exp")
+    groups = [(at, at + size // 2) for at in range(size // 2)]
+    return rows, outputs, with_property("Exp", groups=lambda graph: groups)
+
+
+def many_pieces_of_small_groups(size: int) -> Case:
+    rows, outputs = chain(size, "Exp")
+    groups = [(at, at + 1) for at in range(0, size - 1, 2)]
+    return rows, outputs, with_property("Exp", max_nodes=10, groups=lambda graph: groups)
+
+
+def chain_of_cheap_nodes_for_everyone(size: int) -> Case:
+    rows, outputs = spine(size)
+    rows = [*(("Sin", *row[1:]) for row in rows[:size]), *rows[size:]]
+    return rows, outputs, with_property("Sin Neg", duplicable=lambda node: True, max_nodes=1)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        hub_that_may_not_hand_out,
+        sum_of_what_may_not_enter,
+        sum_of_what_may_not_leave,
+        group_refused_at_its_end,
+        group_refused_from_every_side,
+        group_that_every_node_beside_it_reads,
+        groups_that_cannot_stay_together,
+        groups_that_wait_on_each_other,
+        many_pieces_of_small_groups,
+        chain_of_cheap_nodes_for_everyone,
+    ],
+)
+def test_a_graph_four_times_as_large_is_about_four_times_the_work(
+    case: Callable[[int], Case],
+) -> None:
+    def work(size: int) -> int:
+        rows, outputs, one = case(size)
+        graph = graph_of(rows, outputs)
+        return lines_run(lambda: partition(graph, [one, taking("*", "rest")]))
+
+    assert work(1_200) < 6 * work(300)
+
+
+def test_a_value_is_asked_about_once_per_side() -> None:
+    asked: list[tuple[int, str]] = []
+
+    def accept(node: Node, value: str) -> bool:
+        asked.append((node.id, value))
+        return value != "x"
+
+    rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(50)]
+    rows.append(("Sum", [f"a{at}" for at in range(50)], ["y"]))
+    one = with_property("Neg Sum", accept_input=accept)
+    partition(graph_of(rows, ["y"]), [one, taking("*", "rest")])
+    assert len(asked) == len(set(asked)) <= 100
+
+
+def test_a_group_refused_again_and_again_is_offered_no_more() -> None:
+    asked: list[int] = []
+
+    class Counting(AllButCos):
+        def select(self, node: Node) -> bool:
+            asked.append(node.id)
+            return super().select(node)
+
+    def questions(size: int) -> int:
+        rows, outputs = spine(size)
+        rows[size // 2] = ("Cos", *rows[size // 2][1:])
+        asked.clear()
+        one = with_property(Counting, groups=lambda graph: [range(size)])
+        partition(graph_of(rows, outputs), [one, taking("*", "rest")])
+        return len(asked)
+
+    assert questions(200) < 3 * questions(100)
+
+
+def test_nodes_given_back_are_looked_up_and_not_searched_for() -> None:
+    compared = 0
+
+    class Index(int):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return int(self) == other
+
+        def __hash__(self) -> int:
+            return hash(int(self))
+
+    rows, outputs = chain(300, "Exp")
+    found = partition(graph_of(rows, outputs), [taking("Exp", "one"), taking("*", "rest")])
+    failed = Refusal("compile_failed", "no")
+    after = found.repartition("one_0", {Index(at): failed for at in range(300)})
+    assert [one.id for one in after.subgraphs] == ["rest_0"]
+    assert compared < 3_000
+
+
+def test_the_sizes_of_values_are_gathered_once_for_all_regions_to_be_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gathered = 0
+    gather = Workspace.nets
+
+    def nets(workspace: Workspace, view: View) -> Nets:
+        nonlocal gathered
+        gathered += 1
+        return gather(workspace, view)
+
+    monkeypatch.setattr(Workspace, "nets", nets)
+    rows, outputs, one = many_pieces_of_small_groups(200)
+    found = partition(graph_of(rows, outputs), [one, taking("*", "rest")])
+    assert len(found.subgraphs) > 10
+    assert gathered < 5
+
+
+def test_a_subgraph_given_back_does_not_start_compiling_over_again() -> None:
+    class Failing(DescribedProperty):
+        def create_operator(self, subgraph: object, context: object) -> SubgraphOperator:
+            raise Unsupported("no")
+
+    class Idle(SubgraphOperator):
+        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            return []
+
+    class Working(DescribedProperty):
+        def create_operator(self, subgraph: object, context: object) -> SubgraphOperator:
+            return Idle()
+
+    def work(size: int) -> int:
+        rows, outputs = chain(size, "Exp", "Cos")
+        failing = Failing(lambda graph: OpSelector(graph, ["Exp"]))
+        working = Working(lambda graph: OpSelector(graph, ["Exp", "Cos"]))
+        backends = [backend("one", failing), backend("two", working)]
+        found = partition(graph_of(rows, outputs), backends)
+        return lines_run(lambda: compile_subgraphs(found))
+
+    assert work(800) < 6 * work(200)
+
+
+def test_explaining_a_node_does_not_go_through_all_subgraphs() -> None:
+    def work(size: int) -> int:
+        rows, outputs = chain(size, "Exp", "Cos")
+        found = partition(graph_of(rows, outputs), [taking("Exp", "one"), taking("*", "rest")])
+        found.explain(0)
+        return lines_run(lambda: found.explain(1))
+
+    assert work(400) == work(20)
+
+
+def cheap_chain(size: int, **settings: Any) -> tuple[Any, Any]:
+    """A chain at home elsewhere, each node of which is read by a region of its own."""
+    rows, _ = chain(size, "Sin")
+    rows += [("Neg", [f"v{at + 1}"], [f"y{at}"]) for at in range(size)]
+    graph = graph_of(rows, [f"y{at}" for at in range(size)])
+    one = with_property("Sin Neg", duplicable=lambda node: True, **settings)
+    return graph, partition(graph, [taking("Sin", "first"), one, taking("*", "rest")])
+
+
+def test_copies_are_made_up_to_a_limit_and_no_further() -> None:
+    graph, found = cheap_chain(100)
+    made = [len(one.copies) for one in found.subgraphs if one.backend == "one"]
+    limit = most_copies(len(graph.nodes))
+    assert limit - 100 < sum(made) <= limit < 5_050
+    assert made[:3] == [1, 2, 3]
+    assert made[-1] == 0
+
+
+def test_a_region_that_cannot_do_without_more_copies_is_refused() -> None:
+    _, found = cheap_chain(100, accept_input=lambda node, value: value == "v0")
+    assert all(one.copies for one in found.subgraphs if one.backend == "one")
+    refused = found.refusals[199]
+    assert [str(one.refusal) for one in refused if one.backend == "one"] == [
+        "border: the nodes that would have to be copied here are too many for one pass"
+    ]
+
+
+def test_giving_back_nothing_is_refused_instead_of_trying_for_ever() -> None:
+    rows, outputs = chain(3, "Exp")
+    found = partition(graph_of(rows, outputs), [taking("Exp", "one"), taking("*", "rest")])
+    with pytest.raises(SelectorContractError, match="gave back no node of subgraph 'one_0'") as no:
+        found.repartition("one_0", {})
+    assert no.value.code == "SGK122"
