@@ -1,0 +1,279 @@
+"""A small pool of threads for work that NumPy does without holding the interpreter lock.
+
+A kernel cuts its work into parts when it is compiled and hands them to ``share``, which returns
+when all are done. Two rules keep the threads from fighting over the CPUs:
+
+* there are as many threads as CPUs this process may use, the caller included;
+* while a program that shares work runs, BLAS works on the calling thread alone (``BlasAlone``),
+  because its own threads would wait for work by spinning, on the CPUs that these need.
+
+Which part runs on which thread differs from run to run. Results do not: parts write to different
+places, and where they are cut depends on sizes alone.
+"""
+
+import itertools
+import math
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import threadpoolctl
+
+__all__ = ["BUFFER", "BlasAlone", "cut", "share", "thread_count"]
+
+BUFFER: Final = 1024
+"""NumPy's buffer size that broadcasting a column or a row over a matrix is fastest with.
+
+NumPy copies the smaller operand into its buffer as often as it goes in there. With its own choice
+of 8192 elements that takes as long as the operation itself. It is the same on all threads, because
+it decides how some sums are rounded.
+"""
+
+Work = Callable[..., None]
+"""Does one part of some work; takes the part, and arguments that are the same for every part."""
+
+
+@cache
+def thread_count() -> int:
+    """Return how many threads share the work, the caller included.
+
+    The number of CPUs this process may run on, or less where the container's quota
+    (``cpu.max`` of control groups, version 2) or ``OMP_NUM_THREADS`` says so. Read once.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    limits = [count or 1, _quota(Path("/sys/fs/cgroup/cpu.max"))]
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if wanted.isdecimal() and int(wanted) > 0:
+        limits.append(int(wanted))
+    return max(1, min(limits))
+
+
+def _quota(path: Path) -> int:
+    """Return the CPUs a control group grants, rounded up; a large number without a limit."""
+    try:
+        quota, period = path.read_text(encoding="ascii").split()
+        return math.ceil(int(quota) / int(period))
+    except (OSError, ValueError):
+        return 1 << 16
+
+
+def cut(length: int, parts: int, multiple: int = 1) -> list[slice]:
+    """Cut a range into slices of nearly the same length.
+
+    Args:
+        length: End of the range, which starts at 0.
+        parts: Slices wanted; fewer are returned where there is not enough to cut.
+        multiple: Every slice starts at a multiple of this.
+    """
+    units = -(-length // multiple)
+    parts = max(1, min(parts, units))
+    edges = [min(length, units * part // parts * multiple) for part in range(parts + 1)]
+    return [slice(begin, end) for begin, end in itertools.pairwise(edges)]
+
+
+class _Job:
+    """Parts that several threads take from one list, one after the other."""
+
+    def __init__(self, work: Work, parts: Iterator[Any], arguments: tuple[Any, ...]) -> None:
+        self._work = work
+        self._parts = parts
+        self._arguments = arguments
+        self._lock = threading.Lock()
+        self._done = threading.Lock()
+        self._helpers = 0
+        self._closed = False
+        self.error: BaseException | None = None
+
+    def work(self) -> None:
+        """Do parts until none is left."""
+        work, arguments = self._work, self._arguments
+        try:
+            for part in self._parts:
+                work(part, *arguments)
+        except BaseException as error:  # noqa: BLE001 (raised again in the caller's thread)
+            self.error = error
+            for _ in self._parts:
+                pass
+
+    def help(self) -> None:
+        """Do parts on a thread of the pool, unless the caller has finished."""
+        with self._lock:
+            if self._closed:
+                return
+            self._helpers += 1
+        self.work()
+        self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._helpers -= 1
+            if self._closed and not self._helpers:
+                self._done.release()
+
+    def finish(self) -> None:
+        """Wait for the helpers; to be called by the caller when no part is left."""
+        with self._lock:
+            self._closed = True
+            if not self._helpers:
+                return
+            self._done.acquire()
+        self._done.acquire()
+
+
+class _Pool:
+    """Threads that wait for jobs; they start when first needed and end with the process."""
+
+    def __init__(self) -> None:
+        self.jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._started = False
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the threads once."""
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+            for number in range(thread_count() - 1):
+                name = f"subgraphkit-numpy-{number}"
+                threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def _serve(self) -> None:
+        np.seterr(all="ignore")
+        np.setbufsize(BUFFER)
+        _set(_blas.of_threads, itertools.repeat(1))
+        while True:
+            # no name may keep the job, and the arrays in it, alive while waiting
+            self.jobs.get().help()
+
+
+_pool = _Pool()
+
+
+def _forget_threads() -> None:
+    """Start over in a forked child, which has none of the threads."""
+    global _pool, _blas  # noqa: PLW0603 (one pool a process)
+    _pool = _Pool()
+    _blas = _Blas()
+
+
+def share(work: Work, parts: Sequence[Any], *arguments: Any) -> None:
+    """Do every part of some work, on several threads if there is more than one part.
+
+    Floating-point exceptions are silent on the pool's threads.
+
+    Args:
+        work: Called as ``work(part, *arguments)``; parts must not depend on each other.
+        parts: The parts, the longest first if they differ.
+        *arguments: Further arguments of ``work``.
+
+    Raises:
+        BaseException: What ``work`` raised; the other parts may or may not have been done.
+
+    Thread-safety: may be called from any number of threads, and from within ``work``.
+    """
+    helpers = min(thread_count(), len(parts)) - 1
+    if helpers <= 0:
+        for part in parts:
+            work(part, *arguments)
+        return
+    job = _Job(work, iter(parts), arguments)
+    pool = _pool
+    pool.start()
+    for _ in range(helpers):
+        pool.jobs.put(job)
+    job.work()
+    job.finish()
+    if job.error is not None:
+        raise job.error
+
+
+class _Blas:
+    """The number of threads of the BLAS libraries, lowered while anybody wants them alone.
+
+    Libraries built on OpenMP have a number for every calling thread; others one for the process.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before: list[int] = []
+
+    @cached_property
+    def libraries(self) -> list[Any]:
+        """The BLAS libraries loaded; looked up once, because that takes milliseconds."""
+        controllers = threadpoolctl.ThreadpoolController().lib_controllers
+        return [one for one in controllers if one.user_api == "blas"]
+
+    @cached_property
+    def of_threads(self) -> list[Any]:
+        """The libraries with a number for every thread."""
+        return [one for one in self.libraries if _is_openmp(one)]
+
+    @cached_property
+    def of_process(self) -> list[Any]:
+        """The libraries with one number."""
+        return [one for one in self.libraries if not _is_openmp(one)]
+
+    def enter(self) -> list[int]:
+        """Let BLAS work on the calling thread alone; return what ``leave`` needs."""
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._before = _set(self.of_process, itertools.repeat(1))
+        return _set(self.of_threads, itertools.repeat(1))
+
+    def leave(self, before: list[int]) -> None:
+        """Give the threads back when nobody needs BLAS alone any more."""
+        _set(self.of_threads, before)
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                _set(self.of_process, self._before)
+
+
+def _is_openmp(library: Any) -> bool:
+    return getattr(library, "threading_layer", None) == "openmp"
+
+
+def _set(libraries: Sequence[Any], counts: Iterable[int]) -> list[int]:
+    """Set the number of threads of libraries; return what it was."""
+    before = []
+    for one, count in zip(libraries, counts, strict=False):
+        before.append(one.get_num_threads())
+        # threadpoolctl 3.7 and later listen to one thread only, the first that asked
+        clear = getattr(one, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
+        one.set_num_threads(count)
+        if clear is not None:
+            clear(force=True)
+    return before
+
+
+_blas = _Blas()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+class BlasAlone:
+    """While entered, BLAS works on the calling thread alone, in the whole process.
+
+    Thread-safety: may be entered by several threads; the last to leave gives the threads back.
+    """
+
+    __slots__ = ("_before", "_blas")
+
+    def __enter__(self) -> None:
+        """Take the threads away."""
+        self._blas = _blas
+        self._before = self._blas.enter()
+
+    def __exit__(self, *_: object) -> None:
+        """Give the threads back if nobody else wants BLAS alone."""
+        self._blas.leave(self._before)

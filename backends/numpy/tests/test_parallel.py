@@ -1,0 +1,187 @@
+"""The pool of threads: every part once, errors reach the caller, BLAS gets its threads back."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import threadpoolctl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subgraphkit_numpy import parallel
+from subgraphkit_numpy.parallel import BlasAlone, cut, share, thread_count
+
+
+@pytest.fixture(params=[1, 2, 4])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(parallel, "thread_count", lambda: request.param)
+    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
+    return int(request.param)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 64), st.integers(1, 64))
+def test_slices_cover_a_range_once_and_start_at_multiples(
+    length: int, parts: int, multiple: int
+) -> None:
+    slices = cut(length, parts, multiple)
+    assert 1 <= len(slices) <= parts
+    covered = [index for part in slices for index in range(part.start, part.stop)]
+    assert covered == list(range(length))
+    assert all(part.start % multiple == 0 for part in slices)
+
+
+def test_every_part_is_done_once(threads: int) -> None:
+    done = np.zeros(200, np.int64)
+
+    def work(part: int, step: int) -> None:
+        done[part] += step
+
+    share(work, range(200), 3)
+    assert done.tolist() == [3] * 200
+
+
+def test_an_error_reaches_the_caller_and_the_pool_goes_on(threads: int) -> None:
+    def fail(part: int) -> None:
+        if part == 2:
+            raise ValueError("part 2")
+
+    for _ in range(3):
+        with pytest.raises(ValueError, match="part 2"):
+            share(fail, range(8))
+    seen: list[int] = []
+    share(seen.append, range(8))
+    assert sorted(seen) == list(range(8))
+
+
+def test_shared_work_may_share_work(threads: int) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def outer(part: int) -> None:
+        share(lambda inner: seen.append((part, inner)), range(4))
+
+    share(outer, range(4))
+    assert sorted(seen) == [(a, b) for a in range(4) for b in range(4)]
+
+
+def test_several_callers_share_at_the_same_time(threads: int) -> None:
+    def caller(number: int) -> list[int]:
+        found = np.zeros(50, np.int64)
+
+        def work(part: int) -> None:
+            found[part] = part * number
+
+        share(work, range(50))
+        return found.tolist()
+
+    with ThreadPoolExecutor(8) as pool:
+        for number, found in enumerate(pool.map(caller, range(40))):
+            assert found == [part * number for part in range(50)]
+
+
+def test_other_threads_take_parts_while_one_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "thread_count", lambda: 2)
+    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
+    names: set[str] = set()
+
+    def work(part: int) -> None:
+        names.add(threading.current_thread().name)
+        time.sleep(0.02)
+
+    share(work, range(8))
+    assert len(names) == 2
+
+
+def test_floating_point_exceptions_are_silent_on_the_pools_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parallel, "thread_count", lambda: 3)
+    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
+    zeros = np.zeros(1000, np.float32)
+
+    def work(part: int) -> None:
+        time.sleep(0.005)
+        with np.errstate(all="ignore" if threading.current_thread().name == caller else None):
+            assert np.isnan(zeros / zeros).all()
+
+    caller = threading.current_thread().name
+    share(work, range(9))
+
+
+def blas_threads() -> list[int]:
+    info = threadpoolctl.threadpool_info()
+    return [one["num_threads"] for one in info if one["user_api"] == "blas"]
+
+
+def test_blas_gets_its_threads_back_when_the_last_user_leaves() -> None:
+    before = blas_threads()
+    assert before, "no BLAS library was found"
+    with BlasAlone():
+        assert blas_threads() == [1] * len(before)
+        with pytest.raises(KeyError), BlasAlone():
+            raise KeyError
+        assert blas_threads() == [1] * len(before)
+    assert blas_threads() == before
+
+
+def test_any_thread_may_be_alone_with_blas_and_another_may_leave_last() -> None:
+    before = blas_threads()
+    entered, may_leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with BlasAlone():
+            entered.set()
+            may_leave.wait(10)
+
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(3):
+            with BlasAlone():
+                held = pool.submit(hold)
+                assert entered.wait(10)
+            assert blas_threads() == [1] * len(before)
+            may_leave.set()
+            held.result()
+            assert blas_threads() == before
+            entered.clear()
+            may_leave.clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("max 100000", 1 << 16), ("150000 100000", 2), ("50000 100000", 1)]
+)
+def test_the_quota_of_a_control_group_counts_in_whole_cpus(
+    text: str, cpus: int, tmp_path: Path
+) -> None:
+    (tmp_path / "cpu.max").write_text(text)
+    assert parallel._quota(tmp_path / "cpu.max") == cpus
+    assert parallel._quota(tmp_path / "none") == 1 << 16
+
+
+@pytest.mark.parametrize(("given_", "count"), [("1", 1), ("1,4", 1), ("0", None), ("many", None)])
+def test_omp_num_threads_limits_the_pool(
+    given_: str, count: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread_count.cache_clear()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    unlimited = thread_count()
+    thread_count.cache_clear()
+    monkeypatch.setenv("OMP_NUM_THREADS", given_)
+    assert thread_count() == (count or unlimited)
+    thread_count.cache_clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_forked_child_has_a_pool_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "thread_count", lambda: 2)
+    share(lambda _: time.sleep(0.001), range(4))
+    child = os.fork()
+    if child == 0:
+        seen: list[int] = []
+        share(seen.append, range(6))
+        os._exit(0 if sorted(seen) == list(range(6)) else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
