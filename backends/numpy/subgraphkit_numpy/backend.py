@@ -1,8 +1,9 @@
 """The backend: one property that takes every node something here implements."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,21 +19,33 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_numpy.kernels import Entry, implementation
+from subgraphkit_numpy.kernels.limits import GROWING, OPTION, output_limit, refused_size
 from subgraphkit_numpy.operator import NumpyOperator
 
 __all__ = ["NumpyBackend", "NumpyProperty", "NumpySelector"]
 
 
 class NumpySelector(SubgraphSelector):
-    """Takes every node that has an implementation, bodies included."""
+    """Takes every node that has an implementation, bodies included.
+
+    Args:
+        max_output_bytes: The most bytes that one output may have; 0 means no limit.
+    """
 
     stateless: ClassVar[bool] = True
 
+    def __init__(self, max_output_bytes: int = 0) -> None:
+        self._max_output_bytes = max_output_bytes
+
     def select(self, node: Node) -> Answer:
-        """Look the operator up; a refusal names operator, domain and opset."""
+        """Look the operator up; a refusal names operator, element types and opset."""
         entry = implementation(node)
         if not isinstance(entry, Entry):
             return entry
+        if node.op_type in GROWING:
+            refusal = refused_size(node, self._max_output_bytes)
+            if refusal is not None:
+                return refusal
         for body in node.bodies.values():
             for inner in body.nodes:
                 answer = self.select(inner)
@@ -47,10 +60,13 @@ class NumpyProperty(SubgraphProperty):
     name: ClassVar[str] = "all"
     connectivity: Connectivity = "any"
 
+    def __init__(self, option_values: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._max_output_bytes = output_limit(option_values)
+
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Make the selector."""
         del graph
-        return NumpySelector()
+        return NumpySelector(self._max_output_bytes)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> NumpyOperator:
         """Compile a region."""
@@ -70,11 +86,24 @@ class NumpyBackend(Backend):
             help="Iterations after which a Loop is stopped with an error; 0 means no limit.",
             minimum=0,
         ),
+        Option(
+            "fusion",
+            bool,
+            default=True,
+            help="Whether one kernel may compute several nodes, tile by tile. Without, results are "
+            "the same bit for bit however a model is partitioned; with, to a rounding.",
+        ),
+        Option(
+            OPTION,
+            "bytes",
+            help="Size above which an output is refused before it is allocated; "
+            "unless given, the memory of the machine. 0 means no limit.",
+        ),
     )
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""
-        return (NumpyProperty(),)
+        return (NumpyProperty(self.option_values),)
 
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:

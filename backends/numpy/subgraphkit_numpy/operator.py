@@ -8,8 +8,9 @@ import numpy as np
 
 from subgraphkit.backend import SubgraphOperator
 from subgraphkit.errors import ExecutionError
-from subgraphkit.ir import Subgraph
+from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes
+from subgraphkit_numpy.parallel import BUFFER
 
 __all__ = ["NumpyOperator"]
 
@@ -17,6 +18,7 @@ __all__ = ["NumpyOperator"]
 # context prepared once costs a tenth of entering ``numpy.errstate`` on every run.
 _QUIET: Final = Context()
 _QUIET.run(np.seterr, all="ignore")
+_QUIET.run(np.setbufsize, BUFFER)
 
 
 class NumpyOperator(SubgraphOperator):
@@ -44,21 +46,32 @@ class NumpyOperator(SubgraphOperator):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute the outputs; floating-point exceptions give infinities and NaNs silently.
 
+        Args:
+            inputs: Arrays in the order of the subgraph's inputs.
+            outputs: Buffers to copy results into, None where there is none. They may be strided,
+                and may overlap the inputs.
+
         Raises:
             ExecutionError: If a node fails; the message names it (SGK131).
+            ValueError: If a buffer does not fit the result; the message names the output.
         """
         try:
             results = _QUIET.copy().run(self._function, *inputs)
         except Exception as error:
             raise self._explained(error) from error
-        return results if outputs is None else _fill(outputs, results)
+        return results if outputs is None else self._fill(outputs, results)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Take new constants: only kernels and folded values that depend on them are made again.
 
         The arrays are kept, not copied; they must not be written to afterwards. If the region
         cannot be computed with them, the old ones stay and the error is raised.
+
+        Raises:
+            ValueError: If a name is not that of a constant, or dtype or shape are not its own.
         """
+        for name, value in changed.items():
+            _require_same_type(name, self._subgraph.constants.get(name), value)
         before = self._replaced
         self._replaced = {**before, **changed}
         try:
@@ -105,19 +118,35 @@ class NumpyOperator(SubgraphOperator):
             nodes=tuple(labels),
         )
 
+    def _fill(self, outputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """Copy results into the buffers that were given."""
+        filled = []
+        for name, buffer, result in zip(self._subgraph.outputs, outputs, results, strict=True):
+            if buffer is None:
+                filled.append(result)
+                continue
+            problem = _misfit(buffer, result)
+            if problem:
+                raise ValueError(f"the buffer for output {name!r} {problem}")
+            np.copyto(buffer, result)
+            filled.append(buffer)
+        return filled
 
-def _fill(outputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """Copy results into the buffers that were given."""
-    filled = []
-    for buffer, result in zip(outputs, results, strict=True):
-        if buffer is None:
-            filled.append(result)
-            continue
-        if buffer.shape != result.shape or buffer.dtype != result.dtype:
-            raise ValueError(
-                f"an output buffer is {buffer.dtype}{buffer.shape}, expected "
-                f"{result.dtype}{result.shape}"
-            )
-        np.copyto(buffer, result)
-        filled.append(buffer)
-    return filled
+
+def _misfit(buffer: Any, result: Any) -> str:
+    """Return why a result cannot be copied into a buffer, or an empty string."""
+    if not isinstance(buffer, np.ndarray) or not isinstance(result, np.ndarray):
+        return f"is a {type(buffer).__name__} for a {type(result).__name__}, expected arrays"
+    if buffer.shape != result.shape or buffer.dtype != result.dtype:
+        return f"is {buffer.dtype}{buffer.shape}, expected {result.dtype}{result.shape}"
+    return "" if buffer.flags.writeable else "is read-only"
+
+
+def _require_same_type(name: str, stored: Initializer | None, value: Any) -> None:
+    if stored is None:
+        raise ValueError(f"the subgraph has no weight {name!r}")
+    array = np.asarray(value)
+    if array.dtype != stored.type.dtype.numpy or array.shape != stored.type.shape:
+        raise ValueError(
+            f"weight {name!r} is {stored.type}, the new value is {array.dtype}{list(array.shape)}"
+        )

@@ -94,6 +94,39 @@ def test_averages_that_count_padding_agree_with_onnxruntime(attributes: dict[str
     check("AveragePool", [floats(2, 3, 9, 8)], [F32], count_include_pad=1, **attributes)
 
 
+LARGE_POOLS = [
+    {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [2, 3], "strides": [2, 1], "dilations": [1, 2]},
+    {"kernel_shape": [2, 2], "strides": [2, 2]},
+    {"kernel_shape": [5, 1], "strides": [1, 3]},
+]
+
+
+@pytest.mark.parametrize("attributes", LARGE_POOLS)
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+def test_pools_larger_than_a_part_agree_with_onnxruntime(
+    op_type: str, attributes: dict[str, Any]
+) -> None:
+    check(op_type, [floats(2, 48, 61, 60)], [F32], **attributes)
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"kernel_shape": [7, 6]},
+        {"kernel_shape": [900, 900], "strides": [900, 900], "ceil_mode": 1},
+        {"kernel_shape": [9, 8], "pads": [1, 1, 1, 1]},
+        {"kernel_shape": [8, 7], "pads": [0, 0, 1, 1]},
+    ],
+)
+def test_windows_over_everything_agree_with_onnxruntime(
+    op_type: str, attributes: dict[str, Any]
+) -> None:
+    check(op_type, [floats(2, 64, 7, 6)], [F32], **attributes)
+
+
 @pytest.mark.parametrize("attributes", POOLS)
 @pytest.mark.parametrize("storage_order", [0, 1])
 def test_places_of_maxima_agree_with_onnxruntime(

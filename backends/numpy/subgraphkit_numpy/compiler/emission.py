@@ -105,7 +105,7 @@ def emit(
             elif name in dying:
                 released.append(registers.drop(name))
         release = f"; del {', '.join(released)}" if released else ""
-        text.lines.append(f"    {', '.join(targets)} = {call}{release}  # {step.node.label}")
+        text.lines.append(f"    {', '.join(targets)} = {call}{release}  # {step.label}")
         text.step_of_line[len(text.lines)] = index
     results = _results(text, registers, outputs, lifetimes, detached=detached)
     text.lines.append(f"    return ({''.join(f'{result}, ' for result in results)})")

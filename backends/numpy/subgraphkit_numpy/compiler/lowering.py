@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +11,7 @@ from subgraphkit.backend import Unsupported
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import TensorType
 from subgraphkit_numpy.compiler.constants import Constants, freeze
+from subgraphkit_numpy.fusing import Group, Menu, find_groups, make_group
 from subgraphkit_numpy.kernels import Entry, Kernel, Known, Same, Site, as_kernel, implementation
 
 __all__ = ["BodyCompiler", "GraphScope", "Step", "lower"]
@@ -21,6 +23,9 @@ FILL_LIMIT_BYTES: Final = 1 << 30
 """The same for ``ConstantOfShape``, by which models without data state their weights."""
 
 _MAY_GROW = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Pad", "EyeLike"})
+
+_ANCHORS: Final = frozenset({"Conv", "Gemm", "MatMul"})
+"""Operators that always run, and whose kernels are expensive to make: many are made in groups."""
 
 BodyCompiler = Callable[[Graph, "GraphScope"], Any]
 """Compiles a body to a program."""
@@ -87,6 +92,8 @@ class Step:
         operands: Names of the values passed, None where an input is left out.
         results: Names of the values made; an empty string is an output left out.
         reads: Constants the kernel was made from.
+        recipe: Makes the step again.
+        label: What to call it in messages.
     """
 
     node: Node
@@ -96,6 +103,8 @@ class Step:
     operands: tuple[str | None, ...]
     results: tuple[str, ...]
     reads: frozenset[str]
+    recipe: Callable[[], Any]
+    label: str
 
     def remake(self) -> bool:
         """Make the kernel again from the constants as they are now.
@@ -103,7 +112,7 @@ class Step:
         Returns:
             False if the call would look different, so that the program has to be emitted again.
         """
-        made = _make(self.node, self.entry, self.scope)
+        made = self.recipe()
         if not isinstance(made, Step):
             return False
         kernel = made.kernel
@@ -138,21 +147,59 @@ def lower(scope: GraphScope, order: Sequence[int], outputs: Collection[str]) -> 
     Raises:
         Unsupported: For nodes nothing implements.
     """
-    graph = scope.graph
-    steps: list[Step] = []
+    pending: list[_Pending] = []
     for index in order:
-        node = Node(graph, index)
-        if graph.is_constant_node(index) and node.outputs[0] in graph.constants:
+        node = Node(scope.graph, index)
+        if scope.graph.is_constant_node(index) and node.outputs[0] in scope.graph.constants:
             continue
         entry = implementation(node)
         if not isinstance(entry, Entry):
             raise Unsupported(f"{node.label}: {entry.text}", nodes=(index,), code=entry.code)
+        if node.op_type in _ANCHORS and not all(scope.knows(name) for name in node.inputs if name):
+            pending.append(_Pending(node, entry))
+            continue
         made = _make_or_explain(node, entry, scope)
         if isinstance(made, Same):
             scope.names[node.outputs[0]] = scope.resolve(node.inputs[made.index])
         elif isinstance(made, Step) and not _fold(made):
-            steps.append(made)
-    return _without_dead(steps, {scope.resolve(name) for name in outputs})
+            pending.append(_Pending(node, entry, made))
+    wanted = {scope.resolve(name) for name in outputs}
+    return _without_dead(_grouped(scope, pending, wanted), wanted)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A node that has to run, and its step unless that is expensive to make."""
+
+    node: Node
+    entry: Entry
+    step: Step | None = None
+
+    def made(self, scope: GraphScope) -> Step:
+        """Return the step on its own."""
+        step = self.step or _make_or_explain(self.node, self.entry, scope)
+        assert isinstance(step, Step)  # noqa: S101 (products and convolutions always run)
+        return step
+
+
+def _grouped(scope: GraphScope, pending: Sequence[_Pending], wanted: Collection[str]) -> list[Step]:
+    """Make one step per group, at the place of its last node, and one per other node."""
+    by_id = {one.node.id: one for one in pending}
+    groups: list[Group] = []
+    if scope.trusts_shapes and scope.options().get("fusion", True):
+        menu = Menu(scope, by_id, wanted)
+        groups = find_groups(menu, [one.node for one in pending])
+    group_of = {node.id: group for group in groups for node in group.nodes}
+    steps: list[Step] = []
+    for one in pending:
+        group = group_of.get(one.node.id)
+        if group is None:
+            steps.append(one.made(scope))
+        elif one.node.id == group.nodes[-1].id:
+            step = _make_group(group, scope)
+            members = [by_id[node.id] for node in group.nodes]
+            steps += [member.made(scope) for member in members] if step is None else [step]
+    return steps
 
 
 def _make_or_explain(node: Node, entry: Entry, scope: GraphScope) -> Step | Same | Known:
@@ -183,8 +230,39 @@ def _make(node: Node, entry: Entry, scope: GraphScope) -> Step | Same | Known:
         if i not in site.absorbed
     ]
     operands += [scope.resolve(name) for name in site.captured]
-    reads = frozenset(scope.resolve(name) for name in site.reads)
-    return Step(node, entry, scope, as_kernel(made), tuple(operands), node.outputs or ("",), reads)
+    return Step(
+        node,
+        entry,
+        scope,
+        as_kernel(made),
+        operands=tuple(operands),
+        results=node.outputs or ("",),
+        reads=frozenset(scope.resolve(name) for name in site.reads),
+        recipe=partial(_make, node, entry, scope),
+        label=node.label,
+    )
+
+
+_GROUP: Final = Entry(lambda _: Same())
+"""Stands for the implementation of groups, which is not found by operator."""
+
+
+def _make_group(group: Group, scope: GraphScope) -> Step | None:
+    made = make_group(group, scope)
+    if made is None:
+        return None
+    last = group.nodes[-1]
+    return Step(
+        last,
+        _GROUP,
+        scope,
+        made.kernel,
+        operands=tuple(scope.resolve(name) for name in made.operands),
+        results=last.outputs,
+        reads=frozenset(scope.resolve(name) for name in made.reads),
+        recipe=partial(_make_group, group, scope),
+        label=group.label,
+    )
 
 
 def _fold(step: Step) -> bool:

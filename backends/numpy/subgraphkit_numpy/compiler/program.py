@@ -15,6 +15,7 @@ from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.emission import Emitted, emit
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
 from subgraphkit_numpy.compiler.lowering import GraphScope, Step, lower
+from subgraphkit_numpy.parallel import BlasAlone
 
 __all__ = ["Program", "compile_graph", "failing_nodes"]
 
@@ -52,7 +53,7 @@ class Program:
         self.source = text.source
         self._scope = scope
         self._text = text
-        self._labels = {line: steps[i].node.label for line, i in text.step_of_line.items()}
+        self._labels = {line: steps[i].label for line, i in text.step_of_line.items()}
         filename = f"<subgraphkit-numpy {next(_NUMBERS)}: {name}>"
         self._code = _function_code(self.source, filename)
         linecache.cache[filename] = (
@@ -71,6 +72,11 @@ class Program:
         constants = self._scope.constants
         names = {*self._text.constant_names}.union(*(step.reads for step in self.steps))
         return frozenset[str]().union(*(constants.sources(name) for name in names))
+
+    @property
+    def shares(self) -> bool:
+        """Whether BLAS must work on the calling thread alone while the program runs."""
+        return any(step.kernel.shares for step in self.steps)
 
     def label_of(self, line: int) -> str | None:
         """Return the label of the node that a line of the source computes."""
@@ -111,7 +117,8 @@ class Program:
             names |= {f"{kernel_name}_{i}": value for i, value in enumerate(step.kernel.extra)}
         names |= {name: constants.value(value) for value, name in text.constant_names.items()}
         constants.release()
-        return types.FunctionType(self._code, names)
+        function = types.FunctionType(self._code, names)
+        return _with_blas_alone(function) if self.shares else function
 
 
 def compile_graph(  # noqa: PLR0913 (all by keyword)
@@ -186,6 +193,14 @@ class _OuterConstants(Constants):
 def _function_code(source: str, filename: str) -> CodeType:
     module = compile(source, filename, "exec", dont_inherit=True, optimize=2)
     return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+
+
+def _with_blas_alone(function: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    def run(*values: Any) -> tuple[Any, ...]:
+        with BlasAlone():
+            return function(*values)
+
+    return run
 
 
 def _closed(*_: Any) -> tuple[Any, ...]:

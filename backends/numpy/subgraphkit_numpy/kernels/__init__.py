@@ -4,6 +4,8 @@ Kernels written here come first. Operators without one run on the operator imple
 ``onnx.reference``, called directly. ``implementation`` is the one place that knows which.
 """
 
+from functools import lru_cache
+
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit_numpy.kernels import (
@@ -13,6 +15,7 @@ from subgraphkit_numpy.kernels import (
     comparison,
     control_flow,
     convolution,
+    early,
     generating,
     indexing,
     mapping,
@@ -24,11 +27,20 @@ from subgraphkit_numpy.kernels import (
     quantization,
     recurrent,
     reduction,
+    resizing,
     scattering,
     sequences,
     shaping,
     slicing,
 )
+from subgraphkit_numpy.kernels.element_types import (
+    NUMBERS_ONLY,
+    Elements,
+    elements_of,
+    refused_reduction,
+    refused_type,
+)
+from subgraphkit_numpy.kernels.limits import limited
 from subgraphkit_numpy.kernels.reference import missing_operator, reference_entry
 from subgraphkit_numpy.kernels.registry import Entry, Kernel, Known, Same, as_kernel, find
 from subgraphkit_numpy.kernels.site import Site
@@ -42,6 +54,7 @@ FAMILIES = (
     comparison,
     control_flow,
     convolution,
+    early,
     generating,
     indexing,
     mapping,
@@ -53,6 +66,7 @@ FAMILIES = (
     quantization,
     recurrent,
     reduction,
+    resizing,
     scattering,
     sequences,
     shaping,
@@ -62,8 +76,23 @@ FAMILIES = (
 
 
 def implementation(node: Node) -> Entry | Refusal:
-    """Return what computes a node, or why nothing does."""
-    refusal = missing_operator(node.domain, node.op_type, node.opset)
+    """Return what computes a node of these element types, or why nothing does."""
+    op_type = node.op_type
+    found = _implementation(node.domain, op_type, node.opset, *elements_of(node))
+    if op_type in NUMBERS_ONLY:
+        refusal = refused_reduction(node)
+        return found if refusal is None else refusal
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _implementation(
+    domain: str, op_type: str, opset: int, inputs: Elements, outputs: Elements
+) -> Entry | Refusal:
+    refusal = missing_operator(domain, op_type, opset)
+    if refusal is None:
+        refusal = refused_type(domain, op_type, opset, inputs, outputs)
     if refusal is not None:
         return refusal
-    return find(node.domain, node.op_type, node.opset) or reference_entry(node)
+    entry = find(domain, op_type, opset) or reference_entry(domain, op_type, opset)
+    return limited(domain, op_type, entry) if isinstance(entry, Entry) else entry

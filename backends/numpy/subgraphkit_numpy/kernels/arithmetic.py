@@ -4,12 +4,14 @@ Source: ONNX operators ``Add`` to ``Xor``, ``Mod``, ``Pow``, ``BitShift``.
 """
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, Same, kernel
+from subgraphkit_numpy.kernels import elementwise, powers
+from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel
+from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, legacy_aligned
 
@@ -80,10 +82,10 @@ def power(site: Site) -> Made:
         return arrayed(site, legacy_aligned(site, _power_any))
     value = site.constant(1)
     if value is not None and value.size == 1 and value.ndim <= (site.rank() or 0):
-        special = {2.0: np.square, 0.5: np.sqrt, 1.0: np.positive}.get(float(value.reshape(-1)[0]))
-        if special is not None:
+        known = powers.power(float(value.reshape(-1)[0]))
+        if known is not None:
             site.absorb(1)
-            return arrayed(site, special)
+            return elementwise_kernel(site, *known)
     if base == exponent:
         return arrayed(site, legacy_aligned(site, np.power))
     return arrayed(site, legacy_aligned(site, _power_any))
@@ -153,6 +155,7 @@ def clip_by_attributes(site: Site) -> Made:
     dtype = site.dtype() or np.dtype(np.float32)
     low, high = site.attribute("min"), site.attribute("max")
     return _clip(
+        site,
         None if low is None else np.asarray(low, dtype),
         None if high is None else np.asarray(high, dtype),
     )
@@ -163,30 +166,19 @@ def clip(site: Site) -> Made:
     """Limit values to a range; where the bounds cross, the upper one holds."""
     if site.settled(1, 2):
         low, high = site.absorb(1, 2)
-        return _clip(low, high)
-
-    def compute(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
-        raised = x if low is None else np.maximum(x, low)
-        return np.array(raised if high is None else np.minimum(raised, high))
-
-    return compute
+        bounds = (None if bound is None else bound.reshape(()) for bound in (low, high))
+        return _clip(site, *bounds)
+    return _clip_any
 
 
-def _clip(low: Array | None, high: Array | None) -> Made:
-    low, high = (None if bound is None else bound.reshape(()) for bound in (low, high))
+def _clip(site: Site, low: Array | None, high: Array | None) -> Made:
     if low is None and high is None:
         return Same()
-    if high is None:
-        return Kernel(_clip_one(np.maximum), (low,))
-    if low is None:
-        return Kernel(_clip_one(np.minimum), (high,))
-
-    def compute(x: Array, low: Array, high: Array, out: Array | None = None) -> Array:
-        lowered = np.maximum(x, low, out=out)
-        return np.asarray(np.minimum(lowered, high, out=lowered if x.ndim else None))
-
-    return Kernel(compute, (low, high), takes_out=True)
+    if site.dtype() in FLOATS:
+        return elementwise_kernel(site, elementwise.clip_between(low, high), 0.2)
+    return partial(_clip_any, low=low, high=high)
 
 
-def _clip_one(function: np.ufunc) -> Callable[[Array, Array], Array]:
-    return lambda x, bound: np.asarray(function(x, bound))
+def _clip_any(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
+    raised = x if low is None else np.maximum(x, low)
+    return np.array(raised if high is None else np.minimum(raised, high))

@@ -1,5 +1,14 @@
-"""Conversions between element types."""
+"""Conversions between element types.
 
+Where the specification of ``Cast`` is silent (a float that is NaN, infinite or too large for the
+integer type), the result is that of C's conversion on the machine, as in ONNX Runtime: on x86-64
+the smallest int32 or int64, of which narrower types keep the lowest bits. Integers that are too
+large keep the lowest bits, and text that is not an integer is read as a float and truncated.
+
+Source: ONNX operator ``Cast``, versions 9 to 25.
+"""
+
+from collections.abc import Callable
 from typing import Any, Final
 
 import ml_dtypes
@@ -23,6 +32,13 @@ _PLAIN: Final = frozenset(
     }
 )
 """Types between which ONNX and NumPy convert alike: C's rules, no saturation."""
+
+_NATIVE: Final = _PLAIN - {np.dtype(ml_dtypes.bfloat16)}
+_BELOW_BYTE: Final = frozenset(
+    np.dtype(kind) for kind in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
+)
+_WHOLE: Final = _BELOW_BYTE | {dtype for dtype in _PLAIN if dtype.kind in "iu"}
+_TWO_TO_64: Final = 1 << 64
 
 
 @kernel("Cast")
@@ -48,7 +64,7 @@ def _cast(site: Site, target: np.dtype[Any], drop: int | None = None) -> Made:
     if dtype is not None and dtype == target:
         return Same()
     if dtype not in _PLAIN or target not in _PLAIN:
-        return reference_kernel(site)
+        return _cast_rarely(site, dtype, target)
 
     def compute(x: Array, *_: Any) -> Array:
         return x.astype(target)
@@ -56,3 +72,35 @@ def _cast(site: Site, target: np.dtype[Any], drop: int | None = None) -> Made:
     if drop is not None:
         site.absorbed.add(drop)
     return compute
+
+
+def _cast_rarely(site: Site, dtype: np.dtype[Any] | None, target: np.dtype[Any]) -> Made:
+    """Return a kernel for types that NumPy does not convert, or not as ONNX has it."""
+    plain = reference_kernel(site)
+    if dtype is None or dtype in _NATIVE:
+        return plain
+    if dtype.kind != "O":
+        # what is NumPy's own is converted to all others, and holds all values of the smaller ones
+        between = np.dtype(np.int8) if dtype in _BELOW_BYTE else np.dtype(np.float32)
+        return lambda x, *like: plain(x.astype(between), *like)
+    if target in _WHOLE:
+        return lambda x, *_: _each(_read_whole, x, np.dtype(np.int64)).astype(target)
+    if target in _NATIVE:
+        return plain
+    return lambda x, *like: plain(_each(float, x, np.dtype(np.float32)), *like)
+
+
+def _each(read: Callable[[Any], Any], x: Array, dtype: np.dtype[Any]) -> Array:
+    """Read every text of an array as a number, modulo 2^64 where it is an integer."""
+    numbers = [read(text) for text in x.reshape(-1).tolist()]
+    if dtype.kind == "i":
+        unsigned = np.array([number % _TWO_TO_64 for number in numbers], dtype=np.uint64)
+        return unsigned.view(np.int64).reshape(x.shape)
+    return np.array(numbers, dtype=dtype).reshape(x.shape)
+
+
+def _read_whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))

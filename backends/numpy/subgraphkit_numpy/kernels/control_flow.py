@@ -124,8 +124,11 @@ class _Scan:
             np.moveaxis(array, axis, 0)[:: -1 if backwards else 1]
             for array, axis, backwards in zip(scanned, self.in_axes, self.in_backwards, strict=True)
         ]
+        lengths = [array.shape[0] for array in slices]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"the scanned inputs have lengths {lengths}, expected the same")
         collected: list[list[Any]] = [[] for _ in range(self.output_count)]
-        for step in range(slices[0].shape[0]):
+        for step in range(lengths[0]):
             results = self.body(*states, *[array[step, ...] for array in slices], *outer)
             states = results[: self.state_count]
             for place, value in zip(collected, results[self.state_count :], strict=True):
@@ -195,6 +198,9 @@ def sequence_map(site: Site) -> Made:
     def compute(*values: Any) -> tuple[Any, ...]:
         outer = [values[count + place] for place in places]
         first, others = values[0], values[1:count]
+        lengths = [len(value) for value in values[:count] if isinstance(value, list)]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"the sequences have lengths {lengths}, expected the same")
         rows = [
             body(
                 element,

@@ -48,6 +48,10 @@ def gather_nd(site: Site) -> Made:
 
     def compute(x: Array, indices: Array) -> Array:
         batch = x.shape[:batch_dims]
+        if indices.shape[:batch_dims] != batch:
+            raise ValueError(
+                f"the indices have batch dimensions {indices.shape[:batch_dims]}, the data {batch}"
+            )
         grid = _batch_grid(batch, indices.ndim - 1)
         index = (*grid, *np.moveaxis(indices, -1, 0))
         return np.asarray(x[index], dtype=x.dtype)
@@ -69,11 +73,14 @@ def one_hot(site: Site) -> Made:
 
     def compute(indices: Array, depth: Array, values: Array) -> Any:
         count = int(depth.reshape(-1)[0])
+        if count < 0:
+            raise ValueError(f"the depth is {count}, expected 0 or more")
         places = indices.astype(np.int64)
         places = np.where(places < 0, places + count, places)
         place = axis + indices.ndim + 1 if axis < 0 else axis
         steps = np.arange(count).reshape((count,) + (1,) * (indices.ndim - place))
-        return np.where(np.expand_dims(places, place) == steps, values[1], values[0])
+        # slices rather than elements, since of strings the latter would lose their type
+        return np.where(np.expand_dims(places, place) == steps, values[1:2], values[:1])
 
     return compute
 
@@ -91,3 +98,37 @@ def non_zero(site: Site) -> Made:
     if site.dtype() == np.dtype(object) or site.dtype() is None:
         return reference_kernel(site)
     return lambda x: np.array(np.nonzero(np.atleast_1d(x)), dtype=np.int64)
+
+
+@kernel("Unique")
+def unique(site: Site) -> Made:
+    """Return what occurs, sorted or in order of appearance; also where, and how often."""
+    axis, is_sorted = site.attribute("axis"), bool(site.attribute("sorted", 1))
+    count = site.output_count
+
+    def compute(x: Array) -> Any:
+        found = _unique(x, axis)
+        if not is_sorted:
+            found = _by_appearance(*found)
+        first, inverse, counts = found
+        y = x.reshape(-1)[first] if axis is None else x.take(first, axis)
+        places = [part.astype(np.int64, copy=False) for part in (first, inverse, counts)]
+        return (y, *places)[:count] if count > 1 else y
+
+    return compute
+
+
+def _unique(x: Array, axis: int | None) -> tuple[Array, Array, Array]:
+    """Return first places, the place of each in the result, and counts; sorted by value."""
+    if axis is not None and x.dtype.kind == "O":
+        # NumPy compares slices as bytes; the rank of a text among all orders as the text does
+        x = np.unique(x, return_inverse=True)[1].reshape(x.shape)
+    _, first, inverse, counts = np.unique(x, True, True, True, axis=axis)  # noqa: FBT003 (data)
+    return first, inverse.reshape(-1), counts
+
+
+def _by_appearance(first: Array, inverse: Array, counts: Array) -> tuple[Array, Array, Array]:
+    order = np.argsort(first)
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size)
+    return first[order], places[inverse], counts[order]

@@ -1,8 +1,10 @@
 """Maps and categories of traditional machine learning.
 
-Source: ONNX operators ``CastMap``, ``CategoryMapper`` and ``ZipMap`` of domain ``ai.onnx.ml``.
+Source: ONNX operators ``CastMap``, ``CategoryMapper``, ``LabelEncoder`` (version 1) and ``ZipMap``
+of domain ``ai.onnx.ml``.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +44,17 @@ def cast_map(site: Site) -> Made:
 @kernel("CategoryMapper", domain="ai.onnx.ml")
 def category_mapper(site: Site) -> Made:
     """Turn strings into numbers, or numbers into strings; what is unknown becomes the default."""
-    strings: tuple[str, ...] = site.attribute("cats_strings", ())
-    numbers = site.ints("cats_int64s") or ()
+    return _exchanged(site, site.attribute("cats_strings", ()), site.ints("cats_int64s") or ())
+
+
+@kernel("LabelEncoder", until=1, domain="ai.onnx.ml")
+def label_encoder(site: Site) -> Made:
+    """Turn strings into their places in a list, or places into strings."""
+    strings = site.attribute("classes_strings", ())
+    return _exchanged(site, strings, range(len(strings)))
+
+
+def _exchanged(site: Site, strings: Sequence[str], numbers: Sequence[int]) -> Made:
     default: Any = site.attribute("default_string", "_Unused")
     table: dict[Any, Any] = dict(zip(numbers, strings, strict=True))
     dtype = np.dtype(object)

@@ -1,39 +1,116 @@
 """Matrix products, through BLAS wherever the element type allows."""
 
 from collections.abc import Callable
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, is_half
+from subgraphkit_numpy.parallel import cut, share, thread_count
 
-__all__: list[str] = []
+__all__ = ["UNCUT", "areas"]
 
 Product = Callable[[Array, Array], Array]
 
 
+SHARED: Final = 1 << 24
+"""Multiplications above which threads share a product; one thread takes about 0.3 ms for them."""
+
+UNCUT: Final = 1 << 18
+"""Multiplications below which BLAS itself does not use several threads for a product."""
+
+_CUT: Final = 16
+"""Products are cut at multiples of this many rows or columns: BLAS computes an element in the same
+way then wherever the cut lies, and results do not depend on the number of threads."""
+
+
+def areas(
+    rows: int, columns: int, count: int, *, whole_rows: bool = False
+) -> list[tuple[slice, slice]]:
+    """Cut the result of a product for some threads.
+
+    The longer side is cut, because each thread then has less of the larger factor to read.
+
+    Args:
+        rows: Rows of the result.
+        columns: Columns of the result.
+        count: Areas wanted.
+        whole_rows: Whether areas must hold whole rows.
+    """
+    if whole_rows or (rows > columns and rows >= count * _CUT):
+        return [(part, slice(0, columns)) for part in cut(rows, count, _CUT)]
+    return [(slice(0, rows), part) for part in cut(columns, count, _CUT)]
+
+
 def _half_matmul(a: Array, b: Array) -> Any:
-    return np.asarray(np.matmul(a.astype(np.float32), b.astype(np.float32))).astype(a.dtype)
+    return np.asarray(_any_product(a.astype(np.float32), b.astype(np.float32))).astype(a.dtype)
 
 
 def _any_matmul(a: Array, b: Array) -> Any:
-    return _half_matmul(a, b) if is_half(a.dtype) else np.matmul(a, b)
+    return _half_matmul(a, b) if is_half(a.dtype) else _any_product(a, b)
+
+
+def _any_product(a: Array, b: Array) -> Any:
+    """Multiply as ``numpy.matmul`` does, on several threads where that is faster."""
+    large = a.dtype.kind == "f" and min(a.ndim, b.ndim) > 1
+    if not large or a.size * b.shape[-1] < SHARED or thread_count() == 1:
+        return np.matmul(a, b)
+    if b.ndim == _MATRIX:
+        return _shared_product(a, b)
+    return _shared_stack(a, b)
+
+
+def _shared_product(a: Array, b: Array) -> Array:
+    rows = a.reshape(-1, a.shape[-1])
+    out = np.empty((rows.shape[0], b.shape[1]), np.result_type(a, b))
+    parts = areas(out.shape[0], out.shape[1], thread_count())
+    share(_multiply_area, parts, rows, b, out)
+    return out.reshape(*a.shape[:-1], b.shape[1])
+
+
+def _multiply_area(area: tuple[slice, slice], a: Array, b: Array, out: Array) -> None:
+    rows, columns = area
+    np.matmul(a[rows], b[:, columns], out[rows, columns])
+
+
+def _shared_stack(a: Array, b: Array) -> Array:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = np.broadcast_to(a, (*batch, *a.shape[-2:]))
+    right = np.broadcast_to(b, (*batch, *b.shape[-2:]))
+    out = np.empty((*batch, a.shape[-2], b.shape[-1]), np.result_type(a, b))
+    axis = batch.index(max(batch))
+    before = (slice(None),) * axis
+    parts = [(*before, part) for part in cut(batch[axis], thread_count())]
+    share(_multiply_stack, parts, left, right, out)
+    return out
+
+
+def _multiply_stack(part: tuple[slice, ...], a: Array, b: Array, out: Array) -> None:
+    np.matmul(a[part], b[part], out[part])
 
 
 @kernel("MatMul")
 def matmul(site: Site) -> Made:
     """Multiply matrices as ``numpy.matmul`` does."""
     dtype = site.dtype()
-    if dtype is None:
-        return arrayed(site, _any_matmul)
-    if is_half(dtype):
-        return arrayed(site, _half_matmul)
-    if site.rank(1) == 2 and (site.rank(0) or 0) > 2:  # noqa: PLR2004 (ranks)
-        return _flattened_matmul
-    # a product cannot be written over one of its factors
-    return Kernel(arrayed(site, np.matmul))
+    first, shape = site.shape(0), site.output_shape()
+    if first is not None and shape is not None and prod(shape) * first[-1] < UNCUT:
+        if dtype is None:
+            return arrayed(site, _any_matmul)
+        if is_half(dtype):
+            return arrayed(site, _half_matmul)
+        if len(first) > _MATRIX and site.rank(1) == _MATRIX:
+            return _flattened_matmul
+        # a product cannot be written over one of its factors
+        return Kernel(arrayed(site, np.matmul))
+    return Kernel(arrayed(site, _any_matmul), shares=dtype is None or dtype.kind == "f")
+
+
+_MATRIX: Final = 2
+"""Axes of a matrix."""
 
 
 def _flattened_matmul(a: Array, b: Array) -> Any:
@@ -58,7 +135,7 @@ def gemm(site: Site) -> Made:
         if is_half(dtype):
             a, b = a.astype(np.float32), b.astype(np.float32)
             c = None if c is None else c.astype(np.float32)
-        y: Array = np.matmul(a.T if flip_a else a, b.T if flip_b else b)
+        y: Array = _any_product(a.T if flip_a else a, b.T if flip_b else b)
         if alpha != 1.0:
             y = _scaled(y, alpha)
         if c is not None:
@@ -66,7 +143,11 @@ def gemm(site: Site) -> Made:
             np.add(y, addend, y)
         return y if y.dtype == dtype else y.astype(dtype)
 
-    return compute
+    first, shape = site.shape(0), site.output_shape()
+    known = first is not None and shape is not None
+    inner = first[0 if flip_a else 1] if first is not None else 0
+    small = known and shape is not None and prod(shape) * inner < UNCUT
+    return Kernel(compute, shares=not small)
 
 
 def _scaled(x: Array, factor: float) -> Any:

@@ -4,10 +4,13 @@ Source: ONNX operators of these names; their function bodies.
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from subgraphkit_numpy.kernels import rows
+from subgraphkit_numpy.kernels.blocking import FLOATS, may_share
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
@@ -118,7 +121,7 @@ def layer_normalization(site: Site) -> Made:
 
     def compute(x: Array, scale: Array, bias: Array | None = None) -> Any:
         first = axis + x.ndim if axis < 0 else axis
-        wide = x.astype(np.float32) if is_half(x.dtype) else x
+        wide = _wide(x)
         y, mean, inverse = _standardize(wide, tuple(range(first, x.ndim)), epsilon)
         if is_half(x.dtype):
             y = np.multiply(y.astype(x.dtype), scale)
@@ -128,7 +131,37 @@ def layer_normalization(site: Site) -> Made:
             np.add(y, bias, y)
         return (y, mean, inverse)[:count] if count > 1 else y
 
+    def compute_rows(
+        x: Array, scale: Array, bias: Array | None = None, out: Array | None = None
+    ) -> Any:
+        factor = _columns(x, axis, scale)
+        shift = None if bias is None else _columns(x, axis, bias)
+        if factor is None or (shift is None) != (bias is None):
+            return compute(x, scale, bias)
+        function = rows.layer_normalize
+        # the parameters are still needed when rows are written
+        target = x if out is x else None
+        return rows.in_rows(function, x, factor.size, target, 1.0, factor, shift, epsilon)
+
+    if count == 1 and site.dtype() in FLOATS:
+        return Kernel(compute_rows, takes_out=True, shares=may_share(site, 1.0))
     return compute
+
+
+def _columns(x: Array, axis: int, values: Array) -> Array | None:
+    """Return parameters of rows that start at an axis, one for every column; None if they differ.
+
+    Args:
+        x: What holds the rows.
+        axis: Where they start.
+        values: The parameters, as they are broadcast to ``x``.
+    """
+    dims = x.shape[axis:]
+    if values.ndim > len(dims):
+        if prod(values.shape[: -len(dims)]) != 1:
+            return None
+        values = values.reshape(values.shape[-len(dims) :])
+    return (values if values.shape == dims else np.broadcast_to(values, dims)).reshape(-1)
 
 
 @kernel("RMSNormalization")
@@ -138,11 +171,20 @@ def rms_normalization(site: Site) -> Made:
 
     def compute(x: Array, scale: Array) -> Any:
         first = axis + x.ndim if axis < 0 else axis
-        wide = x.astype(np.float32) if is_half(x.dtype) else x
+        wide = _wide(x)
         square = np.square(wide).mean(axis=tuple(range(first, x.ndim)), keepdims=True)
         y = wide / np.sqrt(square + square.dtype.type(epsilon))
         return np.multiply(y.astype(x.dtype, copy=False), scale).astype(scale.dtype, copy=False)
 
+    def compute_rows(x: Array, scale: Array, out: Array | None = None) -> Any:
+        factor = _columns(x, axis, scale)
+        if factor is None:
+            return compute(x, scale)
+        target = x if out is x else None
+        return rows.in_rows(rows.rms_normalize, x, factor.size, target, 0.6, factor, epsilon)
+
+    if site.dtype() in FLOATS and site.dtype(1) == site.dtype():
+        return Kernel(compute_rows, takes_out=True, shares=may_share(site, 0.6))
     return compute
 
 
@@ -152,31 +194,38 @@ def instance_normalization(site: Site) -> Made:
     epsilon = site.attribute("epsilon", 1e-5)
 
     def compute(x: Array, scale: Array, bias: Array) -> Array:
-        dims = (-1,) + (1,) * (x.ndim - 2)
-        y, _, _ = _standardize(_wide(x), tuple(range(2, x.ndim)), epsilon)
-        y = y * scale.reshape(dims) + bias.reshape(dims)
-        return y.astype(x.dtype, copy=False)
+        return _in_groups(x, scale.reshape(-1, 1), bias.reshape(-1, 1), epsilon)
 
-    return compute
+    return Kernel(compute, shares=may_share(site, 1.0))
 
 
 @kernel("GroupNormalization")
 def group_normalization(site: Site) -> Made:
     """Standardise groups of channels, then scale and shift: by group before opset 21."""
     epsilon, groups = site.attribute("epsilon", 1e-5), site.attribute("num_groups")
-    by_group = site.opset < 21  # noqa: PLR2004 (an opset)
 
     def compute(x: Array, scale: Array, bias: Array) -> Array:
-        grouped = _wide(x).reshape(x.shape[0], groups, -1)
-        y, _, _ = _standardize(grouped, (2,), epsilon)
-        if by_group:
-            y = y * scale.reshape(-1, 1) + bias.reshape(-1, 1)
-            return y.reshape(x.shape).astype(x.dtype, copy=False)
-        y = y.reshape(x.shape[0], x.shape[1], -1)
-        y = y * scale.reshape(-1, 1) + bias.reshape(-1, 1)
-        return y.reshape(x.shape).astype(x.dtype, copy=False)
+        return _in_groups(x, scale.reshape(groups, -1), bias.reshape(groups, -1), epsilon)
 
-    return compute
+    return Kernel(compute, shares=may_share(site, 1.0))
+
+
+def _in_groups(x: Array, scale: Array, bias: Array, epsilon: float) -> Array:
+    """Standardise groups of every example, and scale and shift pieces of each of them.
+
+    Args:
+        x: Examples.
+        scale: Factors, (groups, pieces of a group).
+        bias: Addends, likewise.
+        epsilon: Added to the variance.
+    """
+    wide = _wide(x)
+    if not wide.size:
+        return x.copy()
+    by_row = [np.tile(a.astype(wide.dtype, copy=False), (x.shape[0], 1)) for a in (scale, bias)]
+    length = x.size // len(by_row[0])
+    y = rows.in_rows(rows.normalize_groups, wide, length, None, 1.0, epsilon, by_row=by_row)
+    return y.astype(x.dtype, copy=False)
 
 
 @kernel("MeanVarianceNormalization")

@@ -5,30 +5,132 @@ Maxima and sums are taken axis by axis, so a window of k x k costs 2 k passes in
 
 from collections.abc import Callable
 from itertools import product
-from math import floor
-from typing import Any
+from math import floor, prod
+from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.convolution_tiles import parts_for, parts_of
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import Geometry, Windows, pad_spatial
 from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.parallel import share
 
 __all__: list[str] = []
 
+_ELEMENTS_PER_NS: Final = 6.0
+"""Elements that one thread combines in a nanosecond, roughly."""
 
-def _along_axes(x: Array, geometry: Geometry, combine: np.ufunc) -> Array:
-    """Combine the elements under every window; the result is a new array."""
-    y = x
-    for axis in range(len(geometry.kernel)):
-        before = (slice(None),) * (axis + 2)
-        total: Array = y[(*before, geometry.tap(axis, 0))]
-        for place in range(1, geometry.kernel[axis]):
-            tap = y[(*before, geometry.tap(axis, place))]
-            total = combine(total, tap, out=None if place == 1 else total)
-        y = total
-    return y.copy() if y is x or y.base is not None else y
+_PART_BYTES: Final = 256 << 10
+"""Channels are taken in parts of about this size."""
+
+
+def _along_axes(x: Array, geometry: Geometry, combine: np.ufunc, y: Array) -> None:
+    """Combine the elements under every window of (planes, padded spatial axes...)."""
+    last = len(geometry.kernel) - 1
+    axes = list(range(last + 1))
+    if geometry.kernel[last] > geometry.strides[last]:
+        x = _along_memory(x, geometry, combine)
+        axes.pop()
+    for axis in axes:
+        x = _along_axis(x, geometry, axis, combine)
+    if last not in axes:
+        x = x[..., geometry.tap(last, 0)]
+    np.copyto(y, x)
+
+
+def _along_axis(x: Array, geometry: Geometry, axis: int, combine: np.ufunc) -> Array:
+    before = (slice(None),) * (axis + 1)
+    total: Array = x[(*before, geometry.tap(axis, 0))]
+    for place in range(1, geometry.kernel[axis]):
+        tap = x[(*before, geometry.tap(axis, place))]
+        total = combine(total, tap, out=None if place == 1 else total)
+    return total
+
+
+def _along_memory(x: Array, geometry: Geometry, combine: np.ufunc) -> Array:
+    """Combine along the last axis from every element on, across the ends of rows.
+
+    One long loop is faster than many short ones; what goes across the ends is never looked at.
+    """
+    flat = np.ascontiguousarray(x).reshape(-1)
+    taps, dilation = geometry.kernel[-1], geometry.dilations[-1]
+    length = flat.size - (taps - 1) * dilation
+    total = np.empty_like(flat)
+    total[length:] = flat[length:]
+    into = total[:length]
+    combine(flat[:length], flat[dilation : dilation + length], out=into)
+    for place in range(2, taps):
+        combine(into, flat[place * dilation : place * dilation + length], out=into)
+    return total.reshape(x.shape)
+
+
+def _pooled(
+    x: Array, geometry: Geometry, combine: np.ufunc, value: Any, count: Array | None = None
+) -> Array:
+    """Combine the elements under every window, and divide the results if there is a count.
+
+    Channels are taken in parts that stay in cache.
+    """
+    y = np.empty((*x.shape[:2], *geometry.out), x.dtype)
+    planes, results = (
+        array.reshape(array.shape[0] * array.shape[1], *array.shape[2:]) for array in (x, y)
+    )
+    if not results.size:
+        return y
+
+    def work(part: slice) -> None:
+        padded = pad_spatial(planes[None, part], geometry, value)[0]
+        _along_axes(padded, geometry, combine, results[part])
+        if count is not None:
+            np.divide(results[part], count, results[part])
+
+    share(work, _parts(planes, geometry))
+    return y
+
+
+def _parts(planes: Array, geometry: Geometry) -> list[slice]:
+    parts = parts_for(planes.size * sum(geometry.kernel) / _ELEMENTS_PER_NS)
+    return parts_of(len(planes), max(parts, -(-planes.nbytes // _PART_BYTES)))
+
+
+def _kernel(site: Site, windows: Windows, call: Callable[[Array], Any]) -> Kernel:
+    """Make a kernel that says whether it will share work."""
+    shape, dtype = site.shape(), site.dtype()
+    if shape is None or dtype is None or 0 in shape:
+        return Kernel(call)
+    geometry = windows.on(shape[2:])
+    if _covers_everything(shape[2:], geometry):
+        return Kernel(call)
+    planes = np.broadcast_to(np.zeros((), dtype), (shape[0] * shape[1], *shape[2:]))
+    return Kernel(call, shares=len(_parts(planes, geometry)) > 1)
+
+
+def _covers_everything(spatial: tuple[int, ...], geometry: Geometry) -> bool:
+    """Say whether there is one window, under which every element lies."""
+    return all(
+        out == 1 and dilation == 1 and begin >= 0 and taps - begin >= size
+        for out, dilation, begin, taps, size in zip(
+            geometry.out,
+            geometry.dilations,
+            geometry.begins,
+            geometry.kernel,
+            spatial,
+            strict=True,
+        )
+    )
+
+
+def _totals(x: Array) -> Array:
+    """Return the sum of every channel, in which a product with ones beats a reduction."""
+    flat = x.reshape(x.shape[0], x.shape[1], -1)
+    totals: Array = np.matmul(flat, np.ones(flat.shape[2], x.dtype))
+    return totals.reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
+
+
+def _maxima(x: Array) -> Array:
+    return np.asarray(np.maximum.reduce(x, _spatial_axes(x), keepdims=True))
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -51,17 +153,20 @@ def _geometries(windows: Windows) -> Callable[[Array], Geometry]:
 @kernel("MaxPool")
 def max_pool(site: Site) -> Made:
     """Return maxima under windows, and where they are if asked."""
-    geometry_of = _geometries(Windows(site))
+    windows = Windows(site)
+    geometry_of = _geometries(windows)
     by_columns = bool(site.attribute("storage_order", 0))
 
     def compute(x: Array) -> Array:
         geometry = geometry_of(x)
-        return _along_axes(pad_spatial(x, geometry, _lowest(x.dtype)), geometry, np.maximum)
+        if _covers_everything(x.shape[2:], geometry):
+            return _maxima(x)
+        return _pooled(x, geometry, np.maximum, _lowest(x.dtype))
 
     def compute_with_places(x: Array) -> tuple[Array, Array]:
         return _maxima_and_places(x, geometry_of(x), by_columns=by_columns)
 
-    return compute_with_places if site.output_count > 1 else compute
+    return compute_with_places if site.output_count > 1 else _kernel(site, windows, compute)
 
 
 def _maxima_and_places(x: Array, geometry: Geometry, *, by_columns: bool) -> tuple[Array, Array]:
@@ -113,7 +218,8 @@ def _widely(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 @kernel("AveragePool")
 def average_pool(site: Site) -> Made:
     """Return averages under windows; padding counts only if asked, overhang never."""
-    geometry_of = _geometries(Windows(site))
+    windows = Windows(site)
+    geometry_of = _geometries(windows)
     counts_padding = bool(site.attribute("count_include_pad", 0))
     counts: dict[tuple[int, ...], Array] = {}
 
@@ -123,10 +229,12 @@ def average_pool(site: Site) -> Made:
         if count is None:
             count = _counts(x.shape[2:], geometry, with_padding=counts_padding)
             count = counts[x.shape] = count.astype(x.dtype)
-        y = _along_axes(pad_spatial(x, geometry, 0), geometry, np.add)
-        return np.divide(y, count, y)
+        if _covers_everything(x.shape[2:], geometry):
+            y = _totals(x)
+            return np.divide(y, count, y)
+        return _pooled(x, geometry, np.add, 0, count)
 
-    return _widely(compute)
+    return _kernel(site, windows, _widely(compute))
 
 
 def _counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding: bool) -> Array:
@@ -153,7 +261,7 @@ def lp_pool(site: Site) -> Made:
     def compute(x: Array) -> Any:
         geometry = geometry_of(x)
         powers = np.power(np.abs(x), x.dtype.type(order))
-        y = _along_axes(pad_spatial(powers, geometry, 0), geometry, np.add)
+        y = _pooled(powers, geometry, np.add, 0)
         return np.power(y, x.dtype.type(1 / order), y)
 
     return _widely(compute)
@@ -167,14 +275,19 @@ def _spatial_axes(x: Array) -> tuple[int, ...]:
 def global_average_pool(site: Site) -> Made:
     """Return the average of every channel."""
     del site
-    return _widely(lambda x: x.mean(axis=_spatial_axes(x), keepdims=True, dtype=x.dtype))
+
+    def compute(x: Array) -> Array:
+        y = _totals(x)
+        return np.divide(y, prod(x.shape[2:]), y)
+
+    return _widely(compute)
 
 
 @kernel("GlobalMaxPool")
 def global_max_pool(site: Site) -> Made:
     """Return the maximum of every channel."""
     del site
-    return lambda x: np.maximum.reduce(x, _spatial_axes(x), keepdims=True)
+    return _maxima
 
 
 @kernel("GlobalLpPool")

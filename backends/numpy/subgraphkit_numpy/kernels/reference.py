@@ -4,7 +4,7 @@ They are right for nearly all of ONNX and slow for some of it; they serve the op
 no kernel here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
@@ -14,9 +14,9 @@ from onnx import defs
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend import Refusal, Unsupported
-from subgraphkit.ir import Node
 from subgraphkit_numpy.kernels.registry import Entry
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import is_half
 
 __all__ = ["missing_operator", "reference_entry", "reference_kernel"]
 
@@ -29,13 +29,9 @@ _MODULES: Final = {
 _RANDOM: Final = frozenset({"Bernoulli", "Dropout", "Multinomial"})
 
 
-def reference_entry(node: Node) -> Entry | Refusal:
-    """Return an entry that runs a node on ``onnx.reference``, or why there is none."""
-    return _entry(node.domain, node.op_type, node.opset)
-
-
 @lru_cache(maxsize=1024)
-def _entry(domain: str, op_type: str, opset: int) -> Entry | Refusal:
+def reference_entry(domain: str, op_type: str, opset: int) -> Entry | Refusal:
+    """Return an entry that runs an operator on ``onnx.reference``, or why there is none."""
     refusal = missing_operator(domain, op_type, opset)
     if refusal is not None:
         return refusal
@@ -96,6 +92,7 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     operator = implementation(proto, parameters)
     attributes = {name: getattr(operator, name) for name in operator.attributes_names_}
     compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
+    compute = _prepared(node.op_type, compute)
     dtypes = [site.output_dtype(index) for index in range(site.output_count)]
     if len(dtypes) == 1:
         dtype = dtypes[0]
@@ -103,6 +100,47 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     return lambda *inputs: tuple(
         map(_fix, _filled(compute(*inputs, **attributes), len(dtypes)), dtypes)
     )
+
+
+def _prepared(op_type: str, compute: Callable[..., Any]) -> Callable[..., Any]:
+    prepare = _PREPARATIONS.get(op_type)
+    if prepare is None:
+        return compute
+    return lambda *inputs, **attributes: compute(*prepare(*inputs), **attributes)
+
+
+def _widened(x: Any) -> tuple[Any, ...]:
+    """Return halves as float32, for what LAPACK computes."""
+    return (x.astype(np.float32) if is_half(x.dtype) else x,)
+
+
+def _floating(x: Any) -> tuple[Any, ...]:
+    """Return integers as float64, where square roots are written back in place."""
+    return (x.astype(np.float64) if x.dtype.kind in "iu" else x,)
+
+
+def _masked(*inputs: Any) -> tuple[Any, ...]:
+    """Return a mask of integers as floats, since it is to hold infinities."""
+    if len(inputs) <= _MASK or inputs[_MASK] is None or inputs[_MASK].dtype.kind not in "iu":
+        return inputs
+    return (*inputs[:_MASK], inputs[_MASK].astype(inputs[0].dtype), *inputs[_MASK + 1 :])
+
+
+def _counted(x: Any, *count: Any) -> tuple[Any, ...]:
+    """Refuse a negative number of elements, which slicing would take for one from the end."""
+    if count and count[0].item() < 0:
+        raise ValueError(f"k is {count[0].item()}, expected 0 or more")
+    return (x, *count)
+
+
+_MASK: Final = 3
+_PREPARATIONS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
+    "Attention": _masked,
+    "Det": _widened,
+    "Normalizer": _floating,
+    "TopK": _counted,
+}
+"""What is done to the inputs of implementations that do not take every element type."""
 
 
 def _filled(results: tuple[Any, ...], count: int) -> tuple[Any, ...]:
@@ -127,9 +165,10 @@ def reference_kernel(site: Site) -> Callable[..., Any]:
     Raises:
         Unsupported: If there is none.
     """
-    entry = reference_entry(site.node)
+    node = site.node
+    entry = reference_entry(node.domain, node.op_type, node.opset)
     if not isinstance(entry, Entry):
-        raise Unsupported(f"{site.node.label}: {entry.text}", code=entry.code)
+        raise Unsupported(f"{node.label}: {entry.text}", code=entry.code)
     made = entry.factory(site)
-    assert callable(made)  # noqa: S101 (see ``_entry``)
+    assert callable(made)  # noqa: S101 (see ``reference_entry``)
     return made

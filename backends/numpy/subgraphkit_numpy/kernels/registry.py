@@ -30,11 +30,18 @@ class Kernel:
         extra: Further arguments that never change.
         takes_out: Whether ``out`` may be given, an array to be written to and returned. It may be
             any operand of the same type.
+        shares: Whether BLAS must work on the calling thread alone meanwhile: because it hands parts
+            of its work to other threads, or because BLAS would use several for a product, and might
+            cut it where the last digits depend on it.
+        block: For functions of one array element by element, what computes a block of it: takes the
+            block and ``out``, which may be the same.
     """
 
     call: Callable[..., Any]
     extra: tuple[Any, ...] = ()
     takes_out: bool = False
+    shares: bool = False
+    block: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

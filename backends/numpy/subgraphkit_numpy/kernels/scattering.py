@@ -18,6 +18,11 @@ def _write(x: Array, index: Any, updates: Array) -> None:
     x[index] = updates
 
 
+def _require_shape(updates: Array, expected: tuple[int, ...]) -> None:
+    if updates.shape != expected:
+        raise ValueError(f"the updates have shape {updates.shape}, expected {expected}")
+
+
 _UPDATES: dict[str, Update] = {
     "none": _write,
     "add": np.add.at,
@@ -35,6 +40,7 @@ def scatter_elements(site: Site) -> Made:
     update = _UPDATES[site.attribute("reduction", "none")]
 
     def compute(x: Array, indices: Array, updates: Array) -> Array:
+        _require_shape(updates, indices.shape)
         y = x.copy()
         update(y, grid_index(indices, axis), updates)
         return y
@@ -48,6 +54,7 @@ def scatter_nd(site: Site) -> Made:
     update = _UPDATES[site.attribute("reduction", "none")]
 
     def compute(x: Array, indices: Array, updates: Array) -> Array:
+        _require_shape(updates, (*indices.shape[:-1], *x.shape[indices.shape[-1] :]))
         y = x.copy()
         update(y, tuple(np.moveaxis(indices, -1, 0)), updates)
         return y

@@ -63,8 +63,15 @@ def _index(
     rank: int,
 ) -> Index:
     """Return slices; Python moves bounds beyond the array just as ONNX does."""
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ValueError(
+            f"there are {len(starts)} starts, {len(ends)} ends, {len(axes)} axes and {len(steps)} "
+            "steps, expected as many of each"
+        )
     index = [slice(None)] * rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if not -rank <= axis < rank:
+            raise ValueError(f"axis {axis} is outside an array of {rank} axes")
         index[axis] = slice(start, end, step)
     return tuple(index)
 
@@ -72,28 +79,35 @@ def _index(
 @kernel("Split", aliases=True)
 def split(site: Site) -> Made:
     """Cut into parts: of given sizes, or as equal as possible with a smaller last one."""
-    axis = site.attribute("axis", 0)
-    count = site.output_count
+    axis, count = site.attribute("axis", 0), site.output_count
     if site.settled(1):
         sizes = site.absorb_ints(1) if site.has(1) else site.ints("split")
         return _split(axis, count, sizes)
-    return lambda x, sizes: _parts(x, axis, sizes.tolist())
+
+    def compute(x: Array, sizes: Array) -> Any:
+        # in version 1 the sizes have the element type of the data
+        parts = _parts(x, axis, sizes.astype(np.int64).tolist(), count)
+        return parts if count > 1 else parts[0]
+
+    return compute
 
 
 def _split(axis: int, count: int, sizes: tuple[int, ...] | None) -> Made:
     def compute(x: Array) -> Any:
         if sizes is not None:
-            return _parts(x, axis, sizes)
+            return _parts(x, axis, sizes, count)
         size = -(-x.shape[axis] // count)
         equal = [min(size, max(0, x.shape[axis] - size * part)) for part in range(count)]
-        return _parts(x, axis, equal)
+        return _parts(x, axis, equal, count)
 
     if count == 1:
         return lambda x: compute(x)[0]
     return compute
 
 
-def _parts(x: Array, axis: int, sizes: Sequence[int]) -> tuple[Array, ...]:
+def _parts(x: Array, axis: int, sizes: Sequence[int], count: int) -> tuple[Array, ...]:
+    if len(sizes) != count or min(sizes) < 0:
+        raise ValueError(f"split sizes {list(sizes)} are not those of {count} outputs")
     if sum(sizes) != x.shape[axis]:
         raise ValueError(f"split sizes {list(sizes)} do not sum to dimension {x.shape[axis]}")
     along = axis + x.ndim if axis < 0 else axis

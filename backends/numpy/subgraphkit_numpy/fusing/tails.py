@@ -1,0 +1,234 @@
+"""What follows an anchor, or nothing, as one straight-line function of a tile."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit.ir import Node
+from subgraphkit_numpy.fusing.menu import VIEWS
+from subgraphkit_numpy.fusing.spaces import Space
+from subgraphkit_numpy.kernels.expressions import Expression, expression
+from subgraphkit_numpy.kernels.registry import Array
+from subgraphkit_numpy.kernels.site import Scope, Site
+
+__all__ = ["Tail", "make_tail"]
+
+_EVERYTHING: Final = slice(None)
+_NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The rest of a group after its anchor.
+
+    Attributes:
+        function: ``function(tile, place, *operands)`` finishes a tile in place. ``place`` holds one
+            index or slice per merged axis of the space: where the tile lies. The operands are whole
+            arrays seen in the space, as ``views`` says.
+        operands: Names of the values it reads besides the tile.
+        views: The shape each operand has to be given in.
+        reads: Constants that went into the function.
+        weight: Passes over the tile, roughly.
+    """
+
+    function: Callable[..., None]
+    operands: tuple[str, ...]
+    views: tuple[tuple[int, ...], ...]
+    reads: frozenset[str]
+    weight: int
+
+
+def make_tail(
+    scope: Scope,
+    nodes: Sequence[Node],
+    space: Space,
+    *,
+    start: str = "",
+    sliced: Sequence[bool],
+    addend: tuple[Node, int] | None = None,
+) -> Tail | None:
+    """Write the function.
+
+    Args:
+        scope: The graph being compiled.
+        nodes: What follows the anchor, in order; the last one makes the result.
+        space: The space that is cut into tiles.
+        start: The value the tile holds at the beginning; empty if nothing.
+        sliced: For each merged axis whether ``place`` holds a slice or an index.
+        addend: An input of a node that is added to the tile before anything else.
+
+    Returns:
+        None if an expression cannot be made or an operand cannot be seen in the space.
+    """
+    writer = _Writer(scope, nodes, start, space, sliced)
+    if addend is not None and not writer.add_input(*addend):
+        return None
+    for index, node in enumerate(nodes):
+        site = Site(node, scope)
+        if node.op_type in VIEWS:
+            writer.pass_on(index)
+            continue
+        found = expression(site)
+        if found is None or not writer.add(index, site, found):
+            return None
+    return writer.tail()
+
+
+class _Writer:
+    """The text of the function as far as it is written."""
+
+    def __init__(
+        self, scope: Scope, nodes: Sequence[Node], start: str, space: Space, sliced: Sequence[bool]
+    ) -> None:
+        self._scope = scope
+        self._nodes = nodes
+        self._space = space
+        self._sliced = sliced
+        self._last_use = {name: at for at, node in enumerate(nodes) for name in node.inputs}
+        self._registers = {start: "tile"} if start else {}
+        self._free = [] if start else ["tile"]
+        self._temporaries = 0
+        self._lines: list[str] = []
+        self._names: dict[str, Any] = {"everything": _EVERYTHING, "empty": np.empty}
+        self._operands: dict[str, str] = {}
+        self._views: list[tuple[int, ...]] = []
+        self._reads: set[str] = set()
+
+    def add(self, index: int, site: Site, found: Expression) -> bool:
+        """Write one expression; False if an operand cannot be seen in the space."""
+        node = self._nodes[index]
+        arguments = [self._operand(node, place) for place in found.places]
+        arguments += [self._constant(node, constant) for constant in found.constants]
+        if None in arguments:
+            return False
+        self._reads |= site.reads
+        call = self._bind("f", found.call)
+        given = [a for a in arguments if a is not None]
+        given += [self._bind("c", value) for value in found.extra]
+        dying = self._dying(index, node)
+        result = node.outputs[0]
+        if not found.takes_out or self._is_narrow(node):
+            register = self._temporary()
+            self._lines.append(f"{register} = {call}({', '.join(given)})")
+        else:
+            register = self._target(index, dying)
+            self._lines.append(f"{call}({', '.join(given)}, out={register})")
+        self._free += [freed for freed in dying if freed != register]
+        self._registers[result] = register
+        return True
+
+    def pass_on(self, index: int) -> None:
+        """Let a node that only arranges axes hand on what it is given."""
+        node = self._nodes[index]
+        self._registers[node.outputs[0]] = self._registers[node.inputs[0]]
+
+    def add_input(self, node: Node, place: int) -> bool:
+        """Add an input of a node to the tile; False if it cannot be seen in the space."""
+        operand = self._operand(node, place)
+        if operand is None:
+            return False
+        self._lines.append(f"{self._bind('f', np.add)}(tile, {operand}, out=tile)")
+        return True
+
+    def tail(self) -> Tail:
+        """Return what was written."""
+        result = self._registers[self._nodes[-1].outputs[0]] if self._nodes else "tile"
+        if result != "tile":
+            self._lines.append(f"tile[...] = {result}")
+        axes = ", ".join(f"p{axis}" for axis in range(len(self._space.groups)))
+        parameters = ", ".join(["tile", "place", *self._operands.values()])
+        head = [f"def tail({parameters}):", f"    {axes}, = place"]
+        body = [f"    {line}" for line in self._lines]
+        filename = f"<subgraphkit-numpy tile {next(_NUMBERS)}>"
+        module = compile("\n".join(head + body) + "\n", filename, "exec", dont_inherit=True)
+        code = next(c for c in module.co_consts if isinstance(c, CodeType))
+        return Tail(
+            FunctionType(code, {"__builtins__": {}, **self._names}),
+            tuple(self._operands),
+            tuple(self._views),
+            frozenset(self._reads),
+            len(self._lines),
+        )
+
+    def _operand(self, node: Node, place: int) -> str | None:
+        name = node.inputs[place]
+        if name in self._registers:
+            return self._registers[name]
+        site = Site(node, self._scope)
+        constant = site.constant(place)
+        if constant is not None:
+            self._reads |= site.reads
+            return self._constant(node, constant)
+        shape = site.shape(place)
+        space = self._arranged(node)
+        view = None if shape is None or space is None else space.view(shape)
+        if view is None:
+            return None
+        if name not in self._operands:
+            self._operands[name] = f"v{len(self._operands)}"
+            self._views.append(view)
+        return self._tile_of(self._operands[name], view)
+
+    def _arranged(self, node: Node) -> Space | None:
+        shape = Site(node, self._scope).output_shape()
+        return None if shape is None else self._space.arranged(shape)
+
+    def _constant(self, node: Node, constant: Array) -> str | None:
+        space = self._arranged(node)
+        view = None if space is None else space.view(constant.shape)
+        if view is None:
+            return None
+        if constant.size == 1:
+            return self._bind("c", constant.reshape(()))
+        return self._tile_of(self._bind("c", constant.reshape(view)), view)
+
+    def _tile_of(self, name: str, view: tuple[int, ...]) -> str:
+        indices = []
+        for axis, (dim, full) in enumerate(zip(view, self._space.merged, strict=True)):
+            if dim == full and full > 1:
+                indices.append(f"p{axis}")
+            else:
+                indices.append("everything" if self._sliced[axis] else "0")
+        return f"{name}[{', '.join(indices)}]"
+
+    def _bind(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def _dying(self, index: int, node: Node) -> list[str]:
+        """Return registers whose value nobody reads after this node, widest use first."""
+        names = dict.fromkeys(node.inputs)
+        return [
+            self._registers[name]
+            for name in names
+            if name in self._registers and self._last_use[name] == index
+        ]
+
+    def _is_narrow(self, node: Node) -> bool:
+        shape, space = Site(node, self._scope).output_shape(), self._arranged(node)
+        return space is None or shape != space.shape
+
+    def _target(self, index: int, dying: list[str]) -> str:
+        wide = [register for register in dying if not register.startswith("n")]
+        choices = [*wide, *(r for r in self._free if not r.startswith("n"))]
+        if index == len(self._nodes) - 1:
+            # nothing is read after the last expression, so the tile can take its result
+            return "tile"
+        if choices:
+            chosen = choices[0]
+            if chosen in self._free:
+                self._free.remove(chosen)
+            return chosen
+        register = f"t{self._temporaries}"
+        self._temporaries += 1
+        self._lines.append(f"{register} = empty(tile.shape, tile.dtype)")
+        return register
+
+    def _temporary(self) -> str:
+        self._temporaries += 1
+        return f"n{self._temporaries}"

@@ -1,0 +1,94 @@
+"""How results are cut: into parts for the threads, and into tiles for the caches."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final
+
+from subgraphkit_numpy.fusing.spaces import Shape
+from subgraphkit_numpy.kernels.matrix import areas
+from subgraphkit_numpy.parallel import cut, thread_count
+
+__all__ = ["TILE", "in_parts", "is_worth_sharing", "leading_tiles", "matrix_parts", "stack_tiles"]
+
+TILE: Final = 1 << 16
+"""Elements in a tile: 256 KiB of float32, so that a few of them fit a core's second cache."""
+
+_SHARED_NANOSECONDS: Final = 300_000
+"""Work below this is done by the caller, because waking a thread takes about 60 us."""
+
+_ROWS: Final = 16
+"""Fewest rows in a block of a matrix of a stack."""
+
+Place = tuple[Any, ...]
+
+
+def is_worth_sharing(multiplications: int, passes: int, elements: int) -> bool:
+    """Say whether several threads would be faster than one.
+
+    Args:
+        multiplications: Of matrix products; about fifty a nanosecond.
+        passes: Passes over the result; about three elements a nanosecond each.
+        elements: Elements of the result.
+    """
+    return multiplications / 50 + passes * elements / 3 > _SHARED_NANOSECONDS
+
+
+def matrix_parts(
+    rows: int, columns: int, *, share: bool, whole_rows: bool
+) -> list[tuple[slice, slice, list[Place]]]:
+    """Cut a matrix product: one part per thread, each with its tiles.
+
+    Returns:
+        Rows, columns, and places of the tiles of each part.
+    """
+    count = thread_count() if share else 1
+    found = areas(rows, columns, count, whole_rows=whole_rows)
+    return [(row, column, _area_tiles(row, column)) for row, column in found]
+
+
+def _area_tiles(rows: slice, columns: slice) -> list[Place]:
+    height = max(1, TILE // max(1, columns.stop - columns.start))
+    return [
+        (slice(begin, min(begin + height, rows.stop)), columns)
+        for begin in range(rows.start, rows.stop, height)
+    ]
+
+
+def leading_tiles(shape: Shape, *, whole_rows: bool) -> list[Place]:
+    """Cut an array into tiles: whole trailing axes, pieces of one axis, one index of each before.
+
+    Args:
+        shape: The array's shape, with at least one axis.
+        whole_rows: Whether the last axis must not be cut, however long it is.
+    """
+    inner, axis = 1, len(shape)
+    while axis and (inner * shape[axis - 1] <= TILE or (whole_rows and axis == len(shape))):
+        axis -= 1
+        inner *= shape[axis]
+    if not axis:
+        return [(slice(None),) * len(shape)]
+    pieces = cut(shape[axis - 1], -(-shape[axis - 1] // max(1, TILE // inner)))
+    before = [[slice(i, i + 1) for i in range(dim)] for dim in shape[: axis - 1]]
+    after = (slice(None),) * (len(shape) - axis)
+    return [(*place, *after) for place in itertools.product(*before, pieces)]
+
+
+def stack_tiles(batch: Shape, rows: int, columns: int) -> list[Place]:
+    """Cut a stack of matrices: several of them where they are small, blocks of rows where not.
+
+    Returns:
+        Places: an index for each batch axis but the last, a slice of that, of rows, of columns.
+    """
+    size = max(1, rows * columns)
+    stacked = max(1, TILE // size)
+    height = rows if stacked > 1 or size <= 2 * TILE else max(_ROWS, TILE // max(1, columns))
+    blocks = [slice(begin, min(begin + height, rows)) for begin in range(0, rows, height)]
+    pieces = [slice(b, min(b + stacked, batch[-1])) for b in range(0, batch[-1], stacked)]
+    indices = itertools.product(*(range(dim) for dim in batch[:-1]), pieces, blocks)
+    return [(*index, slice(0, columns)) for index in indices]
+
+
+def in_parts(places: Sequence[Place], *, share: bool) -> list[Sequence[Place]]:
+    """Deal places out to the threads, several parts each so that none waits long for another."""
+    count = thread_count() * 4 if share else 1
+    return [places[part] for part in cut(len(places), count)]

@@ -1,0 +1,46 @@
+"""Kernels made of block functions."""
+
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.elementwise import SHARED_NANOSECONDS, Block, blocked
+from subgraphkit_numpy.kernels.registry import Array, Kernel
+from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import is_half
+
+__all__ = ["FLOATS", "elementwise_kernel", "may_share"]
+
+FLOATS: Final = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+"""Element types that block functions take."""
+
+
+def may_share(site: Site, nanoseconds: float) -> bool:
+    """Say whether work that takes this long for an element of the first input may be shared."""
+    shape = site.shape()
+    return shape is None or int(np.prod(shape)) * nanoseconds >= SHARED_NANOSECONDS
+
+
+def elementwise_kernel(site: Site, function: Block, nanoseconds: float) -> Kernel:
+    """Make the kernel of a function of one array of floating-point numbers; halves round once.
+
+    Args:
+        site: The node.
+        function: The block function.
+        nanoseconds: What one thread takes for an element of float32, roughly.
+    """
+
+    def compute(x: Array, out: Array | None = None) -> Array:
+        return blocked(function, x, out, nanoseconds)
+
+    def compute_any(x: Array) -> Any:
+        flat = x if x.ndim else x.reshape(1)
+        if is_half(x.dtype):
+            wide = flat.astype(np.float32)
+            return compute(wide, wide).astype(x.dtype).reshape(x.shape)
+        return compute(flat).reshape(x.shape)
+
+    shares = may_share(site, nanoseconds)
+    if site.dtype() in FLOATS and site.rank():
+        return Kernel(compute, takes_out=True, shares=shares, block=function)
+    return Kernel(compute_any, shares=shares)

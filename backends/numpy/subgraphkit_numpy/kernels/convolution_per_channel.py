@@ -1,0 +1,77 @@
+"""What the ways to convolve with one filter, or a few, per channel have in common."""
+
+from subgraphkit_numpy.kernels.convolution_tiles import (
+    Finish,
+    Problem,
+    Tile,
+    parts_for,
+    parts_of,
+)
+from subgraphkit_numpy.kernels.registry import Array
+
+__all__ = ["PerChannel"]
+
+
+class PerChannel:
+    """What both ways have in common."""
+
+    def __init__(self, problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> None:
+        self._problem = problem
+        self._multiplier = problem.filters // problem.channels
+        self._weights = w.reshape(problem.filters, *problem.geometry.kernel)
+        self._finish = finish
+        self._bias = b
+        self._tiles: list[Tile] = []
+        self._by_number: dict[int, Tile] = {}
+
+    def _planned(self, nanoseconds: float) -> None:
+        """Cut the output into tiles for work that takes one thread this long."""
+        problem, columns = self._problem, self._problem.geometry.out[1]
+        parts = -(-parts_for(nanoseconds) // problem.batch)
+        filters, rows = self._tile_size(parts)
+        height = problem.geometry.out[0]
+        areas = [
+            (
+                slice(c.start * self._multiplier, c.stop * self._multiplier),
+                slice(r, min(r + rows, height)),
+            )
+            for c in parts_of(problem.channels, -(-problem.filters // filters))
+            for r in range(0, height, rows)
+        ]
+        self._tiles = [
+            Tile(image, f, f, r, slice(r.start * columns, r.stop * columns), number)
+            for image in range(problem.batch)
+            for number, (f, r) in enumerate(areas)
+        ]
+        self._by_number = {tile.number: tile for tile in self._tiles}
+
+    def _tile_size(self, parts: int) -> tuple[int, int]:
+        """Return how many filters and rows a tile should have if ``parts`` tiles are wanted."""
+        raise NotImplementedError
+
+    def _channels(self, tile: Tile) -> slice:
+        """Return the channels that the filters of a tile read."""
+        filters, multiplier = tile.filters, self._multiplier
+        return slice(filters.start // multiplier, filters.stop // multiplier)
+
+    def _reach(self, axis: int, count: int) -> int:
+        """Return how many elements ``count`` windows read along an axis."""
+        geometry = self._problem.geometry
+        extent = (geometry.kernel[axis] - 1) * geometry.dilations[axis]
+        return (count - 1) * geometry.strides[axis] + extent + 1
+
+    def _existing(self, axis: int, first: int, count: int, step: int = 1) -> tuple[slice, slice]:
+        """Return which of some places along an axis exist, and the elements of the input there.
+
+        Args:
+            axis: 0 for rows, 1 for columns.
+            first: The first place; negative in the padding.
+            count: How many.
+            step: Elements from one place to the next.
+        """
+        size = self._problem.size[axis]
+        low = min(max(0, -(first // step)), count)
+        high = max(low, min(count, (size - 1 - first) // step + 1))
+        if high == low:
+            return slice(low, low), slice(0, 0)
+        return slice(low, high), slice(first + low * step, first + (high - 1) * step + 1, step)

@@ -1,0 +1,248 @@
+"""What all ways to convolve share: sizes, scratch memory, and how an output is cut into tiles.
+
+How an output is cut depends on sizes alone, never on the number of threads, and so do the results.
+"""
+
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array
+from subgraphkit_numpy.kernels.windows import Geometry
+from subgraphkit_numpy.parallel import cut
+
+__all__ = [
+    "LANES",
+    "PRODUCTS_PER_NS",
+    "TILE_BYTES",
+    "Finish",
+    "Plan",
+    "Pool",
+    "Prepared",
+    "Problem",
+    "Tile",
+    "Workspace",
+    "parts_for",
+    "parts_of",
+    "zeroed_pool",
+]
+
+Finish = Callable[..., None]
+"""``finish(tile, place, *operands)`` continues in place with a finished tile of the output.
+
+``place`` is (image, filters, pixels): an index and two slices of the output seen as an array of
+(images, filters, pixels). The tile is the matrix there.
+"""
+
+LANES: Final = 16
+"""Matrices are cut at multiples of this, which keeps BLAS on its fast paths."""
+
+TILE_BYTES: Final = 256 << 10
+"""Tiles of the output are at most about this large, so that they stay in cache until finished."""
+
+PRODUCTS_PER_NS: Final = 50.0
+"""Multiplications of a matrix product that one thread does in a nanosecond, roughly."""
+
+_WORKSPACE_BYTES: Final = 4 << 20
+_ALIGNMENT: Final = 64
+_WORTH_SHARING_NS: Final = 300_000
+_WORTH_FOUR_NS: Final = 3_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The sizes of a convolution over two spatial axes; one axis counts as rows of height 1.
+
+    Attributes:
+        batch: Images.
+        channels: Channels of the input.
+        filters: Channels of the output.
+        groups: Groups that channels and filters fall into.
+        size: Rows and columns of the input.
+        geometry: The windows.
+        dtype: Element type.
+    """
+
+    batch: int
+    channels: int
+    filters: int
+    groups: int
+    size: tuple[int, int]
+    geometry: Geometry
+    dtype: np.dtype[Any]
+
+    @property
+    def pixels(self) -> int:
+        """Elements of one channel of the output."""
+        return prod(self.geometry.out)
+
+    @property
+    def taps(self) -> int:
+        """Elements of a window in one channel."""
+        return prod(self.geometry.kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A part of the output.
+
+    Attributes:
+        image: Which image.
+        groups: Which groups.
+        filters: Which filters, counted over all groups.
+        rows: Which rows.
+        pixels: Which pixels: those of the rows, unless ``rows`` means nothing.
+        number: Tiles of different images with the same number differ in nothing else.
+    """
+
+    image: int
+    groups: slice
+    filters: slice
+    rows: slice
+    pixels: slice
+    number: int
+
+    @property
+    def place(self) -> tuple[int, slice, slice]:
+        """Where the tile lies, as ``Finish`` wants it."""
+        return self.image, self.filters, self.pixels
+
+
+Work = Callable[..., None]
+"""Takes a tile, the input, the output as (images, filters, pixels), and operands of ``Finish``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Tiles and what computes one of them.
+
+    Attributes:
+        tiles: The tiles, which cover the output.
+        work: Computes one.
+        shape: The shape in which it wants the input.
+    """
+
+    tiles: Sequence[Tile]
+    work: Work
+    shape: tuple[int, ...]
+
+
+class Workspace:
+    """Scratch memory for one tile at a time.
+
+    Args:
+        size: Bytes, all zero at first.
+    """
+
+    def __init__(self, size: int) -> None:
+        memory = np.zeros(size + _ALIGNMENT, np.uint8)
+        start = -memory.ctypes.data % _ALIGNMENT
+        self._memory = memory[start : start + size]
+
+    def carve(self, *shapes: tuple[int, ...], dtype: np.dtype[Any]) -> list[Array]:
+        """Return arrays that lie one after the other in the memory."""
+        arrays, start = [], 0
+        for shape in shapes:
+            stop = start + prod(shape) * dtype.itemsize
+            arrays.append(self._memory[start:stop].view(dtype).reshape(shape))
+            start = -(-stop // _ALIGNMENT) * _ALIGNMENT
+        return arrays
+
+
+class Pool:
+    """Workspaces that are used again and again, and therefore stay in cache.
+
+    There are never more than tiles were computed at the same time.
+
+    Args:
+        size: Bytes of each.
+
+    Thread-safety: workspaces may be taken and given back by several threads.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._idle: list[Workspace] = []
+
+    def take(self) -> Workspace:
+        """Return a workspace that nobody else uses."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Workspace(self.size)
+
+    def give_back(self, workspace: Workspace) -> None:
+        """Let others use a workspace."""
+        self._idle.append(workspace)
+
+
+_COMMON: Final = Pool(_WORKSPACE_BYTES)
+"""For scratch memory whose contents mean nothing before and after."""
+
+_BY_CONTENTS: "weakref.WeakValueDictionary[Hashable, Pool]" = weakref.WeakValueDictionary()
+
+
+def zeroed_pool(contents: Hashable, size: int) -> Pool:
+    """Return the pool of workspaces in which the same places stay zero.
+
+    Args:
+        contents: Says which places are ever written to. Convolutions that say the same share the
+            pool.
+        size: Bytes of a workspace.
+    """
+    return _BY_CONTENTS.setdefault((contents, size), Pool(size))
+
+
+class Prepared:
+    """Views of workspaces that were made once and are used whenever the workspace comes up again.
+
+    Args:
+        make: Makes the views of a workspace that one kind of tile needs.
+        needed: Bytes of workspace; if that is more than the common ones have, each tile gets memory
+            of its own for as long as it is computed.
+        pools: Where the workspaces come from, by kind of tile, if not from those common to all.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Workspace, Any], Any],
+        needed: int,
+        pools: Mapping[Hashable, Pool] | None = None,
+    ) -> None:
+        self._make = make
+        self._needed = needed + 4 * _ALIGNMENT
+        self._pools = pools
+        self._made: dict[tuple[Workspace, Hashable], Any] = {}
+
+    def use(self, kind: Hashable, work: Callable[..., None], *arguments: object) -> None:
+        """Call ``work(views, *arguments)`` with the views of a workspace for a kind of tile."""
+        pool = _COMMON if self._pools is None else self._pools[kind]
+        if self._needed > pool.size:
+            work(self._make(Workspace(self._needed), kind), *arguments)
+            return
+        workspace = pool.take()
+        try:
+            views = self._made.get((workspace, kind))
+            if views is None:
+                views = self._made[workspace, kind] = self._make(workspace, kind)
+            work(views, *arguments)
+        finally:
+            pool.give_back(workspace)
+
+
+def parts_for(nanoseconds: float) -> int:
+    """Return how many parts work is worth that takes one thread this long."""
+    if nanoseconds < _WORTH_SHARING_NS:
+        return 1
+    return 2 if nanoseconds < _WORTH_FOUR_NS else 4
+
+
+def parts_of(length: int, parts: int, multiple: int = 1) -> list[slice]:
+    """Cut a range into an even number of slices, or one, so that two threads get equal shares."""
+    if parts > 1:
+        parts += parts % 2
+    return cut(length, parts, multiple)

@@ -1,0 +1,88 @@
+"""Transposed convolution: every element is spread over a window, and what overlaps is summed."""
+
+from itertools import product
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import is_half
+
+__all__: list[str] = []
+
+
+def _add_bias(y: Array, b: Array | None, rank: int) -> Array:
+    return y if b is None else np.add(y, b.reshape((-1,) + (1,) * rank), y)
+
+
+@kernel("ConvTranspose")
+def conv_transpose(site: Site) -> Made:
+    """Spread every input element over a window and sum what overlaps."""
+    layout = _TransposedWindows(site)
+    groups = site.attribute("group", 1)
+
+    def compute(x: Array, w: Array, b: Array | None = None) -> Array:
+        if is_half(x.dtype):
+            wide = None if b is None else b.astype(np.float32)
+            y = _spread(x.astype(np.float32), w.astype(np.float32), layout, groups)
+            return _add_bias(y, wide, x.ndim - 2).astype(x.dtype)
+        return _add_bias(_spread(x, w, layout, groups), b, x.ndim - 2)
+
+    return compute
+
+
+class _TransposedWindows:
+    """The attributes of a transposed convolution.
+
+    Source: ONNX operator ``ConvTranspose``, the formulas of ``pads``.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.auto_pad: str = site.attribute("auto_pad", "NOTSET")
+        self.strides = site.ints("strides")
+        self.dilations = site.ints("dilations")
+        self.pads = site.ints("pads")
+        self.more = site.ints("output_padding")
+        self.shape = site.ints("output_shape")
+
+    def along(self, axis: int, size: int, taps: int, rank: int) -> tuple[int, int, int, int]:
+        """Return stride, dilation, elements cut off before, and elements kept along an axis."""
+        stride = self.strides[axis] if self.strides else 1
+        dilation = self.dilations[axis] if self.dilations else 1
+        more = self.more[axis] if self.more else 0
+        full = stride * (size - 1) + more + (taps - 1) * dilation + 1
+        same = self.auto_pad in {"SAME_UPPER", "SAME_LOWER"}
+        if self.shape is None and not same:
+            before, after = 0, 0
+            if self.pads and self.auto_pad != "VALID":
+                before, after = self.pads[axis], self.pads[axis + rank]
+            return stride, dilation, before, full - before - after
+        kept = self.shape[-rank:][axis] if self.shape else size * stride
+        total = max(0, full - kept)
+        before = total // 2 if self.auto_pad == "SAME_UPPER" else total - total // 2
+        return stride, dilation, before, kept
+
+
+def _spread(x: Array, w: Array, layout: _TransposedWindows, groups: int) -> Array:
+    batch, channels, *spatial = x.shape
+    kernel_shape, rank = w.shape[2:], len(spatial)
+    filters = w.shape[1] * groups
+    rows = [layout.along(a, spatial[a], kernel_shape[a], rank) for a in range(rank)]
+    sizes = [
+        max(stride * (size - 1) + (taps - 1) * dilation + 1, before + kept)
+        for (stride, dilation, before, kept), size, taps in zip(
+            rows, spatial, kernel_shape, strict=True
+        )
+    ]
+    matrices = w.reshape(groups, channels // groups, -1).transpose(0, 2, 1)
+    values = np.matmul(matrices, x.reshape(batch, groups, channels // groups, -1))
+    taps = values.reshape(batch, filters, *kernel_shape, *spatial)
+    y = np.zeros((batch, filters, *sizes), x.dtype)
+    for tap in product(*map(range, kernel_shape)):
+        index = tuple(
+            slice(p * dilation, p * dilation + stride * (size - 1) + 1, stride)
+            for p, (stride, dilation, _, _), size in zip(tap, rows, spatial, strict=True)
+        )
+        y[(slice(None), slice(None), *index)] += taps[(slice(None), slice(None), *tap)]
+    cut = tuple(slice(before, before + kept) for _, _, before, kept in rows)
+    return np.ascontiguousarray(y[(slice(None), slice(None), *cut)])

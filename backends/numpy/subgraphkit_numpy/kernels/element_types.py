@@ -1,0 +1,161 @@
+"""Which element types a node may have: those of the specification, less those nothing computes.
+
+A type is taken if any version of the operator takes it, not only the version of the model: where
+a later version widens the types, the same code computes them, and models of older operator sets
+use them. A type that no version takes has no meaning for the operator, even if NumPy would compute
+something.
+
+Source: type constraints of the operator schemas of ONNX.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from onnx import defs
+
+from subgraphkit.backend import Refusal
+from subgraphkit.ir import Node
+from subgraphkit.types import DataType, TensorType
+
+__all__ = ["NUMBERS_ONLY", "Elements", "elements_of", "refused_reduction", "refused_type"]
+
+Elements = tuple[int, ...]
+"""Element types as numbers of ``DataType``; 0 where there is none or it is not known."""
+
+_Allowed = frozenset[DataType]
+_STRING: Final = frozenset({DataType.STRING})
+_FLOAT8: Final = frozenset(
+    {
+        DataType.FLOAT8E4M3FN,
+        DataType.FLOAT8E4M3FNUZ,
+        DataType.FLOAT8E5M2,
+        DataType.FLOAT8E5M2FNUZ,
+    }
+)
+_NOT_COMPUTED: Final[Mapping[tuple[str, str], Mapping[int, _Allowed]]] = {
+    ("", "Col2Im"): {0: _STRING},
+    ("", "GridSample"): {0: _STRING},
+    ("", "QLinearMatMul"): {7: _FLOAT8},
+    ("", "Resize"): {0: _STRING | {DataType.BOOL}},
+    ("", "Upsample"): {0: _STRING},
+}
+"""By operator and input: what the specification allows and nothing here computes."""
+
+NUMBERS_ONLY: Final = frozenset({"ScatterElements", "ScatterND"})
+"""Operators whose attribute ``reduction`` may ask for arithmetic."""
+
+_NAMES: Final = {dtype.onnx_name: dtype for dtype in DataType if dtype}
+_DENSE: Final = "tensor("
+
+
+def elements_of(node: Node) -> tuple[Elements, Elements]:
+    """Return the element types of the inputs and of the outputs of a node, as numbers."""
+    find = node.graph.types.get
+    # integers, because members of an enumeration are hashed by Python code
+    return (
+        tuple([int(t.dtype) if type(t) is TensorType else 0 for t in map(find, node.inputs)]),
+        tuple([int(t.dtype) if type(t) is TensorType else 0 for t in map(find, node.outputs)]),
+    )
+
+
+def refused_reduction(node: Node) -> Refusal | None:
+    """Return a refusal if a node combines strings as if they were numbers, else None."""
+    reduction = node.attribute("reduction", "none")
+    if reduction == "none" or node.dtype() is not DataType.STRING:
+        return None
+    return _refusal(node.op_type, node.opset, f"string with reduction {reduction!r}")
+
+
+def refused_type(
+    domain: str, op_type: str, opset: int, inputs: Elements, outputs: Elements
+) -> Refusal | None:
+    """Return a refusal if nothing computes an operator of these element types, else None.
+
+    Args:
+        domain: Domain of the operator.
+        op_type: The operator, which exists in ``opset``.
+        opset: Version of the operator set.
+        inputs: Element types of the inputs; what is not known counts as right.
+        outputs: Element types of the outputs, likewise.
+    """
+    table = _NOT_COMPUTED.get((domain, op_type), {})
+    for place, refused in table.items():
+        element = inputs[place] if place < len(inputs) else 0
+        if element in refused:
+            return _refusal(_label(domain, op_type), opset, _listed((element,)))
+    for schema in _versions(domain, op_type, opset):
+        if _fits(schema, inputs, outputs):
+            return None
+    given = inputs if any(inputs) else outputs
+    return _refusal(_label(domain, op_type), opset, _listed(given))
+
+
+def _label(domain: str, op_type: str) -> str:
+    return f"{domain}::{op_type}" if domain else op_type
+
+
+def _listed(elements: Elements) -> str:
+    names = [DataType(element).label for element in elements if element]
+    return " and ".join(dict.fromkeys(names))
+
+
+def _refusal(label: str, opset: int, what: str) -> Refusal:
+    return Refusal("dtype", f"{label} of {what}: nothing implements it (opset {opset})")
+
+
+@lru_cache(maxsize=1024)
+def _versions(domain: str, op_type: str, opset: int) -> tuple[Any, ...]:
+    """Return the schemas of an operator, that of the opset first."""
+    own = defs.get_schema(op_type, opset, domain)
+    return (own, *(s for s in _history(domain, op_type) if s.since_version != own.since_version))
+
+
+@lru_cache(maxsize=1024)
+def _history(domain: str, op_type: str) -> tuple[Any, ...]:
+    return tuple(_schemas().get((domain, op_type), ()))
+
+
+@lru_cache(maxsize=1)
+def _schemas() -> dict[tuple[str, str], list[Any]]:
+    found: dict[tuple[str, str], list[Any]] = {}
+    for schema in defs.get_all_schemas_with_history():
+        if not schema.deprecated:
+            found.setdefault((schema.domain, schema.name), []).append(schema)
+    return found
+
+
+def _fits(schema: Any, inputs: Elements, outputs: Elements) -> bool:
+    """Say whether the types are among those of a schema, equal where it has them equal."""
+    bound: dict[str, int] = {}
+    return all(
+        _takes(formals, elements, bound)
+        for formals, elements in ((schema.inputs, inputs), (schema.outputs, outputs))
+    )
+
+
+def _takes(formals: Any, elements: Elements, bound: dict[str, int]) -> bool:
+    for place, element in enumerate(elements):
+        if not element:
+            continue
+        formal = _formal(formals, place)
+        if formal is None or element not in _dense_elements(frozenset(formal.types)):
+            return False
+        # a variadic parameter may let every value have a type of its own
+        if formal.is_homogeneous and bound.setdefault(formal.type_str, element) != element:
+            return False
+    return True
+
+
+def _formal(formals: Any, place: int) -> Any:
+    if place < len(formals):
+        return formals[place]
+    last = formals[-1] if formals else None
+    return last if last is not None and last.option.name == "Variadic" else None
+
+
+@lru_cache(maxsize=1024)
+def _dense_elements(type_names: frozenset[str]) -> _Allowed:
+    """Return the element types of the dense tensors among type strings, also of optional ones."""
+    plain = [name.removeprefix("optional(").rstrip(")") for name in type_names]
+    return frozenset(_NAMES[name.removeprefix(_DENSE)] for name in plain if name.startswith(_DENSE))

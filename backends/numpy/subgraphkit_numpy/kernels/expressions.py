@@ -1,0 +1,192 @@
+"""How a node goes on with a tile of its operand that was just computed and is still in cache.
+
+Tiles are float32 or float64 blocks of a few ten thousand elements, cut along any axes or, for
+functions of whole rows, along all but the last.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit_numpy.kernels import rows
+from subgraphkit_numpy.kernels.registry import Array, Kernel, as_kernel, find
+from subgraphkit_numpy.kernels.site import Site
+
+__all__ = ["Expression", "expression"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A function of tiles.
+
+    Attributes:
+        call: Takes a tile of each operand, of each of ``constants``, then ``extra``. Returns a new
+            array, or with ``takes_out`` what it wrote to ``out``, which may be an operand.
+        places: The inputs of the node that are operands.
+        constants: Arrays made from constant inputs that are cut into tiles as operands are.
+        extra: Further arguments that are the same for every tile.
+        takes_out: Whether ``out`` may be given.
+        whole_rows: Whether tiles must hold whole rows, that is the whole of the last axis.
+    """
+
+    call: Callable[..., Any]
+    places: tuple[int, ...]
+    constants: tuple[Array, ...] = ()
+    extra: tuple[Any, ...] = ()
+    takes_out: bool = True
+    whole_rows: bool = False
+
+
+Maker = Callable[[Site], Expression | None]
+
+_BINARY: Final[dict[str, np.ufunc]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Sum": np.add,
+}
+
+_UNARY: Final[dict[str, np.ufunc]] = {
+    "Abs": np.absolute,
+    "Ceil": np.ceil,
+    "Cos": np.cos,
+    "Exp": np.exp,
+    "Floor": np.floor,
+    "Log": np.log,
+    "Neg": np.negative,
+    "Reciprocal": np.reciprocal,
+    "Sin": np.sin,
+    "Sqrt": np.sqrt,
+    "Tanh": np.tanh,
+}
+
+_BLOCKS: Final = frozenset(
+    {
+        *("Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Pow"),
+        *("Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Swish"),
+    }
+)
+"""Operators whose own kernels say how they compute a block."""
+
+
+def expression(site: Site) -> Expression | None:
+    """Return how a node of float operands goes on with a tile, or None if it does not."""
+    if site.node.domain:
+        return None
+    op_type = site.node.op_type
+    maker = _MAKERS.get(op_type)
+    if maker is not None:
+        return maker(site)
+    if op_type in _BINARY and site.input_count == 2 and site.opset >= 7:  # noqa: PLR2004 (opset)
+        return Expression(_BINARY[op_type], (0, 1))
+    if op_type in _UNARY:
+        return Expression(_UNARY[op_type], (0,))
+    return _block(site) if op_type in _BLOCKS else None
+
+
+def _block(site: Site) -> Expression | None:
+    entry = find("", site.node.op_type, site.opset)
+    made = entry.factory(site) if entry is not None else None
+    if made is None or not (callable(made) or isinstance(made, Kernel)):
+        return None
+    kernel = as_kernel(made)
+    places = tuple(i for i in range(site.input_count) if site.has(i) and i not in site.absorbed)
+    if kernel.block is None or places != (0,):
+        return None
+    return Expression(kernel.block, (0,))
+
+
+def _batch_normalization(site: Site) -> Expression | None:
+    inference = not site.attribute("training_mode", 0) and site.output_count == 1
+    if not inference or site.opset < 9 or not site.settled(1, 2, 3, 4):  # noqa: PLR2004 (an opset)
+        return None
+    scale, shift = folded_normalization(site)
+    rank = site.rank() or 0
+    shape = (-1,) + (1,) * (rank - 2)
+    return Expression(_scale_and_shift, (0,), (scale.reshape(shape), shift.reshape(shape)))
+
+
+def folded_normalization(site: Site) -> tuple[Array, Array]:
+    """Return what a BatchNormalization with constant statistics multiplies by and adds."""
+    scale, bias, mean, variance = (
+        np.asarray(site.constant(index), np.float64) for index in range(1, 5)
+    )
+    factor = scale / np.sqrt(variance + site.attribute("epsilon", 1e-5))
+    dtype = site.dtype() or np.dtype(np.float32)
+    return factor.astype(dtype), (bias - mean * factor).astype(dtype)
+
+
+def _scale_and_shift(x: Array, scale: Array, shift: Array, out: Array | None = None) -> Any:
+    y = np.multiply(x, scale, out)
+    return np.add(y, shift, y)
+
+
+def _is_last(site: Site, axis: int) -> bool:
+    rank = site.rank() or 0
+    return rank > 1 and axis in {-1, rank - 1}
+
+
+def _by_rows(function: rows.RowBlock, *extra: Any) -> Callable[..., Any]:
+    """Let a block function of the rows of a matrix take tiles with more axes."""
+
+    def compute(x: Array, *parameters: Array, out: Array) -> None:
+        length = x.shape[-1]
+        function(x.reshape(-1, length), out.reshape(-1, length), *parameters, *extra)
+
+    return compute
+
+
+def _softmax(site: Site) -> Expression | None:
+    if site.opset < 13 or not _is_last(site, site.attribute("axis", -1)):  # noqa: PLR2004 (opset)
+        return None
+    function = rows.softmax if site.node.op_type == "Softmax" else rows.log_softmax
+    return Expression(_by_rows(function), (0,), whole_rows=True)
+
+
+def _normalization(site: Site) -> Expression | None:
+    """Take the normalisations of the last axis whose parameters are one number per column."""
+    shape = site.shape()
+    inputs = 3 if site.node.op_type == "LayerNormalization" else 2
+    if shape is None or not _is_last(site, site.attribute("axis", -1)) or site.output_count > 1:
+        return None
+    if not site.settled(*range(1, inputs)):
+        return None
+    parameters = [site.constant(index) for index in range(1, inputs)]
+    if any(one is None or one.shape != shape[-1:] for one in parameters):
+        return None
+    function = rows.layer_normalize if inputs > 2 else rows.rms_normalize  # noqa: PLR2004 (see above)
+    call = _by_rows(function, *parameters, site.attribute("epsilon", 1e-5))
+    return Expression(call, (0,), whole_rows=True)
+
+
+def _mean(site: Site) -> Expression | None:
+    axes = site.ints("axes")
+    if axes is None and site.settled(1):
+        given = site.constant(1)
+        axes = None if given is None else tuple(int(axis) for axis in given.reshape(-1))
+    kept = site.attribute("keepdims", 1)
+    if not kept or axes is None or len(axes) != 1 or not _is_last(site, axes[0]):
+        return None
+    return Expression(_mean_rows, (0,), takes_out=False, whole_rows=True)
+
+
+def _mean_rows(x: Array) -> Any:
+    """Return the mean of every row of a tile, as a column."""
+    length = x.shape[-1]
+    total = rows.row_sums(x.reshape(-1, length))
+    return np.divide(total, length, total).reshape(*x.shape[:-1], 1)
+
+
+_MAKERS: Final[dict[str, Maker]] = {
+    "BatchNormalization": _batch_normalization,
+    "LayerNormalization": _normalization,
+    "LogSoftmax": _softmax,
+    "RMSNormalization": _normalization,
+    "ReduceMean": _mean,
+    "Softmax": _softmax,
+}

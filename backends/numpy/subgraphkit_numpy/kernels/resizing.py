@@ -1,0 +1,306 @@
+"""Resizing of axes: one after the other, planned once for a shape.
+
+Source: ONNX operator ``Resize``, versions 11 to 19. What is rare (antialiasing, cropping, keeping
+of proportions, interpolation of integers) is left to ``onnx.reference``.
+
+Interpolation along an axis is a product with a matrix in which every row has a few neighbouring
+weights. It is cut into pieces of some outputs and the inputs that these need, and the pieces are
+multiplied: BLAS does that several times as fast as NumPy gathers, weighs and adds neighbours.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from math import ceil, isclose, prod
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.blocking import FLOATS
+from subgraphkit_numpy.kernels.elementwise import BLOCK, SHARED_NANOSECONDS
+from subgraphkit_numpy.kernels.reference import reference_kernel
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import HALVES
+from subgraphkit_numpy.parallel import cut, share
+
+__all__: list[str] = []
+
+_COLUMNS: Final = 64
+"""Outputs of one piece of a matrix along the last axis."""
+
+_ROWS: Final = 32
+"""Outputs of one piece along other axes."""
+
+Pass = Callable[[Array, Array], None]
+"""Resizes one axis of an array, into another array."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Attributes of a node that say how coordinates and weights are found.
+
+    Attributes:
+        mode: ``nearest``, ``linear`` or ``cubic``.
+        transformation: From places in the output to places in the input.
+        rounding: How ``nearest`` rounds.
+        slope: The coefficient a of ``cubic``.
+        excludes: Whether places outside the input weigh nothing; else they repeat its edge.
+    """
+
+    mode: str
+    transformation: str
+    rounding: str
+    slope: float
+    excludes: bool
+
+
+@kernel("Resize", since=11)
+def resize(site: Site) -> Made:
+    """Resize axes by factors or to sizes."""
+    settings = Settings(
+        site.attribute("mode", "nearest"),
+        site.attribute("coordinate_transformation_mode", "half_pixel"),
+        site.attribute("nearest_mode", "round_prefer_floor"),
+        site.attribute("cubic_coeff_a", -0.75),
+        bool(site.attribute("exclude_outside", 0)),
+    )
+    rare = site.attribute("antialias", 0) or settings.transformation == "tf_crop_and_resize"
+    kept = site.attribute("keep_aspect_ratio_policy", "stretch") != "stretch"
+    exact = settings.mode == "nearest" or site.dtype() in FLOATS | HALVES
+    if rare or kept or not exact:
+        return reference_kernel(site)
+    axes = site.ints("axes")
+
+    def compute(
+        x: Array, roi: Array | None = None, scales: Array | None = None, sizes: Array | None = None
+    ) -> Array:
+        del roi
+        factors = None if scales is None or not scales.size else tuple(scales.tolist())
+        wanted = None if sizes is None else tuple(sizes.reshape(-1).tolist())
+        return _resize(x, axes, factors, wanted, settings)
+
+    shape = site.output_shape()
+    shares = shape is None or prod(shape) >= SHARED_NANOSECONDS
+    if not site.settled(1, 2, 3):
+        return Kernel(compute, shares=shares)
+    return Kernel(partial(_with_known, compute, site.absorb(1, 2, 3)), shares=shares)
+
+
+def _with_known(compute: Callable[..., Array], known: Sequence[Array | None], x: Array) -> Array:
+    return compute(x, *known)
+
+
+def _resize(
+    x: Array,
+    axes: tuple[int, ...] | None,
+    scales: tuple[float, ...] | None,
+    sizes: tuple[int, ...] | None,
+    settings: Settings,
+) -> Array:
+    wide = x.astype(np.float32) if x.dtype in HALVES and settings.mode != "nearest" else x
+    shape, plan = _plan(x.shape, axes, scales, sizes, settings)
+    if not plan:
+        return wide.reshape(x.shape).astype(x.dtype, copy=True)
+    out = np.empty(shape, wide.dtype)
+    if out.size:
+        _run(np.ascontiguousarray(wide), out, plan)
+    return out.astype(x.dtype, copy=False)
+
+
+def _run(x: Array, out: Array, plan: Sequence["_Step"]) -> None:
+    first = min(step.axis for step in plan)
+    outer = prod(x.shape[:first])
+    source = x.reshape(outer, *x.shape[first:])
+    target = out.reshape(outer, *out.shape[first:])
+    passes = [
+        (step.size, step.axis - first + 1, _pass(step, x.dtype, _piece(step, x))) for step in plan
+    ]
+    work = partial(_run_part, source, target, passes)
+    parts = cut(outer, ceil(out.size / BLOCK))
+    if out.size < SHARED_NANOSECONDS:
+        for part in parts:
+            work(part)
+    else:
+        share(work, parts)
+
+
+def _piece(step: "_Step", x: Array) -> int:
+    return _COLUMNS if step.axis == x.ndim - 1 else _ROWS
+
+
+def _run_part(
+    source: Array, target: Array, passes: Sequence[tuple[int, int, Pass]], part: slice
+) -> None:
+    y = source[part]
+    for size, axis, apply in passes[:-1]:
+        made = np.empty((*y.shape[:axis], size, *y.shape[axis + 1 :]), y.dtype)
+        _along(axis, y, made, apply)
+        y = made
+    _, axis, apply = passes[-1]
+    _along(axis, y, target[part], apply)
+
+
+def _along(axis: int, x: Array, out: Array, apply: Pass) -> None:
+    """Call a pass with views of three axes, the second of which is resized."""
+    before, after = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+    apply(x.reshape(before, x.shape[axis], after), out.reshape(before, out.shape[axis], after))
+
+
+# -- plans -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """How one axis is resized: output j is the sum of ``weights[j] * x[places[j]]``."""
+
+    axis: int
+    length: int
+    size: int
+    places: Array
+    weights: Array | None
+
+
+@lru_cache(maxsize=256)
+def _pass(step: _Step, dtype: np.dtype[Any], piece: int) -> Pass:
+    """Return what does a step for an element type, with pieces of a number of outputs."""
+    clamped = step.places.clip(0, step.length - 1)
+    if step.weights is not None:
+        weights = step.weights.astype(dtype)
+        pieces = _pieces(clamped, weights, piece)
+        safe = partial(_sum_up, places=clamped, weights=weights)
+        return partial(_interpolate, pieces=pieces, safe=safe)
+    factor = max(1, step.size // step.length)
+    if np.array_equal(clamped[:, 0], np.repeat(np.arange(step.length), factor)):
+        return partial(_repeat, factor=factor)
+    return partial(_gather, places=clamped[:, 0])
+
+
+@lru_cache(maxsize=256)
+def _plan(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...] | None,
+    scales: tuple[float, ...] | None,
+    sizes: tuple[int, ...] | None,
+    settings: Settings,
+) -> tuple[tuple[int, ...], tuple[_Step, ...]]:
+    """Return the shape of the output, and the steps: those that grow least come first."""
+    along = range(len(shape)) if axes is None else [axis % len(shape) for axis in axes]
+    dims = list(shape)
+    steps = []
+    for place, axis in enumerate(along):
+        length = shape[axis]
+        if scales is not None:
+            scale, size = scales[place], int(length * scales[place])
+        elif sizes is not None:
+            size = sizes[place]
+            scale = size / length
+        else:
+            raise ValueError("Resize needs scales or sizes; neither is given")
+        dims[axis] = size
+        if size != length or not isclose(scale, 1.0):
+            places, weights = _taps(length, size, scale, settings)
+            steps.append(_Step(axis, length, size, places, weights))
+    steps.sort(key=lambda step: (step.size / step.length, -step.axis))
+    return tuple(dims), tuple(steps)
+
+
+def _coordinates(length: int, size: int, scale: float, transformation: str) -> Array:
+    y = np.arange(size, dtype=np.float64)
+    resized = scale * length
+    if transformation == "align_corners":
+        return np.zeros(size) if resized == 1 else y * (length - 1) / (resized - 1)
+    if transformation == "asymmetric":
+        return y / scale
+    if transformation == "pytorch_half_pixel" and resized == 1:
+        return np.full(size, -0.5)
+    offset = 0.0
+    if transformation == "half_pixel_symmetric":
+        offset = length / 2 * (1 - size / resized)
+    elif transformation not in {"half_pixel", "pytorch_half_pixel"}:
+        raise ValueError(f"Resize knows no coordinate transformation {transformation!r}")
+    return offset + (y + 0.5) / scale - 0.5
+
+
+_ROUNDINGS: Final[dict[str, Callable[[Array], Array]]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+def _taps(length: int, size: int, scale: float, settings: Settings) -> tuple[Array, Array | None]:
+    """Return for every output the places of its inputs, maybe outside, and their weights."""
+    x = _coordinates(length, size, scale, settings.transformation)
+    if settings.mode == "nearest":
+        return _ROUNDINGS[settings.rounding](x).astype(np.intp)[:, None], None
+    below = np.floor(x)
+    ratio = x - below
+    if settings.mode == "linear":
+        places = below[:, None] + np.arange(2)
+        weights = np.stack([1 - ratio, ratio], axis=1)
+    else:
+        places = below[:, None] + np.arange(-1, 3)
+        distances = np.abs(ratio[:, None] - np.arange(-1, 3))
+        weights = _cubic(distances, settings.slope)
+    places = places.astype(np.intp)
+    if settings.excludes:
+        weights = np.where((places < 0) | (places >= length), 0.0, weights)
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    return places, weights
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    """Source: R. Keys, "Cubic convolution interpolation for digital image processing" (1981)."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, far)
+
+
+Piece = tuple[slice, slice, Array]
+
+
+def _pieces(places: Array, weights: Array, piece: int) -> list[Piece]:
+    """Cut the matrix: outputs, the inputs they need, and the weights, (outputs, inputs)."""
+    pieces = []
+    for outputs in cut(len(places), ceil(len(places) / piece)):
+        low, high = places[outputs].min(), places[outputs].max() + 1
+        rows = np.arange(outputs.stop - outputs.start)[:, None]
+        matrix = np.zeros((len(rows), high - low), weights.dtype)
+        np.add.at(matrix, (rows, places[outputs] - low), weights[outputs])
+        pieces.append((outputs, slice(int(low), int(high)), matrix))
+    return pieces
+
+
+# -- passes ----------------------------------------------------------------------------------------
+
+
+def _repeat(x: Array, out: Array, factor: int) -> None:
+    for phase in range(factor):
+        out[:, phase::factor] = x
+
+
+def _gather(x: Array, out: Array, places: Array) -> None:
+    np.take(x, places, axis=1, out=out, mode="clip")
+
+
+def _sum_up(x: Array, out: Array, places: Array, weights: Array) -> None:
+    out.fill(0)
+    for tap in range(places.shape[1]):
+        found = x.take(places[:, tap], 1)
+        weight = weights[:, tap, None]
+        # a place without weight must not pass on infinity
+        out += np.where(weight == 0, weight, found * weight)
+
+
+def _interpolate(x: Array, out: Array, pieces: Sequence[Piece], safe: Pass) -> None:
+    if not np.isfinite(x).all():
+        # in a product infinity would reach outputs that it has no weight in
+        safe(x, out)
+    elif x.shape[2] > 1:
+        for outputs, inputs, matrix in pieces:
+            np.matmul(matrix, x[:, inputs], out=out[:, outputs])
+    else:
+        for outputs, inputs, matrix in pieces:
+            np.matmul(x[:, inputs, 0], matrix.T, out=out[:, outputs, 0])

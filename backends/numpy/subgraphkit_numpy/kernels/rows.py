@@ -1,0 +1,256 @@
+"""Functions of whole rows as block functions, and the driver that applies them to arrays.
+
+A *block function of rows* ``f(x, out, *parameters)`` reads the rows of a matrix ``x`` of float32 or
+float64 and writes as many to ``out``, which may be ``x``. What a row becomes depends on that row
+alone, so neither blocks nor threads show in results; sums of rows are NumPy's or those of single
+dot products for that reason, and not matrix products.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.elementwise import (
+    BLOCK,
+    SHARED_NANOSECONDS,
+    cut_blocks,
+    scratch,
+)
+from subgraphkit_numpy.kernels.registry import Array
+from subgraphkit_numpy.parallel import BUFFER, share
+
+__all__ = [
+    "RowBlock",
+    "in_rows",
+    "layer_normalize",
+    "log_softmax",
+    "normalize_groups",
+    "rms_normalize",
+    "row_maxima",
+    "row_sums",
+    "softmax",
+]
+
+RowBlock = Callable[..., None]
+"""Writes a function of every row of its first argument to its second."""
+
+_FEW: Final = 768
+"""Maxima of longer rows are fastest one by one."""
+
+_PIECE: Final = 4096
+"""Elements of a long row that are added up straight."""
+
+_LEAST: Final = 1e-6
+_MOST: Final = 1e30
+
+
+def in_rows(
+    function: RowBlock,
+    x: Array,
+    length: int,
+    out: Array | None = None,
+    nanoseconds: float = 1.0,
+    *parameters: Any,
+    by_row: Sequence[Array] = (),
+) -> Array:
+    """Apply a block function of rows to an array whose trailing axes are rows.
+
+    Args:
+        function: The block function.
+        x: The array, of any shape and layout.
+        length: Elements of a row: the product of the trailing axes.
+        out: What may be written to and returned, where it is contiguous; may be ``x``.
+        nanoseconds: What one thread takes for an element, roughly. Decides whether threads share
+            the work.
+        *parameters: Further arguments of the function, the same for all rows.
+        by_row: Arguments to be passed before those, with one element of the first axis for each
+            row.
+    """
+    # ``ascontiguousarray`` would make one axis of none
+    x = x if x.flags.c_contiguous else x.copy()
+    if out is None or not out.flags.c_contiguous:
+        out = np.empty_like(x)
+    if not x.size:
+        return out
+    source, target = x.reshape(-1, length), out.reshape(-1, length)
+    rows = source.shape[0]
+    work = partial(_apply, function, (source, target, *by_row), parameters)
+    if x.size <= BLOCK:
+        work(slice(0, rows))
+        return out
+    shares = x.size * nanoseconds >= SHARED_NANOSECONDS
+    parts = cut_blocks(rows, x.size, shares=shares)
+    if shares:
+        share(work, parts)
+        return out
+    for part in parts:
+        work(part)
+    return out
+
+
+def _apply(
+    function: RowBlock, arrays: Sequence[Array], parameters: tuple[Any, ...], part: slice
+) -> None:
+    length = arrays[0].shape[1]
+    before = np.setbufsize(BUFFER // 2 if BUFFER // 4 < length <= BUFFER // 2 else BUFFER)
+    try:
+        function(*(array[part] for array in arrays), *parameters)
+    finally:
+        np.setbufsize(before)
+
+
+def row_sums(x: Array) -> Array:
+    """Return the sum of every row of a matrix, as a column."""
+    # does not go through BLAS, and is twice as fast as ``np.add.reduce``
+    return _in_pieces(x, lambda rows: np.einsum("...i->...", rows))
+
+
+def _square_sums(x: Array) -> Array:
+    return _in_pieces(x, lambda rows: np.vecdot(rows, rows))
+
+
+def _in_pieces(x: Array, add_up: Callable[[Array], Array]) -> Array:
+    """Add rows up, long ones in pieces: for accuracy, and lest BLAS cut them for its threads."""
+    rows, length = x.shape
+    if length <= 2 * _PIECE:
+        return add_up(x)[:, None]
+    split = length // _PIECE * _PIECE
+    total: Array = add_up(x[:, :split].reshape(rows, -1, _PIECE)).sum(1, keepdims=True)
+    if split < length:
+        np.add(total, add_up(x[:, split:])[:, None], total)
+    return total
+
+
+def row_maxima(x: Array) -> Array:
+    """Return the largest element of every row of a matrix, as a column; NaN if there is one."""
+    rows, length = x.shape
+    if length > _FEW or not x.flags.c_contiguous:
+        return np.maximum.reduce(x, 1, keepdims=True)
+    starts = np.arange(0, rows * length, length)
+    largest: Array = np.maximum.reduceat(x.reshape(-1), starts)
+    return largest[:, None]
+
+
+def _exponentials(x: Array) -> tuple[Array, Array, Array | None, Array | None]:
+    """Return exponentials of rows, their sums, which rows were shifted to that end, and by what.
+
+    Shifting rows by their maxima, so that nothing overflows, is needed only where the plain sum is
+    out of range: that is cheaper to find out afterwards than to find the maxima.
+    """
+    y = scratch(x)
+    np.exp(x, y)
+    total = row_sums(y)
+    # both comparisons are false for NaN
+    if total.min() > _LEAST and total.max() < _MOST:
+        return y, total, None, None
+    shifted = ~((total > _LEAST) & (total < _MOST))[:, 0]
+    rows = x[shifted]
+    largest = row_maxima(rows)
+    np.subtract(rows, largest, rows)
+    np.exp(rows, rows)
+    y[shifted], total[shifted] = rows, row_sums(rows)
+    return y, total, shifted, largest
+
+
+def softmax(x: Array, out: Array) -> None:
+    """Write the exponentials of every row, divided by their sum."""
+    y, total, _, _ = _exponentials(x)
+    np.divide(y, total, out)
+
+
+def log_softmax(x: Array, out: Array) -> None:
+    """Write every row less the logarithm of the sum of its exponentials."""
+    _, total, shifted, largest = _exponentials(x)
+    np.log(total, total)
+    if largest is None:
+        np.subtract(x, total, out)
+        return
+    rows = (x[shifted] - largest) - total[shifted]
+    np.subtract(x, total, out)
+    out[shifted] = rows
+
+
+def layer_normalize(
+    x: Array, out: Array, scale: Array | None, bias: Array | None, epsilon: float
+) -> None:
+    """Write every row less its mean, over its deviation; then scaled and shifted.
+
+    Args:
+        x: The rows.
+        out: What to write to.
+        scale: One number for every column, or None.
+        bias: One number for every column, or None.
+        epsilon: Added to the variance.
+    """
+    y, variance = _centred(x)
+    _finish(y, out, variance, scale, epsilon)
+    if bias is not None:
+        _with_columns(np.add, out, bias, out)
+
+
+def _centred(x: Array) -> tuple[Array, Array]:
+    """Return rows less their mean, in memory of the thread, and the variance of each."""
+    length = x.shape[1]
+    mean = row_sums(x)
+    np.divide(mean, length, mean)
+    y = scratch(x)
+    np.subtract(x, mean, y)
+    variance = _square_sums(y)
+    np.divide(variance, length, variance)
+    return y, variance
+
+
+def normalize_groups(x: Array, out: Array, scale: Array, bias: Array, epsilon: float) -> None:
+    """Write every row less its mean, over its deviation; then pieces of it scaled and shifted.
+
+    Args:
+        x: The rows.
+        out: What to write to, contiguous.
+        scale: For every row the factors of its pieces, which are of the same size.
+        bias: For every row the addends of its pieces.
+        epsilon: Added to the variance.
+    """
+    y, variance = _centred(x)
+    np.add(variance, epsilon, variance)
+    np.sqrt(variance, variance)
+    shape = (*scale.shape, -1)
+    factor = np.divide(scale, variance)
+    np.multiply(y.reshape(shape), factor[:, :, None], out.reshape(shape))
+    np.add(out.reshape(shape), bias[:, :, None], out.reshape(shape))
+
+
+def rms_normalize(x: Array, out: Array, scale: Array | None, epsilon: float) -> None:
+    """Write every row over its root mean square, then scaled; parameters as above."""
+    length = x.shape[1]
+    square = _square_sums(x)
+    np.divide(square, length, square)
+    _finish(x, out, square, scale, epsilon)
+
+
+def _finish(x: Array, out: Array, variance: Array, scale: Array | None, epsilon: float) -> None:
+    np.add(variance, epsilon, variance)
+    np.sqrt(variance, variance)
+    np.divide(1.0, variance, variance)
+    np.multiply(x, variance, out)
+    if scale is not None:
+        _with_columns(np.multiply, out, scale, out)
+
+
+def _with_columns(function: np.ufunc, x: Array, columns: Array, out: Array) -> None:
+    """Combine every row with the same row, several at once where they are short."""
+    rows, length = x.shape
+    several = BUFFER // length
+    whole = rows // max(1, several)
+    if several < 2 or whole < 2 or not out.flags.c_contiguous:  # noqa: PLR2004 (a pair)
+        function(x, columns, out)
+        return
+    wide = np.empty((several, length), columns.dtype)
+    wide[:] = columns
+    wide = wide.reshape(-1)
+    split = whole * several
+    shape = (whole, several * length)
+    function(x[:split].reshape(shape), wide, out[:split].reshape(shape))
+    if split < rows:
+        function(x[split:], columns, out[split:])

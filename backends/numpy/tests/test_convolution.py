@@ -1,0 +1,287 @@
+"""Convolutions large enough to be cut into tiles: results, threads, scratch memory, finishing."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.numpy.tests.comparing import F32, compare, floats, run_onnxruntime
+from backends.numpy.tests.models import node_model
+from backends.numpy.tests.numpy_road import compile_model
+from subgraphkit.binding import bind
+from subgraphkit.ir import Node
+from subgraphkit.onnx_io import load
+from subgraphkit_numpy import parallel
+from subgraphkit_numpy.compiler.constants import Constants
+from subgraphkit_numpy.compiler.lowering import GraphScope
+from subgraphkit_numpy.kernels import Kernel, Site
+from subgraphkit_numpy.kernels.convolution import convolution
+
+CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "one element, cut by filters": ((1, 64, 20, 20), (512, 64, 1, 1), {}),
+    "one element, cut by pixels": ((1, 32, 110, 90), (24, 32, 1, 1), {}),
+    "one element, two images": ((2, 40, 30, 31), (48, 40, 1, 1), {}),
+    "one element, a stride": ((1, 96, 41, 40), (128, 96, 1, 1), {"strides": [2, 2]}),
+    "one element in three axes": ((1, 24, 6, 9, 40), (48, 24, 1, 1, 1), {}),
+    "one element, groups": ((2, 64, 40, 40), (96, 16, 1, 1), {"group": 4}),
+    "many filters on few pixels": ((1, 64, 9, 9), (256, 64, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "many rows": ((2, 48, 61, 50), (32, 48, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "three channels": ((1, 3, 90, 91), (24, 3, 7, 7), {"pads": [3, 2, 3, 4], "strides": [2, 2]}),
+    "a stride": ((1, 64, 45, 46), (48, 64, 3, 3), {"pads": [1, 0, 1, 1], "strides": [2, 2]}),
+    "different strides": ((1, 40, 50, 46), (48, 40, 3, 5), {"strides": [3, 2]}),
+    "a stride as large as the window": ((1, 40, 48, 48), (32, 40, 4, 4), {"strides": [4, 4]}),
+    "dilations": ((1, 40, 40, 39), (48, 40, 3, 3), {"pads": [2, 3, 2, 3], "dilations": [2, 3]}),
+    "stride and dilation": (
+        (1, 40, 40, 39), (48, 40, 3, 3),
+        {"strides": [2, 3], "dilations": [3, 2]},
+    ),
+    "padding wider than the image": ((1, 8, 3, 2), (4, 8, 3, 3), {"pads": [4, 5, 4, 3]}),
+    "groups": ((1, 96, 26, 26), (64, 24, 5, 5), {"group": 4, "pads": [2, 2, 2, 2]}),
+    "one axis": ((1, 80, 1500), (64, 80, 3), {"pads": [1, 1]}),
+    "three axes": ((1, 24, 9, 20, 20), (16, 24, 3, 3, 3), {"pads": [1, 0, 1, 1, 2, 1]}),
+    "three axes, strides": ((1, 12, 19, 20, 20), (8, 12, 3, 2, 3), {"strides": [2, 3, 1]}),
+    "depthwise": ((1, 96, 56, 57), (96, 1, 3, 3), {"group": 96, "pads": [1, 1, 1, 1]}),
+    "depthwise, a stride": (
+        (1, 80, 75, 70), (80, 1, 5, 5),
+        {"group": 80, "pads": [2, 1, 2, 2], "strides": [2, 2]},
+    ),
+    "depthwise, high windows": (
+        (2, 40, 45, 44), (40, 1, 7, 7),
+        {"group": 40, "pads": [3, 3, 3, 3]},
+    ),
+    "depthwise, dilations": (
+        (1, 40, 45, 44), (40, 1, 3, 3),
+        {"group": 40, "pads": [2, 3, 2, 3], "dilations": [2, 3]},
+    ),
+    "depthwise, small": ((1, 640, 7, 7), (640, 1, 5, 5), {"group": 640, "pads": [2, 2, 2, 2]}),
+    "depthwise, small, a stride": (
+        (1, 300, 14, 15), (300, 1, 3, 3),
+        {"group": 300, "pads": [0, 0, 1, 1], "strides": [2, 2]},
+    ),
+    "depthwise, small, two filters each": ((1, 300, 8, 8), (600, 1, 3, 3), {"group": 300}),
+    "depthwise, two filters each": ((1, 48, 50, 50), (96, 1, 3, 3), {"group": 48}),
+    "depthwise, huge": ((1, 2, 300, 400), (2, 1, 5, 5), {"group": 2, "pads": [2, 2, 2, 2]}),
+    "depthwise, one axis": ((1, 64, 3000), (64, 1, 5), {"group": 64, "pads": [2, 2]}),
+}  # fmt: skip
+
+
+def _model(name: str, dtype: Any = np.float32, *, constant: bool = True, typed: bool = True) -> Any:
+    x_shape, w_shape, attributes = CASES[name]
+    inputs = [floats(*x_shape), floats(*w_shape), floats(w_shape[0])]
+    inputs = [value.astype(dtype) for value in inputs]
+    stored = (1, 2) if constant else ()
+    model = node_model(
+        "Conv", inputs, [np.dtype(dtype)], constants=stored, typed=typed, **attributes
+    )
+    return model, {f"x{i}": value for i, value in enumerate(inputs) if i not in stored}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_large_convolutions_agree_with_onnxruntime(name: str) -> None:
+    model, feeds = _model(name)
+    compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("constant", "typed"), [(True, False), (False, True)])
+def test_what_is_known_beforehand_changes_nothing(name: str, constant: bool, typed: bool) -> None:  # noqa: FBT001 (called by place)
+    x_shape, w_shape, attributes = CASES[name]
+    inputs = [floats(*x_shape), floats(*w_shape), floats(w_shape[0])]
+    feeds = {f"x{i}": value for i, value in enumerate(inputs)}
+    known = node_model("Conv", inputs, [F32], constants=(1, 2), **attributes)
+    stored = (1, 2) if constant else ()
+    loose = node_model("Conv", inputs, [F32], constants=stored, typed=typed, **attributes)
+    expected = compile_model(known).run({"x0": inputs[0]})
+    given_ = {key: value for key, value in feeds.items() if int(key[1]) not in stored}
+    np.testing.assert_array_equal(compile_model(loose).run(given_)[0], expected[0])
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16])
+def test_other_element_types_agree_with_float32(name: str, dtype: Any) -> None:
+    model, feeds = _model(name, dtype)
+    weights = [
+        np.array(t) for t in (compile_model(model).bound.constants[n].array() for n in ("x1", "x2"))
+    ]
+    wide = [feeds["x0"].astype(np.float32), *(w.astype(np.float32) for w in weights)]
+    reference = node_model("Conv", wide, [F32], constants=(1, 2), **CASES[name][2])
+    (expected,) = compile_model(reference).run({"x0": wide[0]})
+    (result,) = compile_model(model).run(feeds)
+    assert result.dtype == dtype
+    if dtype is np.float64:
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    else:
+        np.testing.assert_array_equal(result, expected.astype(dtype))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_do_not_depend_on_the_number_of_threads(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, feeds = _model(name)
+    results = []
+    for count in (1, 2, 3):
+        monkeypatch.setattr(parallel, "thread_count", lambda count=count: count)
+        results.append(compile_model(model).run(feeds)[0])
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_concurrent_runs_do_not_touch_each_other(name: str) -> None:
+    model, feeds = _model(name)
+    compiled = compile_model(model)
+    inputs = [feeds["x0"] * np.float32(factor) for factor in (1, -2, 3, 0.5)]
+    expected = [compiled.run({"x0": x})[0].copy() for x in inputs]
+
+    def repeat(place: int) -> None:
+        for _ in range(3):
+            # not exactly: BLAS may divide long sums among its threads in one run and not in another
+            compare([expected[place]], compiled.run({"x0": inputs[place]}))
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(repeat, place) for place in range(4)]:
+            done.result()
+
+
+def _site(model: Any) -> Site:
+    graph = bind(load(model))
+    scope = GraphScope(graph, Constants(graph.constants), {}, _no_bodies, trusts_shapes=True)
+    return Site(Node(graph, 0), scope)
+
+
+def _no_bodies(*_: Any) -> Any:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_element_is_finished_once_after_its_bias(name: str) -> None:
+    model, feeds = _model(name)
+    (plain,) = compile_model(model).run(feeds)
+    by_pixel = plain.reshape(*plain.shape[:2], -1)
+    visits = np.zeros(by_pixel.shape, np.int64)
+    other = floats(*by_pixel.shape)
+
+    def finish(tile: Any, place: Any, operand: Any) -> None:
+        assert tile.shape == by_pixel[place].shape
+        np.testing.assert_array_equal(tile, by_pixel[place])
+        np.add.at(visits, place, 1)
+        np.add(tile, operand[place], tile)
+
+    kernel = convolution(_site(model), finish)
+    assert isinstance(kernel, Kernel)
+    with parallel.BlasAlone():
+        result = kernel.call(feeds["x0"], other, *kernel.extra)
+    assert (visits == 1).all()
+    np.testing.assert_array_equal(result, (by_pixel + other).reshape(plain.shape))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scale_and_shift_are_folded_into_weights_and_bias(name: str) -> None:
+    model, feeds = _model(name)
+    (plain,) = compile_model(model).run(feeds)
+    filters, ones = plain.shape[1], (1,) * (plain.ndim - 2)
+    scale, shift = floats(filters), floats(filters)
+    kernel = convolution(_site(model), None, scale, shift)
+    assert isinstance(kernel, Kernel)
+    expected = plain * scale.reshape(-1, *ones) + shift.reshape(-1, *ones)
+    compare([expected], [kernel.call(feeds["x0"], *kernel.extra)])
+
+
+def test_a_scale_without_a_bias_leaves_none() -> None:
+    x, w, scale = floats(1, 4, 6, 6), floats(3, 4, 3, 3), floats(3)
+    model = node_model("Conv", [x, w], [F32], constants=(1,))
+    kernel = convolution(_site(model), None, scale)
+    assert isinstance(kernel, Kernel)
+    (plain,) = compile_model(model).run({"x0": x})
+    compare([plain * scale.reshape(-1, 1, 1)], [kernel.call(x, *kernel.extra)])
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("depthwise")])
+def test_one_element_that_is_not_finite_spoils_only_its_windows(name: str, value: float) -> None:
+    model, feeds = _model(name)
+    compiled = compile_model(model)
+    x = feeds["x0"].copy()
+    (before,) = compiled.run({"x0": x})
+    x[0, 1, x.shape[2] // 2] = value if x.ndim == 3 else x[0, 1, x.shape[2] // 2]
+    if x.ndim > 3:
+        x[0, 1, x.shape[2] // 2, x.shape[3] // 2] = value
+    (after,) = compiled.run({"x0": x})
+    (expected,) = run_onnxruntime(model, {"x0": x})
+    np.testing.assert_array_equal(np.isfinite(after), np.isfinite(expected))
+    same = np.isfinite(after)
+    assert not same.all()
+    np.testing.assert_allclose(after[same], before[same], rtol=1e-4, atol=1e-4)
+
+
+@given(data=st.data())
+@settings(max_examples=150)
+def test_wide_depthwise_convolutions_agree_with_onnxruntime(data: st.DataObject) -> None:
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    channels, multiplier = draw(1, 3), draw(1, 2)
+    kernel, dilations = [draw(1, 4), draw(1, 4)], [draw(1, 3), draw(1, 3)]
+    size = [(k - 1) * d + draw(1, 30) for k, d in zip(kernel, dilations, strict=True)]
+    inputs = [
+        floats(1, channels, *size),
+        floats(channels * multiplier, 1, *kernel),
+        floats(channels * multiplier),
+    ]
+    attributes: dict[str, Any] = {
+        "group": channels,
+        "dilations": dilations,
+        "strides": [draw(1, 3), draw(1, 3)],
+        "pads": [draw(0, 3) for _ in range(4)],
+    }
+    model = node_model("Conv", inputs, [F32], constants=(1, 2), **attributes)
+    feeds = {"x0": inputs[0]}
+    compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds))
+
+
+def test_new_weights_are_taken() -> None:
+    for name in ("many rows", "depthwise", "depthwise, small", "one element, groups"):
+        model, feeds = _model(name)
+        compiled = compile_model(model)
+        assert compiled.operator is not None
+        weights = floats(*CASES[name][1])
+        (before,) = compiled.run(feeds)
+        compiled.operator.update_weights({"x1": weights})
+        (after,) = compiled.run(feeds)
+        bias = compiled.bound.constants["x2"].array()
+        inputs = [feeds["x0"], weights, bias]
+        fresh = node_model("Conv", inputs, [F32], constants=(1, 2), **CASES[name][2])
+        np.testing.assert_array_equal(after, compile_model(fresh).run(feeds)[0])
+        assert not np.array_equal(after, before)
+
+
+def test_inputs_that_are_views_are_convolved_as_they_are_seen() -> None:
+    for name in ("one element, two images", "many rows", "depthwise", "depthwise, small"):
+        model, feeds = _model(name)
+        compiled, x = compile_model(model), feeds["x0"]
+        view = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+        compare([compiled.run({"x0": x})[0]], [compiled.run({"x0": view})[0]])
+
+
+def test_scratch_memory_does_not_grow_with_the_number_of_runs() -> None:
+    model, feeds = _model("many rows")
+    kernel = convolution(_site(model))
+    assert isinstance(kernel, Kernel)
+    kernel.call(feeds["x0"])
+    tracemalloc = pytest.importorskip("tracemalloc")
+    tracemalloc.start()
+    try:
+        kernel.call(feeds["x0"])
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(10):
+            kernel.call(feeds["x0"])
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # one more thread may have met the convolution for the first time
+    assert after - before < 16 << 20
