@@ -1,4 +1,4 @@
-"""However a real model is cut, it computes the same, bit for bit."""
+"""However a real model is cut, it computes the same: bit for bit where no fusion is cut."""
 
 import random
 from collections.abc import Iterator
@@ -43,15 +43,39 @@ def test_a_model_cut_at_random_computes_the_same_bits(
 ) -> None:
     proto = light_models.seeded_model(name)
     feeds = light_models.seeded_feeds(proto)
-    bound = sk.bind(sk.load(proto), backend="numpy")
-    whole = run(sk.partition(bound), feeds)
-    for partitioning in islice(cuts(bound), pytestconfig.getoption("--cuts-per-model")):
-        for expected, got in zip(whole, run(partitioning, feeds), strict=True):
+    whole, *others = results(
+        proto, feeds, fusion=False, cut_count=pytestconfig.getoption("--cuts-per-model")
+    )
+    for other in others:
+        for expected, got in zip(whole, other, strict=True):
             np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("name", light_models.LIGHT_MODELS)
+def test_cutting_a_fusion_changes_a_result_by_no_more_than_rounding(
+    name: str, pytestconfig: pytest.Config
+) -> None:
+    proto = light_models.seeded_model(name)
+    feeds = light_models.seeded_feeds(proto)
+    count = max(1, pytestconfig.getoption("--cuts-per-model") // 4)
+    whole, *others = results(proto, feeds, fusion=True, cut_count=count)
+    for other in others:
+        for expected, got in zip(whole, other, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+
+
+def results(
+    proto: Any, feeds: dict[str, np.ndarray], *, fusion: bool, cut_count: int
+) -> Iterator[list[np.ndarray]]:
+    """Run a model whole, and then cut at random again and again."""
+    bound = sk.bind(sk.load(proto), backend="numpy", options={"numpy": {"fusion": fusion}})
+    yield run(sk.partition(bound), feeds)
+    for partitioning in islice(cuts(bound), cut_count):
+        yield run(partitioning, feeds)
+
+
 def cuts(bound: BoundGraph) -> Iterator[Partitioning]:
-    """Cut a model at random again and again; where the lot takes no node there is no cut."""
+    """Cut a model; where the lot takes no node there is no cut."""
     for seed in count():
         partitioning = sk.partition(bound, [random_half(seed), "numpy"])
         if len(partitioning.subgraphs) > 1:

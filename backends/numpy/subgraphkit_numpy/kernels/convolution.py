@@ -18,6 +18,7 @@ from subgraphkit_numpy.kernels.convolution_depthwise import depthwise
 from subgraphkit_numpy.kernels.convolution_pointwise import pointwise
 from subgraphkit_numpy.kernels.convolution_tiles import Finish, Plan, Problem
 from subgraphkit_numpy.kernels.convolution_windows import windowed
+from subgraphkit_numpy.kernels.matrix import UNCUT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import Geometry, Windows
@@ -133,7 +134,7 @@ def _convolve(
     *,
     finish: Finish | None = None,
 ) -> tuple[Convolve, bool]:
-    """Return a convolution for inputs of one shape, and whether it shares work."""
+    """Return a convolution for inputs of one shape, and whether it wants BLAS alone."""
     geometry = windows.on(shape[2:], w.shape[2:])
     out_shape, dtype = (shape[0], w.shape[0], *geometry.out), w.dtype
     flat_shape = (shape[0], w.shape[0], prod(geometry.out))
@@ -147,7 +148,8 @@ def _convolve(
         share(work, tiles, x.reshape(in_shape), y, *operands)
         return y.reshape(out_shape)
 
-    return convolve, len(tiles) > 1
+    multiplications = prod(flat_shape) * prod(w.shape[1:])
+    return convolve, len(tiles) > 1 or multiplications >= UNCUT
 
 
 def _plan(
