@@ -1,4 +1,8 @@
-"""Run every benchmark, each in a process of its own, and print the tables."""
+"""Run benchmarks, each in a process of its own, and print the tables.
+
+Without names, all those are run that need nothing but this checkout; the others read networks
+exported from PyTorch, see ``numpy_backend/exporting.py``.
+"""
 
 import argparse
 import os
@@ -9,25 +13,25 @@ from pathlib import Path
 from measuring import machine
 
 BENCHMARKS = ("import", "overhead", "road", "models")
+EXPORTED = ("latency", "where", "memory")
 BUSY = 1.0
 
 
 def main() -> int:
-    """Run the benchmarks named, or all.
+    """Run the benchmarks named, or all that need no exports.
 
     Returns:
         The number of benchmarks that failed.
     """
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    known = (*BENCHMARKS, *EXPORTED)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--markdown", action="store_true", help="write Markdown tables")
     parser.add_argument("--repeat", type=int, help="times to measure, instead of the defaults")
     arguments = parser.parse_args()
-    unknown = set(arguments.names).difference(BENCHMARKS)
+    unknown = set(arguments.names).difference(known)
     if unknown:
-        parser.error(
-            f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}"
-        )
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     options = ["--markdown"] if arguments.markdown else []
     if arguments.repeat is not None:
         options += ["--repeat", str(arguments.repeat)]
@@ -37,7 +41,8 @@ def main() -> int:
         print(f"The machine is busy (load {load:.1f}): these figures say little.\n", flush=True)
     failed = 0
     for name in arguments.names or BENCHMARKS:
-        script = Path(__file__).with_name(f"bench_{name}.py")
+        folder = Path(__file__).parent / ("numpy_backend" if name in EXPORTED else "")
+        script = folder / f"bench_{name}.py"
         done = subprocess.run([sys.executable, str(script), *options], check=False)
         failed += done.returncode != 0
     return failed
