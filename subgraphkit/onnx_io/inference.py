@@ -119,7 +119,9 @@ class _Stated:
         self._small = {
             tensor.name: tensor
             for tensor in graph.initializer
-            if tensor.ByteSize() <= _LARGEST_READ and not tensor.external_data
+            if tensor.ByteSize() <= _LARGEST_READ
+            and not tensor.external_data
+            and tensor.name not in model.taken_out
         }
         self._replaced = {
             name: numpy_helper.from_array(array, name) for name, array in replaced.items()

@@ -10,6 +10,7 @@ from subgraphkit.onnx_io.functions import inline_functions
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.sources import ModelSource, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of
+from subgraphkit.onnx_io.weights import take_out_payloads
 
 __all__ = ["Model", "load"]
 
@@ -20,7 +21,9 @@ class Model:
 
     Attributes:
         graph: The main graph, model-local functions inlined.
-        proto: The model in protobuf, functions inlined; not to be changed.
+        proto: The model in protobuf, functions inlined; not to be changed. Large weights may have
+            been taken out; read them through ``graph``.
+        taken_out: Names of the initializers of ``proto`` that have no data there.
         path: The file it was loaded from, or None.
 
     Thread-safety: immutable, safe.
@@ -29,6 +32,7 @@ class Model:
     graph: Graph
     proto: onnx.ModelProto
     path: Path | None
+    taken_out: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -71,4 +75,9 @@ def load(source: ModelSource) -> Model:
     opsets = opsets_of(proto)
     base_dir = path.parent if path else None
     check_graph(proto.graph, opsets, base_dir)
-    return Model(read_graph(proto, proto.graph, opsets, base_dir), proto, path)
+    payloads: dict[str, bytes] = {}
+    if proto is not source:
+        del stored
+        proto, payloads = take_out_payloads(proto)
+    graph = read_graph(proto, proto.graph, opsets, base_dir, payloads=payloads)
+    return Model(graph, proto, path, frozenset(payloads))

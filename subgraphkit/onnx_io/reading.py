@@ -18,7 +18,7 @@ from subgraphkit.types import ValueType
 __all__ = ["read_bodies", "read_graph", "read_types"]
 
 _OVERRIDABLE_SINCE_IR = 4
-_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def read_graph(
@@ -28,16 +28,25 @@ def read_graph(
     base_dir: Path | None,
     *,
     is_body: bool = False,
+    payloads: Mapping[str, bytes] = _NOTHING,
 ) -> Graph:
     """Index a graph; its weights are not read.
 
     Before IR version 4 every initializer had to be listed among the inputs, so there only later
     models say by it that a caller may override it (ONNX Runtime reads it the same way).
 
+    Args:
+        model: The model.
+        graph: Its main graph, or a body.
+        opsets: Versions of the operator sets by domain.
+        base_dir: Directory of the model, for external data.
+        is_body: Whether the graph is a body.
+        payloads: Data of initializers that were taken out of the model, by name.
+
     Raises:
         InvalidModelError: The graph has a cycle, a value is made twice or never (SGK203 to SGK205).
     """
-    stored = _initializers(graph, base_dir)
+    stored = _initializers(graph, base_dir, payloads)
     listed = [value.name for value in graph.input]
     overridable = model.ir_version >= _OVERRIDABLE_SINCE_IR and not is_body
     defaults = {name: stored.pop(name) for name in listed if overridable and name in stored}
@@ -82,8 +91,13 @@ def read_bodies(
     }
 
 
-def _initializers(graph: onnx.GraphProto, base_dir: Path | None) -> dict[str, Initializer]:
-    dense = [initializer_of(tensor, base_dir) for tensor in graph.initializer]
+def _initializers(
+    graph: onnx.GraphProto, base_dir: Path | None, payloads: Mapping[str, bytes]
+) -> dict[str, Initializer]:
+    dense = [
+        initializer_of(tensor, base_dir, payload=payloads.get(tensor.name))
+        for tensor in graph.initializer
+    ]
     sparse = [sparse_initializer_of(tensor, base_dir) for tensor in graph.sparse_initializer]
     return {initializer.name: initializer for initializer in (*dense, *sparse)}
 
@@ -109,7 +123,7 @@ def _columns(
         inputs.append(tuple([intern(name) for name in node.input]))
         outputs.append(tuple([intern(name) for name in node.output]))
         if not node.attribute:
-            attributes.append(_NO_ATTRIBUTES)
+            attributes.append(_NOTHING)
             continue
         attributes.append(LazyAttributes(node, base_dir))
         if found := read_bodies(model, node, opsets, base_dir):

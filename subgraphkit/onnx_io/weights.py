@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,21 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Initializer
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["array_of", "check_tensor", "initializer_of", "sparse_initializer_of"]
+__all__ = [
+    "array_of",
+    "check_tensor",
+    "initializer_of",
+    "sparse_initializer_of",
+    "take_out_payloads",
+]
 
 _Array = npt.NDArray[Any]
+
+_LARGE: Final = 4096
+"""Payloads of this many bytes and fewer stay where they are: shape inference may look into them."""
+
+_WORTH_TAKING: Final = 16 << 20
+"""Bytes of large payloads below which a model is left as it is, because parsing it again costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +46,48 @@ class _ExternalData:
     length: int
 
 
-def initializer_of(tensor: onnx.TensorProto, base_dir: Path | None, name: str = "") -> Initializer:
+def take_out_payloads(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, bytes]]:
+    """Separate large weights from a model, so that they are in memory once.
+
+    protobuf hands out a copy of a payload whenever one is asked for, and gives no memory back
+    before the whole message goes.
+
+    Args:
+        model: A model that nobody else uses; emptied, unless too little would be gained.
+
+    Returns:
+        The model without the payloads of large initializers, and these by name.
+    """
+    large = [tensor for tensor in model.graph.initializer if len(tensor.raw_data) > _LARGE]
+    if sum(len(tensor.raw_data) for tensor in large) < _WORTH_TAKING:
+        return model, {}
+    payloads = {}
+    for tensor in large:
+        payloads[tensor.name] = tensor.raw_data
+        tensor.ClearField("raw_data")
+    emptied: onnx.ModelProto = onnx.ModelProto.FromString(model.SerializeToString())
+    return emptied, payloads
+
+
+def initializer_of(
+    tensor: onnx.TensorProto,
+    base_dir: Path | None,
+    name: str = "",
+    payload: bytes | None = None,
+) -> Initializer:
     """Wrap a tensor so that its data is read when asked for.
 
     Args:
         tensor: The tensor, already passed by ``check_tensor``; kept, not copied.
         base_dir: Directory of the model, for external data.
         name: Name of the value; the tensor's own if empty.
+        payload: The tensor's data, if it was taken out of the tensor.
     """
     type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
-    return Initializer(name or tensor.name, type_, _shared(lambda: array_of(tensor, base_dir)))
+    if payload is None:
+        return Initializer(name or tensor.name, type_, _shared(lambda: array_of(tensor, base_dir)))
+    data = np.frombuffer(payload, np.uint8)
+    return Initializer(name or tensor.name, type_, _shared(lambda: _array_from(tensor, data)))
 
 
 def sparse_initializer_of(sparse: onnx.SparseTensorProto, base_dir: Path | None) -> Initializer:
@@ -75,16 +119,21 @@ def array_of(tensor: onnx.TensorProto, base_dir: Path | None) -> _Array:
         InvalidModelError: If external data is out of bounds, missing or short (SGK210, SGK211).
     """
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        data = _read_external(tensor, base_dir)
-        stored = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
-        dtype = DataType(tensor.data_type)
-        if dtype.bits % 8 == 0:
-            array = np.frombuffer(data, dtype=dtype.numpy).reshape(tuple(tensor.dims))
-        else:
-            stored.raw_data = data.tobytes()
-            array = numpy_helper.to_array(stored)
+        return _array_from(tensor, _read_external(tensor, base_dir))
+    array = numpy_helper.to_array(tensor)
+    array.setflags(write=False)
+    return array
+
+
+def _array_from(tensor: onnx.TensorProto, data: npt.NDArray[np.uint8]) -> _Array:
+    """Return bytes as the array a tensor says they are, sharing their memory if possible."""
+    dtype = DataType(tensor.data_type)
+    if dtype.bits % 8 == 0:
+        array: _Array = np.frombuffer(data, dtype=dtype.numpy).reshape(tuple(tensor.dims))
     else:
-        array = numpy_helper.to_array(tensor)
+        stored = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
+        stored.raw_data = data.tobytes()
+        array = numpy_helper.to_array(stored)
     array.setflags(write=False)
     return array
 

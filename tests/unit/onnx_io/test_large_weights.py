@@ -1,0 +1,86 @@
+"""Large weights leave the protobuf message, so that they are in memory once."""
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import subgraphkit as sk
+from subgraphkit.onnx_io import weights
+from tests.models import parsed
+
+
+def model(dtype: type = np.float32) -> tuple[onnx.ModelProto, np.ndarray]:
+    proto = parsed("g (float[4] x) => (float[4] y) { y = Neg(x) }")
+    values = np.arange(6000).reshape(60, 100).astype(dtype)
+    proto.graph.initializer.append(numpy_helper.from_array(values, "w"))
+    small = numpy_helper.from_array(np.array([60, 100]), "shape")
+    proto.graph.initializer.append(small)
+    return proto, values
+
+
+@pytest.fixture(autouse=True)
+def _any_size_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "_WORTH_TAKING", 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex64, ml_dtypes.bfloat16])
+def test_a_large_weight_is_taken_out_and_reads_the_same(dtype: type) -> None:
+    proto, values = model(dtype)
+    loaded = sk.load(proto.SerializeToString())
+    assert loaded.taken_out == {"w"}
+    assert [len(t.raw_data) > 0 for t in loaded.proto.graph.initializer] == [False, True]
+    array = loaded.graph.constants["w"].array()
+    np.testing.assert_array_equal(array, values)
+    assert array.dtype == values.dtype
+    assert not array.flags.writeable
+
+
+def test_packed_types_are_unpacked() -> None:
+    proto, _ = model()
+    packed = np.arange(6000, dtype=np.uint8) % 16
+    stored = helper.make_tensor("w", TensorProto.UINT4, [12_000], packed.tobytes(), raw=True)
+    proto.graph.initializer[0].CopyFrom(stored)
+    loaded = sk.load(proto.SerializeToString())
+    assert loaded.taken_out == {"w"}
+    expected = numpy_helper.to_array(stored)
+    np.testing.assert_array_equal(loaded.graph.constants["w"].array(), expected)
+
+
+def test_a_file_is_read_the_same_way(tmp_path: Path) -> None:
+    proto, values = model()
+    onnx.save(proto, tmp_path / "m.onnx")
+    loaded = sk.load(tmp_path / "m.onnx")
+    assert loaded.taken_out == {"w"}
+    np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
+
+
+def test_the_callers_own_message_is_left_alone() -> None:
+    proto, values = model()
+    before = proto.SerializeToString()
+    loaded = sk.load(proto)
+    assert not loaded.taken_out
+    assert proto.SerializeToString() == before
+    np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
+
+
+def test_little_weight_is_not_worth_parsing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "_WORTH_TAKING", 1 << 20)
+    proto, _ = model()
+    assert not sk.load(proto.SerializeToString()).taken_out
+
+
+def test_a_model_written_from_a_subgraph_has_the_weight() -> None:
+    proto = parsed("g (float[60] x) => (float[100] y) { y = MatMul(x, w) }")
+    _, values = model()
+    proto.graph.initializer.append(numpy_helper.from_array(values, "w"))
+    bound = sk.bind(sk.load(proto.SerializeToString()), backend="numpy")
+    (subgraph,) = sk.partition(bound).subgraphs
+    (written,) = subgraph.to_model().graph.initializer
+    np.testing.assert_array_equal(numpy_helper.to_array(written), values)
+    with sk.InferenceSession(proto.SerializeToString(), backend="numpy") as session:
+        (y,) = session.run(None, {"x": np.ones(60, np.float32)})
+    np.testing.assert_allclose(y, values.sum(0), rtol=1e-5)
