@@ -11,24 +11,27 @@ multiply matrices and copy arrays, before the network is compiled. Every second 
 - rest: everything else: reductions, normalization, pooling, depthwise sums, calls.
 
 The clocks cost about a microsecond per call; the column "whole run" is measured without them.
-Work that a kernel gives to threads of its own counts for the step that is under way, so that parts
-of a step can add up to more than it took.
+Everything runs on one thread, unless ``OPENBLAS_NUM_THREADS`` and ``OMP_NUM_THREADS`` say otherwise,
+so that the parts of a step add up to what it took.
 
 The floor is the time of the products alone, see ``products.py``, in the same process.
 """
 
+import os
 import statistics
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from measuring import Table, base_parser, limit_threads, milliseconds, show
 
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
 limit_threads()
 from architectures import ARCHITECTURES, seeded_feeds  # noqa: E402 (imports NumPy)
 from clocks import (  # noqa: E402 (imports NumPy)
@@ -210,19 +213,17 @@ class _Key:
 
 
 def _wrap(clock: Clock, operator: Any) -> list[_Key]:
-    """Put a clock on every kernel of a program, by the names its function knows them by."""
+    """Put a clock on every kernel of a program, and link the program again."""
     program = operator._program  # noqa: SLF001 (there is no other way to the steps)
-    names = program.function.__globals__
-    kernels = program._text.kernel_names  # noqa: SLF001 (see above)
-    keys = []
-    for place, (kernel, step) in enumerate(zip(kernels, program.steps, strict=True)):
-        keys.append(_Key(id(operator), place, step))
-        names[kernel] = clock.step(keys[-1], names[kernel])
+    keys = [_Key(id(operator), place, step) for place, step in enumerate(program.steps)]
+    for key, step in zip(keys, program.steps, strict=True):
+        step.kernel = replace(step.kernel, call=clock.step(key, step.kernel.call))
+    operator._function = program.function = program._link()  # noqa: SLF001 (see above)
     return keys
 
 
 def _observed(step: Any, runs: Sequence[Spent]) -> Observed:
-    members = [step.node, *getattr(step, "fused", ())]
+    members = step.nodes
     whole = sum(run.whole for run in runs) or 1.0
     # Shares are those of all runs together: of a few microseconds no single run tells them.
     share = {kind: sum(run.parts.get(kind, 0) for run in runs) / whole for kind in KINDS}

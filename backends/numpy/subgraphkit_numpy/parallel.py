@@ -159,7 +159,7 @@ def _forget_threads() -> None:
     """Start over in a forked child, which has none of the threads."""
     global _pool, _blas  # noqa: PLW0603 (one pool a process)
     _pool = _Pool()
-    _blas = _Blas()
+    _blas = _blas.successor()
 
 
 def share(work: Work, parts: Sequence[Any], *arguments: Any) -> None:
@@ -227,6 +227,12 @@ class _Blas:
             if self._users == 1:
                 self._before = _set(self.of_process, itertools.repeat(1))
         return _set(self.of_threads, itertools.repeat(1))
+
+    def successor(self) -> "_Blas":
+        """Return what a forked child goes on with; BLAS has its threads back there."""
+        if self._users:
+            _set(self.of_process, self._before)
+        return _Blas()
 
     def leave(self, before: list[int]) -> None:
         """Give the threads back when nobody needs BLAS alone any more."""

@@ -20,6 +20,7 @@ from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.lowering import GraphScope
 from subgraphkit_numpy.kernels import Kernel, Site
 from subgraphkit_numpy.kernels.convolution import convolution
+from subgraphkit_numpy.kernels.convolution_tiles import parts_of
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "one element, cut by filters": ((1, 64, 20, 20), (512, 64, 1, 1), {}),
@@ -285,3 +286,24 @@ def test_scratch_memory_does_not_grow_with_the_number_of_runs() -> None:
         tracemalloc.stop()
     # one more thread may have met the convolution for the first time
     assert after - before < 16 << 20
+
+
+@given(st.integers(1, 5000), st.integers(1, 9), st.sampled_from([1, 16]), st.floats(1e3, 1e9))
+def test_parts_cover_a_range_once_and_the_first_of_two_is_the_longer(
+    length: int, parts: int, multiple: int, nanoseconds: float
+) -> None:
+    """The other thread begins later, so it is given less; no part is empty."""
+    slices = parts_of(length, parts, multiple, nanoseconds=nanoseconds)
+    covered = [place for part in slices for place in range(part.start, part.stop)]
+    assert covered == list(range(length))
+    assert all(part.start % multiple == 0 and part.stop > part.start for part in slices)
+    if len(slices) == 2:
+        first, second = (part.stop - part.start for part in slices)
+        assert first >= second - multiple
+
+
+def test_the_first_of_two_parts_is_longer_by_what_waking_a_thread_takes() -> None:
+    """The less there is to do, the more of it the calling thread does itself."""
+    assert parts_of(1000, 2) == [slice(0, 500), slice(500, 1000)]
+    assert parts_of(1000, 2, nanoseconds=600_000)[0].stop == 550
+    assert parts_of(1000, 2, nanoseconds=1_000)[0].stop == 700

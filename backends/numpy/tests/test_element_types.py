@@ -35,7 +35,6 @@ DIFFERENT = {
     "Erf": "what integers are rounded to is not specified",
     "Gemm": "how integers are scaled by a fraction is not specified",
     "If": "the reference wraps an optional value in a list",
-    "LayerNormalization-17": "the type of the mean is not that of attribute stash_type",
     "LogSoftmax": "before version 13 the reference does not flatten",
     "Optional": "the reference wraps the value in a list",
     "Softmax": "before version 13 the reference does not flatten",

@@ -85,7 +85,8 @@ class Step:
     """One call of the finished program.
 
     Attributes:
-        node: The node it computes.
+        node: The node it computes; of a group, the last one.
+        nodes: All nodes it computes.
         entry: The implementation that was chosen.
         scope: The graph being compiled.
         kernel: What is called.
@@ -97,6 +98,7 @@ class Step:
     """
 
     node: Node
+    nodes: tuple[Node, ...]
     entry: Entry
     scope: GraphScope
     kernel: Kernel
@@ -232,6 +234,7 @@ def _make(node: Node, entry: Entry, scope: GraphScope) -> Step | Same | Known:
     operands += [scope.resolve(name) for name in site.captured]
     return Step(
         node,
+        (node,),
         entry,
         scope,
         as_kernel(made),
@@ -254,6 +257,7 @@ def _make_group(group: Group, scope: GraphScope) -> Step | None:
     last = group.nodes[-1]
     return Step(
         last,
+        group.nodes,
         _GROUP,
         scope,
         made.kernel,

@@ -28,7 +28,7 @@ def elementwise(group: Group, scope: Scope) -> MadeGroup | None:
     if tail is None:
         return None
     places = leading_tiles(space.merged, whole_rows=whole_rows)
-    shared = is_worth_sharing(0, tail.weight, math.prod(space.shape))
+    shared = is_worth_sharing(0, tail.passes, math.prod(space.shape))
     parts = in_parts(places, share=shared)
     dtype, function, views = last.output_dtype(), tail.function, tail.views
 

@@ -28,6 +28,12 @@ class Group:
     closing: Node | None = None
 
     @property
+    def rest(self) -> tuple[Node, ...]:
+        """The nodes that are neither anchor nor closing product, in order."""
+        apart = {node.id for node in (self.anchor, self.closing) if node is not None}
+        return tuple(node for node in self.nodes if node.id not in apart)
+
+    @property
     def label(self) -> str:
         """The labels of the nodes, for messages."""
         return " + ".join(node.label for node in self.nodes)

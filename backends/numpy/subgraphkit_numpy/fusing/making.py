@@ -1,8 +1,9 @@
 """Make the kernel of a group."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
+from subgraphkit.ir import Node
 from subgraphkit_numpy.fusing.blocks import elementwise
 from subgraphkit_numpy.fusing.grouping import Group
 from subgraphkit_numpy.fusing.made import MadeGroup, made, seen
@@ -10,6 +11,7 @@ from subgraphkit_numpy.fusing.menu import AnchorKind, Menu
 from subgraphkit_numpy.fusing.products import attention, product, products
 from subgraphkit_numpy.fusing.spaces import Space
 from subgraphkit_numpy.fusing.tails import make_tail
+from subgraphkit_numpy.fusing.tiles import ELEMENTS
 from subgraphkit_numpy.kernels.convolution import convolution
 from subgraphkit_numpy.kernels.expressions import folded_normalization
 from subgraphkit_numpy.kernels.registry import Array, Kernel
@@ -20,32 +22,36 @@ __all__ = ["make_group"]
 
 def make_group(group: Group, scope: Scope) -> MadeGroup | None:
     """Make the kernel of a group, or return None if that is not possible after all."""
-    if group.anchor is None:
+    first = group.anchor
+    if first is None:
         return elementwise(group, scope)
-    anchor = Menu(scope, [group.anchor.id], ()).anchor(group.anchor)
+    anchor = Menu(scope, [first.id], ()).anchor(first)
     if anchor is None:
         return None
     if group.closing is not None:
-        return attention(group, scope, anchor.space)
-    return _MAKERS[anchor.kind](group, scope, anchor.space)
+        return attention(group, first, scope, anchor.space)
+    return _MAKERS[anchor.kind](group, first, scope, anchor.space)
 
 
-def _convolution(group: Group, scope: Scope, space: Space) -> MadeGroup | None:
-    site = Site(group.nodes[0], scope)
-    rest: Sequence[Any] = group.nodes[1:]
+def _convolution(group: Group, first: Node, scope: Scope, space: Space) -> MadeGroup | None:
+    site = Site(first, scope)
+    rest, start = group.rest, first.outputs[0]
     scale = shift = None
-    if rest and rest[0].op_type == "BatchNormalization":
-        normalization = Site(rest[0], scope)
-        scale, shift = folded_normalization(normalization)
-        site.reads |= normalization.reads
-        rest = rest[1:]
+    normalization = _only_normalization(group, first)
+    if normalization is not None:
+        folded = Site(normalization, scope)
+        scale, shift = folded_normalization(folded)
+        site.reads |= folded.reads
+        rest = tuple(node for node in rest if node.id != normalization.id)
+        start = normalization.outputs[0]
     tail = None
     if rest:
-        start = group.nodes[-len(rest) - 1].outputs[0]
         tail = make_tail(scope, rest, space, start=start, sliced=(False, True, True))
         if tail is None:
             return None
-    kernel = convolution(site, None if tail is None else tail.function, scale, shift)
+    finish = None if tail is None else tail.function
+    finish_ns = 0.0 if tail is None else tail.passes / ELEMENTS
+    kernel = convolution(site, finish, scale, shift, finish_ns=finish_ns)
     call, extra = kernel.call, kernel.extra
     views = () if tail is None else tail.views
 
@@ -55,7 +61,18 @@ def _convolution(group: Group, scope: Scope, space: Space) -> MadeGroup | None:
     return made(Kernel(compute, shares=True), site, (0,), tail)
 
 
-_MAKERS: Final[dict[AnchorKind, Callable[[Group, Scope, Space], MadeGroup | None]]] = {
+def _only_normalization(group: Group, first: Node) -> Node | None:
+    """Return the normalisation that alone reads a convolution, which can be folded into it."""
+    readers = {consumer.id: consumer for consumer in first.consumers()}
+    if len(readers) != 1:
+        return None
+    (reader,) = readers.values()
+    inside = any(node.id == reader.id for node in group.rest)
+    is_folded = reader.op_type == "BatchNormalization" and reader.inputs[0] == first.outputs[0]
+    return reader if inside and is_folded and first.outputs[0] not in reader.inputs[1:] else None
+
+
+_MAKERS: Final[dict[AnchorKind, Callable[[Group, Node, Scope, Space], MadeGroup | None]]] = {
     "convolution": _convolution,
     "product": product,
     "products": products,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from subgraphkit.ir import Node
 from subgraphkit_numpy.fusing.grouping import Group
 from subgraphkit_numpy.fusing.made import MadeGroup, keep_rows, made, seen, shape_of
 from subgraphkit_numpy.fusing.spaces import Shape, Space
@@ -29,14 +30,14 @@ _GEMM_ADDEND = 2
 """Input of Gemm that is added to the product."""
 
 
-def product(group: Group, scope: Scope, space: Space) -> MadeGroup | None:
+def product(group: Group, first: Node, scope: Scope, space: Space) -> MadeGroup | None:
     """Multiply rows by one matrix and go on with the result."""
-    site = Site(group.nodes[0], scope)
+    site = Site(first, scope)
     has_addend = site.node.op_type == "Gemm" and site.has(_GEMM_ADDEND)
     tail = None
-    if has_addend or len(group.nodes) > 1:
+    if has_addend or group.rest:
         addend = (site.node, _GEMM_ADDEND) if has_addend else None
-        tail = _tail(group, scope, space, sliced=(True, True), addend=addend)
+        tail = _tail(group, first, scope, space, sliced=(True, True), addend=addend)
         if tail is None:
             return None
     compute = _product_kernel(group, scope, site, space, tail)
@@ -59,9 +60,9 @@ def _product_kernel(
     """Return what computes a product from its factors and goes on with it."""
     rows, columns = space.merged
     inner = shape_of(site, 0)[-1]
-    weight = 0 if tail is None else tail.weight
-    shared = is_worth_sharing(rows * columns * inner, weight, rows * columns)
-    whole_rows = keep_rows(group.nodes[1:], scope)
+    passes = 0 if tail is None else tail.passes
+    shared = is_worth_sharing(rows * columns * inner, passes, rows * columns)
+    whole_rows = keep_rows(group.rest, scope)
     parts = matrix_parts(rows, columns, share=shared, whole_rows=whole_rows)
     work = _product_work(None if tail is None else tail.function)
     views: Sequence[Shape] = () if tail is None else tail.views
@@ -92,18 +93,18 @@ def _product_work(finish: Any) -> Any:
     return multiply if finish is None else multiply_and_finish
 
 
-def products(group: Group, scope: Scope, space: Space) -> MadeGroup | None:
+def products(group: Group, anchor: Node, scope: Scope, space: Space) -> MadeGroup | None:
     """Multiply stacks of matrices and go on with each result."""
-    site = Site(group.nodes[0], scope)
+    site = Site(anchor, scope)
     first, second = shape_of(site, 0), shape_of(site, 1)
     tail = None
-    if len(group.nodes) > 1:
-        tail = _tail(group, scope, space, sliced=_sliced(space))
+    if group.rest:
+        tail = _tail(group, anchor, scope, space, sliced=_sliced(space))
         if tail is None:
             return None
-    weight = 0 if tail is None else tail.weight
+    passes = 0 if tail is None else tail.passes
     size = math.prod(space.shape)
-    shared = is_worth_sharing(size * first[-1], weight, size)
+    shared = is_worth_sharing(size * first[-1], passes, size)
     batch, (rows, columns) = space.shape[:-2], space.shape[-2:]
     parts = in_parts(stack_tiles(batch, rows, columns), share=shared)
     left, right = _factor(first, batch), _factor(second, batch)
@@ -126,16 +127,16 @@ def products(group: Group, scope: Scope, space: Space) -> MadeGroup | None:
     return made(Kernel(compute, shares=True), site, (0, 1), tail)
 
 
-def attention(group: Group, scope: Scope, space: Space) -> MadeGroup | None:
+def attention(group: Group, anchor: Node, scope: Scope, space: Space) -> MadeGroup | None:
     """Multiply, go on with the scores, and multiply again, a block of rows at a time."""
     assert group.closing is not None  # noqa: S101 (asked by the caller)
-    site, closing = Site(group.nodes[0], scope), Site(group.closing, scope)
+    site, closing = Site(anchor, scope), Site(group.closing, scope)
     first, second, third = shape_of(site, 0), shape_of(site, 1), shape_of(closing, 1)
-    tail = _tail(group, scope, space, sliced=_sliced(space))
+    tail = _tail(group, anchor, scope, space, sliced=_sliced(space))
     if tail is None:
         return None
     size = math.prod(space.shape)
-    shared = is_worth_sharing(size * (first[-1] + third[-1]), tail.weight, size)
+    shared = is_worth_sharing(size * (first[-1] + third[-1]), tail.passes, size)
     batch, (rows, columns) = space.shape[:-2], space.shape[-2:]
     parts = in_parts(stack_tiles(batch, rows, columns), share=shared)
     left, right, last = (_factor(shape, batch) for shape in (first, second, third))
@@ -164,11 +165,16 @@ def attention(group: Group, scope: Scope, space: Space) -> MadeGroup | None:
 
 
 def _tail(
-    group: Group, scope: Scope, space: Space, *, sliced: Sequence[bool], addend: Any = None
+    group: Group,
+    anchor: Node,
+    scope: Scope,
+    space: Space,
+    *,
+    sliced: Sequence[bool],
+    addend: tuple[Node, int] | None = None,
 ) -> Tail | None:
-    end = len(group.nodes) - (group.closing is not None)
-    start = group.nodes[0].outputs[0]
-    return make_tail(scope, group.nodes[1:end], space, start=start, sliced=sliced, addend=addend)
+    start = anchor.outputs[0]
+    return make_tail(scope, group.rest, space, start=start, sliced=sliced, addend=addend)
 
 
 def _sliced(space: Space) -> list[bool]:

@@ -107,8 +107,17 @@ class TileSelector(SubgraphSelector):
         return True
 
     def _keeps_rows(self) -> bool:
-        """Say whether tiles can hold whole rows; pixels of a convolution are not rows."""
-        return self.anchor is None or self.anchor.kind != "convolution"
+        """Say whether tiles can hold whole rows; pixels of a convolution are not rows.
+
+        Wide products are cut between columns, because each thread would read all of the second
+        factor otherwise. That costs more than normalising rows afterwards.
+        """
+        if self.anchor is None or self.anchor.kind == "products":
+            return True
+        if self.anchor.kind == "convolution":
+            return False
+        rows, columns = self.anchor.space.merged
+        return rows > columns
 
     def _is_view(self, node: Node, shape: Shape) -> bool:
         """Say whether a node only arranges the rows of a product in other axes."""
@@ -139,6 +148,8 @@ class TileSelector(SubgraphSelector):
     def _closes(self, node: Node, consumer: Node) -> bool:
         """Say whether a product takes the tiles of a stack of products as its first factor."""
         if self.anchor is None or self.anchor.kind != "products" or node.id == self.first:
+            return False
+        if self._menu.shape(node) != self._whole:
             return False
         second = self._menu.anchor(consumer)
         if second is None or second.kind != "products" or consumer.inputs[0] != node.outputs[0]:
@@ -172,13 +183,17 @@ class TileSelector(SubgraphSelector):
             Nothing if a node between them is read outside too, or follows a closing product.
         """
         part = {last.id}
+        # what the anchor reads, and the second factor of a closing product, come from outside
+        apart = {*self._menu.wanted}
+        if self.anchor is not None:
+            apart.update(self._taken[self.first].inputs)
+        if self._is_product(last):
+            apart.update(last.inputs[1:])
         for node in reversed(candidates):
             if node.id in part:
                 continue
             readers = {consumer.id for consumer in node.consumers()}
-            works_for_part = (
-                readers and readers <= part and node.outputs[0] not in self._menu.wanted
-            )
+            works_for_part = readers and readers <= part and node.outputs[0] not in apart
             if works_for_part and not self._is_product(node):
                 part.add(node.id)
             elif node.id in after and not readers.isdisjoint(part):

@@ -32,14 +32,14 @@ class Tail:
         operands: Names of the values it reads besides the tile.
         views: The shape each operand has to be given in.
         reads: Constants that went into the function.
-        weight: Passes over the tile, roughly.
+        passes: What it costs, in plain passes over the tile.
     """
 
     function: Callable[..., None]
     operands: tuple[str, ...]
     views: tuple[tuple[int, ...], ...]
     reads: frozenset[str]
-    weight: int
+    passes: int
 
 
 def make_tail(
@@ -70,12 +70,18 @@ def make_tail(
     for index, node in enumerate(nodes):
         site = Site(node, scope)
         if node.op_type in VIEWS:
-            writer.pass_on(index)
+            if not writer.knows(node.inputs[0]):
+                return None
             continue
         found = expression(site)
         if found is None or not writer.add(index, site, found):
             return None
     return writer.tail()
+
+
+def _column(tile: Array) -> Array:
+    """Return memory for one element of every row of a tile."""
+    return np.empty((*tile.shape[:-1], 1), tile.dtype)
 
 
 class _Writer:
@@ -88,12 +94,24 @@ class _Writer:
         self._nodes = nodes
         self._space = space
         self._sliced = sliced
-        self._last_use = {name: at for at, node in enumerate(nodes) for name in node.inputs}
+        # nodes that only arrange axes hand on what they are given, under another name
+        self._roots: dict[str, str] = {}
+        for node in nodes:
+            if node.op_type in VIEWS:
+                self._roots[node.outputs[0]] = self._root(node.inputs[0])
+        self._last_use = {
+            self._root(name): at for at, node in enumerate(nodes) for name in node.inputs
+        }
         self._registers = {start: "tile"} if start else {}
         self._free = [] if start else ["tile"]
         self._temporaries = 0
+        self._passes = 0
         self._lines: list[str] = []
-        self._names: dict[str, Any] = {"everything": _EVERYTHING, "empty": np.empty}
+        self._names: dict[str, Any] = {
+            "everything": _EVERYTHING,
+            "empty": np.empty,
+            "column": _column,
+        }
         self._operands: dict[str, str] = {}
         self._views: list[tuple[int, ...]] = []
         self._reads: set[str] = set()
@@ -106,6 +124,7 @@ class _Writer:
         if None in arguments:
             return False
         self._reads |= site.reads
+        self._passes += found.passes
         call = self._bind("f", found.call)
         given = [a for a in arguments if a is not None]
         given += [self._bind("c", value) for value in found.extra]
@@ -113,7 +132,12 @@ class _Writer:
         result = node.outputs[0]
         if not found.takes_out or self._is_narrow(node):
             register = self._temporary()
-            self._lines.append(f"{register} = {call}({', '.join(given)})")
+            if found.takes_out:
+                self._lines.append(f"{register} = column(tile)")
+                given.append(f"out={register}")
+            self._lines.append(
+                f"{'' if found.takes_out else f'{register} = '}{call}({', '.join(given)})"
+            )
         else:
             register = self._target(index, dying)
             self._lines.append(f"{call}({', '.join(given)}, out={register})")
@@ -121,10 +145,12 @@ class _Writer:
         self._registers[result] = register
         return True
 
-    def pass_on(self, index: int) -> None:
-        """Let a node that only arranges axes hand on what it is given."""
-        node = self._nodes[index]
-        self._registers[node.outputs[0]] = self._registers[node.inputs[0]]
+    def knows(self, name: str) -> bool:
+        """Say whether a value is one of the group's that was computed."""
+        return self._root(name) in self._registers
+
+    def _root(self, name: str) -> str:
+        return self._roots.get(name, name)
 
     def add_input(self, node: Node, place: int) -> bool:
         """Add an input of a node to the tile; False if it cannot be seen in the space."""
@@ -132,6 +158,7 @@ class _Writer:
         if operand is None:
             return False
         self._lines.append(f"{self._bind('f', np.add)}(tile, {operand}, out=tile)")
+        self._passes += 1
         return True
 
     def tail(self) -> Tail:
@@ -151,11 +178,11 @@ class _Writer:
             tuple(self._operands),
             tuple(self._views),
             frozenset(self._reads),
-            len(self._lines),
+            self._passes,
         )
 
     def _operand(self, node: Node, place: int) -> str | None:
-        name = node.inputs[place]
+        name = self._root(node.inputs[place])
         if name in self._registers:
             return self._registers[name]
         site = Site(node, self._scope)
@@ -202,7 +229,7 @@ class _Writer:
 
     def _dying(self, index: int, node: Node) -> list[str]:
         """Return registers whose value nobody reads after this node, widest use first."""
-        names = dict.fromkeys(node.inputs)
+        names = dict.fromkeys(map(self._root, node.inputs))
         return [
             self._registers[name]
             for name in names

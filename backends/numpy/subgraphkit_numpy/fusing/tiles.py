@@ -1,6 +1,7 @@
 """How results are cut: into parts for the threads, and into tiles for the caches."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -8,13 +9,31 @@ from subgraphkit_numpy.fusing.spaces import Shape
 from subgraphkit_numpy.kernels.matrix import areas
 from subgraphkit_numpy.parallel import cut, thread_count
 
-__all__ = ["TILE", "in_parts", "is_worth_sharing", "leading_tiles", "matrix_parts", "stack_tiles"]
+__all__ = [
+    "ELEMENTS",
+    "TILE",
+    "in_parts",
+    "is_worth_sharing",
+    "leading_tiles",
+    "matrix_parts",
+    "stack_tiles",
+]
 
-TILE: Final = 1 << 16
-"""Elements in a tile: 256 KiB of float32, so that a few of them fit a core's second cache."""
+TILE: Final = 1 << 18
+"""Elements in a tile at most: 1 MiB of float32, which is still in a cache when it is read again.
+
+Smaller tiles would fit a nearer cache, but every call of NumPy ends with taking the interpreter's
+lock back, and where threads do that often they wait for each other.
+"""
+
+ELEMENTS: Final = 8
+"""Elements of one pass in a nanosecond."""
 
 _SHARED_NANOSECONDS: Final = 300_000
 """Work below this is done by the caller, because waking a thread takes about 60 us."""
+
+_TILES: Final = 4
+_SMALLEST: Final = 1 << 15
 
 _ROWS: Final = 16
 """Fewest rows in a block of a matrix of a stack."""
@@ -27,10 +46,10 @@ def is_worth_sharing(multiplications: int, passes: int, elements: int) -> bool:
 
     Args:
         multiplications: Of matrix products; about fifty a nanosecond.
-        passes: Passes over the result; about three elements a nanosecond each.
+        passes: Passes over the result; about eight elements a nanosecond each.
         elements: Elements of the result.
     """
-    return multiplications / 50 + passes * elements / 3 > _SHARED_NANOSECONDS
+    return multiplications / 50 + passes * elements / ELEMENTS > _SHARED_NANOSECONDS
 
 
 def matrix_parts(
@@ -54,6 +73,11 @@ def _area_tiles(rows: slice, columns: slice) -> list[Place]:
     ]
 
 
+def _limit(total: int) -> int:
+    """Return how large a tile may be, so that there are several to share. Depends on size alone."""
+    return min(TILE, max(_SMALLEST, -(-total // _TILES)))
+
+
 def leading_tiles(shape: Shape, *, whole_rows: bool) -> list[Place]:
     """Cut an array into tiles: whole trailing axes, pieces of one axis, one index of each before.
 
@@ -61,13 +85,14 @@ def leading_tiles(shape: Shape, *, whole_rows: bool) -> list[Place]:
         shape: The array's shape, with at least one axis.
         whole_rows: Whether the last axis must not be cut, however long it is.
     """
+    limit = _limit(math.prod(shape))
     inner, axis = 1, len(shape)
-    while axis and (inner * shape[axis - 1] <= TILE or (whole_rows and axis == len(shape))):
+    while axis and (inner * shape[axis - 1] <= limit or (whole_rows and axis == len(shape))):
         axis -= 1
         inner *= shape[axis]
     if not axis:
         return [(slice(None),) * len(shape)]
-    pieces = cut(shape[axis - 1], -(-shape[axis - 1] // max(1, TILE // inner)))
+    pieces = cut(shape[axis - 1], -(-shape[axis - 1] // max(1, limit // inner)))
     before = [[slice(i, i + 1) for i in range(dim)] for dim in shape[: axis - 1]]
     after = (slice(None),) * (len(shape) - axis)
     return [(*place, *after) for place in itertools.product(*before, pieces)]
@@ -80,8 +105,9 @@ def stack_tiles(batch: Shape, rows: int, columns: int) -> list[Place]:
         Places: an index for each batch axis but the last, a slice of that, of rows, of columns.
     """
     size = max(1, rows * columns)
-    stacked = max(1, TILE // size)
-    height = rows if stacked > 1 or size <= 2 * TILE else max(_ROWS, TILE // max(1, columns))
+    limit = _limit(math.prod(batch) * size)
+    stacked = max(1, limit // size)
+    height = rows if size <= limit else max(_ROWS, limit // columns // _ROWS * _ROWS)
     blocks = [slice(begin, min(begin + height, rows)) for begin in range(0, rows, height)]
     pieces = [slice(b, min(b + stacked, batch[-1])) for b in range(0, batch[-1], stacked)]
     indices = itertools.product(*(range(dim) for dim in batch[:-1]), pieces, blocks)

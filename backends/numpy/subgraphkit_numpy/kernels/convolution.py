@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -37,6 +38,22 @@ Convolve = Callable[..., Array]
 """Takes the input and operands of ``Finish``; returns the output."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Follows:
+    """What a convolution continues with.
+
+    Attributes:
+        finish: Continues with a tile, if anything follows.
+        nanoseconds: What it takes for an element.
+    """
+
+    finish: Finish | None = None
+    nanoseconds: float = 0.0
+
+
+_NOTHING: Final = _Follows()
+
+
 @kernel("Conv")
 def conv(site: Site) -> Made:
     """Convolve over any number of spatial axes."""
@@ -48,6 +65,8 @@ def convolution(
     finish: Finish | None = None,
     scale: Array | None = None,
     shift: Array | None = None,
+    *,
+    finish_ns: float = 0.0,
 ) -> Kernel:
     """Make the kernel of a convolution that continues with what follows.
 
@@ -60,6 +79,7 @@ def convolution(
             the bias was added. Not called for outputs without elements.
         scale: Multiplies the weights and the bias, one number per filter.
         shift: Is added to the bias after that, one number per filter.
+        finish_ns: Nanoseconds that ``finish`` takes for an element.
 
     Returns:
         A kernel. Where shapes or weights are not known it is said to share work, as it may.
@@ -79,7 +99,8 @@ def convolution(
     shape = site.shape()
     if shape is None:
         return Kernel(_remembering(windows, groups, weights, bias), shares=True)
-    call, shares = _convolve(shape, weights, bias, windows, groups, finish=finish)
+    follows = _Follows(finish, finish_ns)
+    call, shares = _convolve(shape, weights, bias, windows, groups, follows)
     return Kernel(call, shares=shares)
 
 
@@ -131,8 +152,7 @@ def _convolve(
     b: Array | None,
     windows: Windows,
     groups: int,
-    *,
-    finish: Finish | None = None,
+    follows: _Follows = _NOTHING,
 ) -> tuple[Convolve, bool]:
     """Return a convolution for inputs of one shape, and whether it wants BLAS alone."""
     geometry = windows.on(shape[2:], w.shape[2:])
@@ -140,7 +160,7 @@ def _convolve(
     flat_shape = (shape[0], w.shape[0], prod(geometry.out))
     if 0 in flat_shape:
         return lambda x, *operands: np.zeros(out_shape, dtype), False  # noqa: ARG005 (as called)
-    plan = _plan(shape, geometry, groups, w, b, finish)
+    plan = _plan(shape, geometry, groups, w, b, follows)
     tiles, work, in_shape = plan.tiles, plan.work, plan.shape
 
     def convolve(x: Array, *operands: Array) -> Array:
@@ -158,12 +178,13 @@ def _plan(
     groups: int,
     w: Array,
     b: Array | None,
-    finish: Finish | None,
+    follows: _Follows,
 ) -> Plan:
+    finish = follows.finish
     is_point = prod(geometry.kernel) == 1 and prod(geometry.strides) == 1 and not geometry.is_padded
     if len(shape) > 4 and not is_point:  # noqa: PLR2004 (images, channels, rows, columns)
         return by_columns(shape, geometry, groups, w, b, finish)
-    problem = _problem(shape, geometry, groups, w)
+    problem = _problem(shape, geometry, groups, w, follows.nanoseconds)
     if is_point:
         return pointwise(problem, w, b, finish)
     if groups == shape[1] and groups > 1:
@@ -171,7 +192,9 @@ def _plan(
     return windowed(problem, w, b, finish)
 
 
-def _problem(shape: tuple[int, ...], geometry: Geometry, groups: int, w: Array) -> Problem:
+def _problem(
+    shape: tuple[int, ...], geometry: Geometry, groups: int, w: Array, finish_ns: float
+) -> Problem:
     size = shape[2:]
     if len(size) != 2:  # noqa: PLR2004 (rows and columns)
         # windows of one element know no neighbours, so any axes will do
@@ -191,4 +214,7 @@ def _problem(shape: tuple[int, ...], geometry: Geometry, groups: int, w: Array) 
         else:
             geometry = Geometry(ones, ones, ones, zeros, zeros, (1, last), zeros)
     rows, columns = size
-    return Problem(shape[0], shape[1], w.shape[0], groups, (rows, columns), geometry, w.dtype)
+    filters = w.shape[0]
+    return Problem(
+        shape[0], shape[1], filters, groups, (rows, columns), geometry, w.dtype, finish_ns
+    )

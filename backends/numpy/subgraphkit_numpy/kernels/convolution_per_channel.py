@@ -27,15 +27,19 @@ class PerChannel:
     def _planned(self, nanoseconds: float) -> None:
         """Cut the output into tiles for work that takes one thread this long."""
         problem, columns = self._problem, self._problem.geometry.out[1]
+        nanoseconds += problem.finishing_ns
         parts = -(-parts_for(nanoseconds) // problem.batch)
         filters, rows = self._tile_size(parts)
         height = problem.geometry.out[0]
+        channels = parts_of(
+            problem.channels, -(-problem.filters // filters), nanoseconds=nanoseconds
+        )
         areas = [
             (
                 slice(c.start * self._multiplier, c.stop * self._multiplier),
                 slice(r, min(r + rows, height)),
             )
-            for c in parts_of(problem.channels, -(-problem.filters // filters))
+            for c in channels
             for r in range(0, height, rows)
         ]
         self._tiles = [

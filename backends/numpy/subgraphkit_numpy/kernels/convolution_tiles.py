@@ -6,7 +6,7 @@ How an output is cut depends on sizes alone, never on the number of threads, and
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any, Final
 
 import numpy as np
@@ -41,16 +41,21 @@ Finish = Callable[..., None]
 LANES: Final = 16
 """Matrices are cut at multiples of this, which keeps BLAS on its fast paths."""
 
-TILE_BYTES: Final = 256 << 10
+TILE_BYTES: Final = 1 << 20
 """Tiles of the output are at most about this large, so that they stay in cache until finished."""
 
 PRODUCTS_PER_NS: Final = 50.0
 """Multiplications of a matrix product that one thread does in a nanosecond, roughly."""
 
-_WORKSPACE_BYTES: Final = 4 << 20
+_WORKSPACE_BYTES: Final = 6 << 20
 _ALIGNMENT: Final = 64
-_WORTH_SHARING_NS: Final = 300_000
+_WORTH_SHARING_NS: Final = 110_000
 _WORTH_FOUR_NS: Final = 3_000_000
+
+_WAKING_NS: Final = 60_000
+"""What it takes another thread to begin, roughly."""
+
+_MOST_LEAD: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class Problem:
         size: Rows and columns of the input.
         geometry: The windows.
         dtype: Element type.
+        finish_ns: Nanoseconds that what follows takes for an element of the output.
     """
 
     batch: int
@@ -74,6 +80,12 @@ class Problem:
     size: tuple[int, int]
     geometry: Geometry
     dtype: np.dtype[Any]
+    finish_ns: float = 0.0
+
+    @property
+    def finishing_ns(self) -> float:
+        """Nanoseconds that what follows takes."""
+        return self.finish_ns * self.batch * self.filters * self.pixels
 
     @property
     def pixels(self) -> int:
@@ -241,8 +253,23 @@ def parts_for(nanoseconds: float) -> int:
     return 2 if nanoseconds < _WORTH_FOUR_NS else 4
 
 
-def parts_of(length: int, parts: int, multiple: int = 1) -> list[slice]:
-    """Cut a range into an even number of slices, or one, so that two threads get equal shares."""
+def parts_of(
+    length: int, parts: int, multiple: int = 1, *, nanoseconds: float = inf
+) -> list[slice]:
+    """Cut a range into an even number of slices, or one, so that two threads get equal shares.
+
+    Args:
+        length: End of the range, which starts at 0.
+        parts: Slices wanted.
+        multiple: Every slice starts at a multiple of this.
+        nanoseconds: What one thread takes for the whole range. The first of two slices is longer
+            by what the other thread takes to begin, so that both end at the same time.
+    """
     if parts > 1:
         parts += parts % 2
-    return cut(length, parts, multiple)
+    units = -(-length // multiple)
+    if parts != 2 or units < 2:  # noqa: PLR2004 (one for each of two threads)
+        return cut(length, parts, multiple)
+    lead = min(_MOST_LEAD, _WAKING_NS / nanoseconds)
+    edge = min(units - 1, round(units * (1 + lead) / 2)) * multiple
+    return [slice(0, edge), slice(edge, length)]

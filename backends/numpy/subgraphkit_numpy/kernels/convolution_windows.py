@@ -37,7 +37,7 @@ from subgraphkit_numpy.kernels.registry import Array
 
 __all__ = ["windowed"]
 
-_SHIFTED_BYTES: Final = 1 << 20
+_SHIFTED_BYTES: Final = 2 << 20
 """The shifted copies a tile needs are at most about this large."""
 
 _SMALL_DEPTH: Final = 96
@@ -132,17 +132,18 @@ class _Windowed:
         rows, columns = problem.geometry.out
         per_group = problem.filters // problem.groups
         products = problem.filters * self._depth * problem.taps * problem.pixels
-        parts = -(-parts_for(problem.batch * products / PRODUCTS_PER_NS) // problem.batch)
+        nanoseconds = problem.batch * products / PRODUCTS_PER_NS + problem.finishing_ns
+        parts = -(-parts_for(nanoseconds) // problem.batch)
         groups, filters = [slice(0, problem.groups)], [slice(0, per_group)]
         if problem.groups > 1:
             groups = parts_of(problem.groups, parts)
         elif problem.pixels < _FEW_PIXELS and per_group >= 4 * LANES:
-            filters = parts_of(per_group, parts, LANES)
+            filters = parts_of(per_group, parts, LANES, nanoseconds=nanoseconds)
         height = self._tile_rows(groups[0].stop, filters[0].stop)
         count = -(-rows // height)
         if len(groups) == len(filters) == 1:
             count = max(count, parts)
-        rows_of = parts_of(rows, count)
+        rows_of = parts_of(rows, count, nanoseconds=nanoseconds)
         areas = [
             (g, slice(g.start * per_group + f.start, (g.stop - 1) * per_group + f.stop), r)
             for g, f, r in product(groups, filters, rows_of)

@@ -29,6 +29,7 @@ class Expression:
         extra: Further arguments that are the same for every tile.
         takes_out: Whether ``out`` may be given.
         whole_rows: Whether tiles must hold whole rows, that is the whole of the last axis.
+        passes: What it costs, in plain passes such as an addition.
     """
 
     call: Callable[..., Any]
@@ -37,6 +38,7 @@ class Expression:
     extra: tuple[Any, ...] = ()
     takes_out: bool = True
     whole_rows: bool = False
+    passes: int = 1
 
 
 Maker = Callable[[Site], Expression | None]
@@ -65,6 +67,11 @@ _UNARY: Final[dict[str, np.ufunc]] = {
     "Tanh": np.tanh,
 }
 
+_CURVES: Final = frozenset({"Cos", "Exp", "Log", "Sin", "Tanh"})
+
+_SLOW: Final = 4
+"""Passes that an exponential is worth."""
+
 _BLOCKS: Final = frozenset(
     {
         *("Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Pow"),
@@ -85,7 +92,7 @@ def expression(site: Site) -> Expression | None:
     if op_type in _BINARY and site.input_count == 2 and site.opset >= 7:  # noqa: PLR2004 (opset)
         return Expression(_BINARY[op_type], (0, 1))
     if op_type in _UNARY:
-        return Expression(_UNARY[op_type], (0,))
+        return Expression(_UNARY[op_type], (0,), passes=_SLOW if op_type in _CURVES else 1)
     return _block(site) if op_type in _BLOCKS else None
 
 
@@ -98,7 +105,8 @@ def _block(site: Site) -> Expression | None:
     places = tuple(i for i in range(site.input_count) if site.has(i) and i not in site.absorbed)
     if kernel.block is None or places != (0,):
         return None
-    return Expression(kernel.block, (0,))
+    plain = site.node.op_type in {"Clip", "Relu"}
+    return Expression(kernel.block, (0,), passes=1 if plain else 2 * _SLOW)
 
 
 def _batch_normalization(site: Site) -> Expression | None:
@@ -116,9 +124,10 @@ def folded_normalization(site: Site) -> tuple[Array, Array]:
     scale, bias, mean, variance = (
         np.asarray(site.constant(index), np.float64) for index in range(1, 5)
     )
-    factor = scale / np.sqrt(variance + site.attribute("epsilon", 1e-5))
     dtype = site.dtype() or np.dtype(np.float32)
-    return factor.astype(dtype), (bias - mean * factor).astype(dtype)
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + site.attribute("epsilon", 1e-5))
+        return factor.astype(dtype), (bias - mean * factor).astype(dtype)
 
 
 def _scale_and_shift(x: Array, scale: Array, shift: Array, out: Array | None = None) -> Any:
@@ -145,7 +154,7 @@ def _softmax(site: Site) -> Expression | None:
     if site.opset < 13 or not _is_last(site, site.attribute("axis", -1)):  # noqa: PLR2004 (opset)
         return None
     function = rows.softmax if site.node.op_type == "Softmax" else rows.log_softmax
-    return Expression(_by_rows(function), (0,), whole_rows=True)
+    return Expression(_by_rows(function), (0,), whole_rows=True, passes=2 * _SLOW)
 
 
 def _normalization(site: Site) -> Expression | None:
@@ -161,7 +170,7 @@ def _normalization(site: Site) -> Expression | None:
         return None
     function = rows.layer_normalize if inputs > 2 else rows.rms_normalize  # noqa: PLR2004 (see above)
     call = _by_rows(function, *parameters, site.attribute("epsilon", 1e-5))
-    return Expression(call, (0,), whole_rows=True)
+    return Expression(call, (0,), whole_rows=True, passes=2 * _SLOW)
 
 
 def _mean(site: Site) -> Expression | None:

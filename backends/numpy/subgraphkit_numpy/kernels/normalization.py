@@ -118,6 +118,7 @@ def layer_normalization(site: Site) -> Made:
     """Standardise over the axes from ``axis`` on, in float32 at least; then scale and shift."""
     axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
     count = site.output_count
+    stashed = [site.output_dtype(1), site.output_dtype(2)]
 
     def compute(x: Array, scale: Array, bias: Array | None = None) -> Any:
         first = axis + x.ndim if axis < 0 else axis
@@ -129,7 +130,11 @@ def layer_normalization(site: Site) -> Made:
             np.multiply(y, scale, y)
         if bias is not None:
             np.add(y, bias, y)
-        return (y, mean, inverse)[:count] if count > 1 else y
+        if count == 1:
+            return y
+        typed = zip((mean, inverse), stashed, strict=True)
+        kept = (one if dtype is None else one.astype(dtype, copy=False) for one, dtype in typed)
+        return (y, *kept)[:count]
 
     def compute_rows(
         x: Array, scale: Array, bias: Array | None = None, out: Array | None = None
