@@ -11,8 +11,8 @@ multiply matrices and copy arrays, before the network is compiled. Every second 
 - rest: everything else: reductions, normalization, pooling, depthwise sums, calls.
 
 The clocks cost about a microsecond per call; the column "whole run" is measured without them.
-Everything runs on one thread, unless ``OPENBLAS_NUM_THREADS`` and ``OMP_NUM_THREADS`` say otherwise,
-so that the parts of a step add up to what it took.
+Everything runs on one thread, so that the parts of a step add up to what it took; unless
+``OPENBLAS_NUM_THREADS`` and ``OMP_NUM_THREADS`` say otherwise.
 
 The floor is the time of the products alone, see ``products.py``, in the same process.
 """

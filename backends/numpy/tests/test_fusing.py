@@ -321,17 +321,23 @@ def expression_models(draw: st.DrawFn) -> tuple[onnx.ModelProto, list[Any]]:
     wanted = dict.fromkeys(
         [wide[-1], *draw(st.lists(st.sampled_from(wide[1:] or wide), max_size=1))]
     )
+    return _model(dict(zip(names, shapes, strict=True)), lines, list(wanted))
+
+
+def _model(
+    shapes: dict[str, tuple[int, ...]], lines: list[str], wanted: list[str]
+) -> tuple[onnx.ModelProto, list[Any]]:
     given_text = ", ".join(
         f"float[{', '.join(map(str, shape))}] {name}" if shape else f"float {name}"
-        for name, shape in zip(names, shapes, strict=True)
+        for name, shape in shapes.items()
     )
-    outputs = ", ".join(f"float[3, 5, 4096] {name}" for name in wanted if name != "x0")
-    if not outputs:
-        lines.append("v = Neg(x0)")
-        outputs = "float[3, 5, 4096] v"
+    made = [name for name in wanted if name != "x0"]
+    if not made:
+        lines, made = [*lines, "v = Neg(x0)"], ["v"]
+    outputs = ", ".join(f"float[3, 5, 4096] {name}" for name in made)
     body = "\n".join(lines)
     model = parsed(f"g ({given_text}) => ({outputs}) <int64[1] last = {{-1}}> {{ {body} }}")
-    return model, [values(*shape) for shape in shapes]
+    return model, [values(*shape) for shape in shapes.values()]
 
 
 @given(expression_models())

@@ -10,7 +10,12 @@ from subgraphkit_numpy.fusing.grouping import Group
 from subgraphkit_numpy.fusing.made import MadeGroup, keep_rows, seen, shape_of
 from subgraphkit_numpy.fusing.spaces import Shape, Space, align, grouped_by_use
 from subgraphkit_numpy.fusing.tails import make_tail
-from subgraphkit_numpy.fusing.tiles import in_parts, is_worth_sharing, leading_tiles
+from subgraphkit_numpy.fusing.tiles import (
+    in_parts,
+    is_worth_sharing,
+    leading_tiles,
+    nanoseconds,
+)
 from subgraphkit_numpy.kernels.expressions import expression
 from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Scope, Site
@@ -28,7 +33,7 @@ def elementwise(group: Group, scope: Scope) -> MadeGroup | None:
     if tail is None:
         return None
     places = leading_tiles(space.merged, whole_rows=whole_rows)
-    shared = is_worth_sharing(0, tail.passes, math.prod(space.shape))
+    shared = is_worth_sharing(nanoseconds(0, tail.passes, math.prod(space.shape)))
     parts = in_parts(places, share=shared)
     dtype, function, views = last.output_dtype(), tail.function, tail.views
 

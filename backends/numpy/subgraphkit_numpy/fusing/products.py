@@ -10,7 +10,7 @@ IO-awareness", NeurIPS 2022, for the idea of blocks; rows are kept whole here.
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,14 +19,22 @@ from subgraphkit_numpy.fusing.grouping import Group
 from subgraphkit_numpy.fusing.made import MadeGroup, keep_rows, made, seen, shape_of
 from subgraphkit_numpy.fusing.spaces import Shape, Space
 from subgraphkit_numpy.fusing.tails import Tail, make_tail
-from subgraphkit_numpy.fusing.tiles import in_parts, is_worth_sharing, matrix_parts, stack_tiles
+from subgraphkit_numpy.fusing.tiles import (
+    in_parts,
+    is_worth_sharing,
+    matrix_parts,
+    nanoseconds,
+    stack_tiles,
+)
 from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Scope, Site
 from subgraphkit_numpy.parallel import share
 
 __all__ = ["attention", "product", "products"]
 
-_GEMM_ADDEND = 2
+_EVERYTHING: Final = slice(None)
+
+_GEMM_ADDEND: Final = 2
 """Input of Gemm that is added to the product."""
 
 
@@ -61,9 +69,15 @@ def _product_kernel(
     rows, columns = space.merged
     inner = shape_of(site, 0)[-1]
     passes = 0 if tail is None else tail.passes
-    shared = is_worth_sharing(rows * columns * inner, passes, rows * columns)
+    taken = nanoseconds(rows * columns * inner, passes, rows * columns)
     whole_rows = keep_rows(group.rest, scope)
-    parts = matrix_parts(rows, columns, share=shared, whole_rows=whole_rows)
+    parts = matrix_parts(
+        rows,
+        columns,
+        share=is_worth_sharing(taken),
+        whole_rows=whole_rows,
+        nanoseconds=taken,
+    )
     work = _product_work(None if tail is None else tail.function)
     views: Sequence[Shape] = () if tail is None else tail.views
     dtype, shape = site.output_dtype(), shape_of(Site(group.nodes[-1], scope))
@@ -99,12 +113,12 @@ def products(group: Group, anchor: Node, scope: Scope, space: Space) -> MadeGrou
     first, second = shape_of(site, 0), shape_of(site, 1)
     tail = None
     if group.rest:
-        tail = _tail(group, anchor, scope, space, sliced=_sliced(space))
+        tail = _tail(group, anchor, scope, space, sliced=[True] * len(space.shape))
         if tail is None:
             return None
     passes = 0 if tail is None else tail.passes
     size = math.prod(space.shape)
-    shared = is_worth_sharing(size * first[-1], passes, size)
+    shared = is_worth_sharing(nanoseconds(size * first[-1], passes, size))
     batch, (rows, columns) = space.shape[:-2], space.shape[-2:]
     parts = in_parts(stack_tiles(batch, rows, columns), share=shared)
     left, right = _factor(first, batch), _factor(second, batch)
@@ -132,23 +146,22 @@ def attention(group: Group, anchor: Node, scope: Scope, space: Space) -> MadeGro
     assert group.closing is not None  # noqa: S101 (asked by the caller)
     site, closing = Site(anchor, scope), Site(group.closing, scope)
     first, second, third = shape_of(site, 0), shape_of(site, 1), shape_of(closing, 1)
-    tail = _tail(group, anchor, scope, space, sliced=_sliced(space))
+    tail = _tail(group, anchor, scope, space, sliced=[True] * len(space.shape))
     if tail is None:
         return None
     size = math.prod(space.shape)
-    shared = is_worth_sharing(size * (first[-1] + third[-1]), tail.passes, size)
+    shared = is_worth_sharing(nanoseconds(size * (first[-1] + third[-1]), tail.passes, size))
     batch, (rows, columns) = space.shape[:-2], space.shape[-2:]
     parts = in_parts(stack_tiles(batch, rows, columns), share=shared)
     left, right, last = (_factor(shape, batch) for shape in (first, second, third))
     finish, views = tail.function, tail.views
     dtype, matmul, shape = site.output_dtype(), np.matmul, shape_of(closing)
-    heights = [batch[-1], rows, columns]
 
     def work(
         part: Sequence[Any], x: Array, y: Array, z: Array, out: Array, *operands: Array
     ) -> None:
         for place in part:
-            size = [_length(s, dim) for s, dim in zip(place[-3:], heights, strict=True)]
+            size = [_length(s, dim) for s, dim in zip(place, space.shape, strict=True)]
             scores = np.empty(size, dtype)
             matmul(x[left(place)][..., place[-2], :], y[right(place)], scores)
             finish(scores, place, *operands)
@@ -177,25 +190,16 @@ def _tail(
     return make_tail(scope, group.rest, space, start=start, sliced=sliced, addend=addend)
 
 
-def _sliced(space: Space) -> list[bool]:
-    """Say that places hold an index for each batch axis but the last, and slices of the rest."""
-    rank = len(space.shape)
-    return [axis >= rank - 3 for axis in range(rank)]
-
-
 def _factor(shape: Shape, batch: Shape) -> Any:
     """Return what finds, for a place, the matrices of a factor that it needs."""
     padded = (1,) * (len(batch) - len(shape) + 2) + shape[:-2]
     skipped = len(batch) + 2 - len(shape)
     spans = [dim > 1 for dim in padded]
-    last = len(batch) - 1
 
     def find(place: Any) -> tuple[Any, ...]:
-        found = [
-            place[axis] if spans[axis] else (0 if axis < last else slice(None))
-            for axis in range(skipped, len(batch))
-        ]
-        return tuple(found)
+        return tuple(
+            place[axis] if spans[axis] else _EVERYTHING for axis in range(skipped, len(batch))
+        )
 
     return find
 

@@ -16,6 +16,7 @@ __all__ = [
     "is_worth_sharing",
     "leading_tiles",
     "matrix_parts",
+    "nanoseconds",
     "stack_tiles",
 ]
 
@@ -29,7 +30,7 @@ lock back, and where threads do that often they wait for each other.
 ELEMENTS: Final = 8
 """Elements of one pass in a nanosecond."""
 
-_SHARED_NANOSECONDS: Final = 300_000
+_SHARED_NANOSECONDS: Final = 110_000
 """Work below this is done by the caller, because waking a thread takes about 60 us."""
 
 _TILES: Final = 4
@@ -41,27 +42,39 @@ _ROWS: Final = 16
 Place = tuple[Any, ...]
 
 
-def is_worth_sharing(multiplications: int, passes: int, elements: int) -> bool:
-    """Say whether several threads would be faster than one.
+def is_worth_sharing(nanoseconds: float) -> bool:
+    """Say whether several threads would be faster than one at what takes one that long."""
+    return nanoseconds > _SHARED_NANOSECONDS
+
+
+def nanoseconds(multiplications: int, passes: int, elements: int) -> float:
+    """Return what one thread takes, roughly.
 
     Args:
         multiplications: Of matrix products; about fifty a nanosecond.
         passes: Passes over the result; about eight elements a nanosecond each.
         elements: Elements of the result.
     """
-    return multiplications / 50 + passes * elements / ELEMENTS > _SHARED_NANOSECONDS
+    return multiplications / 50 + passes * elements / ELEMENTS
 
 
 def matrix_parts(
-    rows: int, columns: int, *, share: bool, whole_rows: bool
+    rows: int, columns: int, *, share: bool, whole_rows: bool, nanoseconds: float
 ) -> list[tuple[slice, slice, list[Place]]]:
     """Cut a matrix product: one part per thread, each with its tiles.
+
+    Args:
+        rows: Rows of the product.
+        columns: Columns of the product.
+        share: Whether to cut it for several threads.
+        whole_rows: Whether parts must hold whole rows.
+        nanoseconds: What one thread takes for all.
 
     Returns:
         Rows, columns, and places of the tiles of each part.
     """
     count = thread_count() if share else 1
-    found = areas(rows, columns, count, whole_rows=whole_rows)
+    found = areas(rows, columns, count, whole_rows=whole_rows, nanoseconds=nanoseconds)
     return [(row, column, _area_tiles(row, column)) for row, column in found]
 
 
@@ -102,16 +115,17 @@ def stack_tiles(batch: Shape, rows: int, columns: int) -> list[Place]:
     """Cut a stack of matrices: several of them where they are small, blocks of rows where not.
 
     Returns:
-        Places: an index for each batch axis but the last, a slice of that, of rows, of columns.
+        Places: a slice of every batch axis, of rows, and of columns, which are never cut.
     """
     size = max(1, rows * columns)
     limit = _limit(math.prod(batch) * size)
-    stacked = max(1, limit // size)
-    height = rows if size <= limit else max(_ROWS, limit // columns // _ROWS * _ROWS)
+    if size <= limit:
+        stacks = leading_tiles((*batch, size), whole_rows=True)
+        return [(*place[:-1], slice(0, rows), slice(0, columns)) for place in stacks]
+    height = max(_ROWS, limit // columns // _ROWS * _ROWS)
     blocks = [slice(begin, min(begin + height, rows)) for begin in range(0, rows, height)]
-    pieces = [slice(b, min(b + stacked, batch[-1])) for b in range(0, batch[-1], stacked)]
-    indices = itertools.product(*(range(dim) for dim in batch[:-1]), pieces, blocks)
-    return [(*index, slice(0, columns)) for index in indices]
+    single = [[slice(i, i + 1) for i in range(dim)] for dim in batch]
+    return [(*place, slice(0, columns)) for place in itertools.product(*single, blocks)]
 
 
 def in_parts(places: Sequence[Place], *, share: bool) -> list[Sequence[Place]]:

@@ -145,7 +145,12 @@ def _by_rows(function: rows.RowBlock, *extra: Any) -> Callable[..., Any]:
 
     def compute(x: Array, *parameters: Array, out: Array) -> None:
         length = x.shape[-1]
-        function(x.reshape(-1, length), out.reshape(-1, length), *parameters, *extra)
+        if out.flags.c_contiguous:
+            function(x.reshape(-1, length), out.reshape(-1, length), *parameters, *extra)
+            return
+        rows_of_out = np.empty((out.size // length, length), out.dtype)
+        function(x.reshape(-1, length), rows_of_out, *parameters, *extra)
+        out[...] = rows_of_out.reshape(out.shape)
 
     return compute
 

@@ -1,7 +1,7 @@
 """Matrix products, through BLAS wherever the element type allows."""
 
 from collections.abc import Callable
-from math import prod
+from math import inf, prod
 from typing import Any, Final
 
 import numpy as np
@@ -11,13 +11,19 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, is_half
 from subgraphkit_numpy.parallel import cut, share, thread_count
 
-__all__ = ["UNCUT", "areas"]
+__all__ = ["UNCUT", "WAKING_NS", "areas"]
 
 Product = Callable[[Array, Array], Array]
 
 
 SHARED: Final = 1 << 24
 """Multiplications above which threads share a product; one thread takes about 0.3 ms for them."""
+
+WAKING_NS: Final = 60_000.0
+"""What another thread takes to begin."""
+
+_MOST_LEAD: Final = 0.4
+_TWO: Final = 2
 
 UNCUT: Final = 1 << 18
 """Multiplications below which BLAS itself does not use several threads for a product."""
@@ -28,7 +34,12 @@ way then wherever the cut lies, and results do not depend on the number of threa
 
 
 def areas(
-    rows: int, columns: int, count: int, *, whole_rows: bool = False
+    rows: int,
+    columns: int,
+    count: int,
+    *,
+    whole_rows: bool = False,
+    nanoseconds: float = inf,
 ) -> list[tuple[slice, slice]]:
     """Cut the result of a product for some threads.
 
@@ -39,10 +50,21 @@ def areas(
         columns: Columns of the result.
         count: Areas wanted.
         whole_rows: Whether areas must hold whole rows.
+        nanoseconds: What one thread takes for all. The caller's area is larger by what the other
+            thread takes to begin, so that both end at the same time.
     """
     if whole_rows or (rows > columns and rows >= count * _CUT):
-        return [(part, slice(0, columns)) for part in cut(rows, count, _CUT)]
-    return [(slice(0, rows), part) for part in cut(columns, count, _CUT)]
+        return [(part, slice(0, columns)) for part in _parts(rows, count, nanoseconds)]
+    return [(slice(0, rows), part) for part in _parts(columns, count, nanoseconds)]
+
+
+def _parts(length: int, count: int, nanoseconds: float) -> list[slice]:
+    units = -(-length // _CUT)
+    if count != _TWO or units < _TWO:
+        return cut(length, count, _CUT)
+    lead = min(_MOST_LEAD, WAKING_NS / nanoseconds)
+    edge = min(units - 1, round(units * (1 + lead) / 2)) * _CUT
+    return [slice(0, edge), slice(edge, length)]
 
 
 def _half_matmul(a: Array, b: Array) -> Any:
