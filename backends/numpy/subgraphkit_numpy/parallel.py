@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 import threadpoolctl
 
-__all__ = ["BUFFER", "BlasAlone", "cut", "share", "thread_count"]
+__all__ = ["BUFFER", "BlasAlone", "cut", "halves", "share", "thread_count"]
 
 BUFFER: Final = 1024
 """NumPy's buffer size that broadcasting a column or a row over a matrix is fastest with.
@@ -33,6 +33,11 @@ NumPy copies the smaller operand into its buffer as often as it goes in there. W
 of 8192 elements that takes as long as the operation itself. It is the same on all threads, because
 it decides how some sums are rounded.
 """
+
+_WAKING_NS: Final = 60_000.0
+"""What it takes another thread to begin, roughly."""
+
+_MOST_LEAD: Final = 0.4
 
 Work = Callable[..., None]
 """Does one part of some work; takes the part, and arguments that are the same for every part."""
@@ -74,6 +79,27 @@ def cut(length: int, parts: int, multiple: int = 1) -> list[slice]:
     parts = max(1, min(parts, units))
     edges = [min(length, units * part // parts * multiple) for part in range(parts + 1)]
     return [slice(begin, end) for begin, end in itertools.pairwise(edges)]
+
+
+def halves(length: int, multiple: int, nanoseconds: float) -> list[slice]:
+    """Cut a range for two threads so that both end at the same time.
+
+    The first slice, which the caller takes, is longer by what the other thread takes to begin.
+
+    Args:
+        length: End of the range, which starts at 0.
+        multiple: The second slice starts at a multiple of this.
+        nanoseconds: What one thread takes for the whole range.
+
+    Returns:
+        One slice if there is too little to cut.
+    """
+    units = -(-length // multiple)
+    if units < 2:  # noqa: PLR2004 (one for each thread)
+        return [slice(0, length)]
+    lead = min(_MOST_LEAD, _WAKING_NS / nanoseconds)
+    edge = min(units - 1, round(units * (1 + lead) / 2)) * multiple
+    return [slice(0, edge), slice(edge, length)]
 
 
 class _Job:

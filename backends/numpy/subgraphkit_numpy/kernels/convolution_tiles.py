@@ -13,7 +13,7 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.windows import Geometry
-from subgraphkit_numpy.parallel import cut
+from subgraphkit_numpy.parallel import cut, halves
 
 __all__ = [
     "LANES",
@@ -51,11 +51,6 @@ _WORKSPACE_BYTES: Final = 6 << 20
 _ALIGNMENT: Final = 64
 _WORTH_SHARING_NS: Final = 110_000
 _WORTH_FOUR_NS: Final = 3_000_000
-
-_WAKING_NS: Final = 60_000
-"""What it takes another thread to begin, roughly."""
-
-_MOST_LEAD: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,9 +262,6 @@ def parts_of(
     """
     if parts > 1:
         parts += parts % 2
-    units = -(-length // multiple)
-    if parts != 2 or units < 2:  # noqa: PLR2004 (one for each of two threads)
-        return cut(length, parts, multiple)
-    lead = min(_MOST_LEAD, _WAKING_NS / nanoseconds)
-    edge = min(units - 1, round(units * (1 + lead) / 2)) * multiple
-    return [slice(0, edge), slice(edge, length)]
+    if parts == 2:  # noqa: PLR2004 (one for each of two threads)
+        return halves(length, multiple, nanoseconds)
+    return cut(length, parts, multiple)

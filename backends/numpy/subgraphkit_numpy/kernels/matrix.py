@@ -9,21 +9,15 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, is_half
-from subgraphkit_numpy.parallel import cut, share, thread_count
+from subgraphkit_numpy.parallel import cut, halves, share, thread_count
 
-__all__ = ["UNCUT", "WAKING_NS", "areas"]
+__all__ = ["UNCUT", "areas"]
 
 Product = Callable[[Array, Array], Array]
 
 
 SHARED: Final = 1 << 24
 """Multiplications above which threads share a product; one thread takes about 0.3 ms for them."""
-
-WAKING_NS: Final = 60_000.0
-"""What another thread takes to begin."""
-
-_MOST_LEAD: Final = 0.4
-_TWO: Final = 2
 
 UNCUT: Final = 1 << 18
 """Multiplications below which BLAS itself does not use several threads for a product."""
@@ -59,12 +53,9 @@ def areas(
 
 
 def _parts(length: int, count: int, nanoseconds: float) -> list[slice]:
-    units = -(-length // _CUT)
-    if count != _TWO or units < _TWO:
-        return cut(length, count, _CUT)
-    lead = min(_MOST_LEAD, WAKING_NS / nanoseconds)
-    edge = min(units - 1, round(units * (1 + lead) / 2)) * _CUT
-    return [slice(0, edge), slice(edge, length)]
+    if count == 2:  # noqa: PLR2004 (threads)
+        return halves(length, _CUT, nanoseconds)
+    return cut(length, count, _CUT)
 
 
 def _half_matmul(a: Array, b: Array) -> Any:
