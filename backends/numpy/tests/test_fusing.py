@@ -1,7 +1,6 @@
 """Which nodes one kernel computes, and that it computes what they would one by one."""
 
 import itertools
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,36 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.numpy.tests.fusing_support import assert_close, both, groups, values
 from backends.numpy.tests.models import parsed
-from backends.numpy.tests.numpy_road import CompiledModel, compile_model
+from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit_numpy import parallel
 from subgraphkit_numpy.fusing import making, tiles
-
-RANDOM = np.random.default_rng(7)
-
-
-def groups(compiled: CompiledModel) -> list[str]:
-    """Return the operators of each step, a group's joined by plus signs."""
-    assert compiled.operator is not None
-    labels = [step.label for step in compiled.operator._program.steps]
-    return [" + ".join(part.split()[1] for part in label.split(" + ")) for label in labels]
-
-
-def values(*shape: int) -> Any:
-    return RANDOM.standard_normal(shape).astype(np.float32)
-
-
-def both(proto: onnx.ModelProto, *inputs: Any) -> tuple[list[Any], list[Any]]:
-    """Run with and without fusion."""
-    return compile_model(proto)(*inputs), compile_model(proto, fusion=False)(*inputs)
-
-
-def assert_close(found: Sequence[Any], expected: Sequence[Any]) -> None:
-    for one, other in zip(found, expected, strict=True):
-        assert one.shape == other.shape
-        assert one.dtype == other.dtype
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
-
 
 # -- which nodes ----------------------------------------------------------------------------------
 
@@ -158,70 +132,6 @@ def test_rows_of_a_product_may_be_arranged_in_other_axes_on_the_way() -> None:
 
 def test_without_fusion_every_node_is_a_step() -> None:
     assert len(groups(compile_model(parsed(ATTENTION), fusion=False))) == 5
-
-
-SQUARE = "float[2, 4, 64, 64]"
-
-AWKWARD = {
-    "a view of a value that is overwritten": """
-    g (float[128, 64] x, float[64, 96] w) => (float[4, 32, 96] y) <int64[3] s = {4, 32, 96}> {
-      p = MatMul(x, w) v = Reshape(p, s) a = Exp(p) b = Reshape(a, s) y = Add(v, b)
-    }""",
-    "a power of a mean": """
-    g (float[512, 256] x) => (float[512, 256] y) <int64[1] last = {-1}, float e = {-0.5}> {
-      a = Abs(x) m = ReduceMean(a, last) r = Pow(m, e) y = Mul(x, r)
-    }""",
-    "a view of a value from outside": """
-    g (float[128, 64] x, float[64, 96] w, float[4, 32, 96] r) => (float[128, 96] y)
-    <int64[2] s = {128, 96}> { p = MatMul(x, w) q = Reshape(r, s) y = Add(p, q) }""",
-    "a normalisation of something else than the convolution": """
-    g (float[1, 4, 32, 32] x, float[1, 4, 32, 32] z) => (float[1, 4, 32, 32] y)
-    <float[4, 4, 1, 1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7},
-     float[4] s = {1, 2, 3, 4}, float[4] b = {1, 2, 3, 4}> {
-      p = Conv(x, w) q = BatchNormalization(z, s, b, b, s) y = Add(p, q)
-    }""",
-    "a convolution read twice": """
-    g (float[1, 4, 32, 32] x) => (float[1, 4, 32, 32] y)
-    <float[4, 4, 1, 1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7},
-     float[4] s = {1, 2, 3, 4}, float[4] b = {1, 2, 3, 4}> {
-      p = Conv(x, w) q = BatchNormalization(p, s, b, b, s) r = Relu(p) y = Add(q, r)
-    }""",
-    "a helper before the product": f"""
-    g ({SQUARE} x, {SQUARE} w, {SQUARE} z) => ({SQUARE} y) {{
-      e = Sin(z) p = MatMul(x, w) y = Sub(p, e)
-    }}""",
-    "a helper that the product reads": f"""
-    g ({SQUARE} x, {SQUARE} w, {SQUARE} z) => ({SQUARE} y) {{
-      e = Sin(z) f = Cos(e) p = MatMul(f, w) y = Sub(p, e)
-    }}""",
-    "a second factor that is computed": f"""
-    g ({SQUARE} q, {SQUARE} k, {SQUARE} v, float[64] b) => ({SQUARE} y) {{
-      s = MatMul(q, k) w = Softmax(s) vv = Add(v, b) y = MatMul(w, vv)
-    }}""",
-    "scores times themselves": f"""
-    g ({SQUARE} q, {SQUARE} k) => ({SQUARE} y) {{
-      s = MatMul(q, k) w = Softmax(s) y = MatMul(w, w)
-    }}""",
-    "scores times what becomes of them": f"""
-    g ({SQUARE} q, {SQUARE} k) => ({SQUARE} y) {{
-      s = MatMul(q, k) w = Softmax(s) z = Relu(s) y = MatMul(w, z)
-    }}""",
-    "a product of means": """
-    g (float[2, 4, 256, 32] q, float[2, 4, 32, 256] k, float[2, 4, 1, 256] v)
-        => (float[2, 4, 256, 256] y) <int64[1] last = {-1}> {
-      s = MatMul(q, k) w = ReduceMean(s, last) y = MatMul(w, v)
-    }""",
-}
-
-
-@pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD)
-def test_awkward_neighbours_compute_the_same_with_fusion(text: str) -> None:
-    model = parsed(text)
-    inputs = [
-        np.abs(values(*(dim.dim_value for dim in one.type.tensor_type.shape.dim))) / 8
-        for one in model.graph.input
-    ]
-    assert_close(*both(model, *inputs))
 
 
 # -- products -------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def _product_kernel(
     views: Sequence[Shape] = () if tail is None else tail.views
     dtype, shape = site.output_dtype(), shape_of(Site(group.nodes[-1], scope))
 
-    def compute(flipped: bool, x: Array, y: Array, *operands: Array) -> Array:  # noqa: FBT001
+    def compute(flipped: bool, x: Array, y: Array, *operands: Array) -> Array:  # noqa: FBT001 (inner)
         out = np.empty((rows, columns), dtype)
         factor = y.T if flipped else y
         share(work, parts, x.reshape(rows, inner), factor, out, *seen(operands, views))
