@@ -141,22 +141,27 @@ class _Settling:
                 home = level[sinks[begin]]
                 change += (self._bytes[net] + 1) * ((home == old) - (home == new))
             else:
-                homes = set(map(level.__getitem__, sinks[begin:end]))
+                homes = [level[sink] for sink in sinks[begin:end]]
                 change += (self._bytes[net] + 1) * ((old in homes) - (new in homes))
         return change
 
     def _change_read(self, unit: int, old: int, new: int) -> int:
-        level, start = self.level, self._sink_start
+        level, start, sinks, source = self.level, self._sink_start, self._sinks, self._source
         change = 0
         for net in self._read[self._read_start[unit] : self._read_start[unit + 1]]:
-            home = level[self._source[net]]
+            home = level[source[net]]
             begin, end = start[net], start[net + 1]
             if end - begin == 1:
                 change += (self._bytes[net] + 1) * ((home != new) - (home != old))
                 continue
             if end - begin <= _FEW:
-                homes = list(map(level.__getitem__, self._sinks[begin:end]))
-                at_new, at_old = homes.count(new), homes.count(old)
+                at_new, at_old = 0, 0
+                for sink in sinks[begin:end]:
+                    place = level[sink]
+                    if place == old:
+                        at_old += 1
+                    elif place == new:
+                        at_new += 1
             else:
                 readers = self._readers.get(net) or self._count_readers(net)
                 at_new, at_old = readers.get(new, 0), readers[old]
