@@ -58,12 +58,12 @@ def take_out_payloads(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str
     Returns:
         The model without the payloads of large initializers, and these by name.
     """
-    large = [tensor for tensor in model.graph.initializer if len(tensor.raw_data) > _LARGE]
-    if sum(len(tensor.raw_data) for tensor in large) < _WORTH_TAKING:
+    found = ((tensor, tensor.raw_data) for tensor in model.graph.initializer)
+    large = [(tensor, data) for tensor, data in found if len(data) > _LARGE]
+    if sum(len(data) for _, data in large) < _WORTH_TAKING:
         return model, {}
-    payloads = {}
-    for tensor in large:
-        payloads[tensor.name] = tensor.raw_data
+    payloads = {tensor.name: data for tensor, data in large}
+    for tensor, _ in large:
         tensor.ClearField("raw_data")
     emptied: onnx.ModelProto = onnx.ModelProto.FromString(model.SerializeToString())
     return emptied, payloads

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from subgraphkit.ir import Adjacency
 
-__all__ = ["Knot", "make_knot", "shrink"]
+__all__ = ["Knot", "make_knot", "move_edges", "shrink"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,13 +53,7 @@ class Knot:
 
     def contract(self, kept: int, gone: int) -> None:
         """Move the units and edges of ``gone`` to ``kept``."""
-        for near, far in ((self.feeds, self.needs), (self.needs, self.feeds)):
-            for other in near[gone]:
-                far[other].discard(gone)
-                if other != kept:
-                    far[other].add(kept)
-                    near[kept].add(other)
-            near[gone] = _NOTHING
+        move_edges(self.feeds, self.needs, kept, gone)
         for other in self.joins[gone]:
             self.joins[other].discard(gone)
             if other != kept:
@@ -80,6 +74,24 @@ class Knot:
 
 
 _NOTHING: set[int] = set()
+
+
+def move_edges(feeds: list[set[int]], needs: list[set[int]], kept: int, gone: int) -> None:
+    """Move the edges of ``gone`` to ``kept``; one between the two goes.
+
+    Args:
+        feeds: For each node the nodes that read from it; changed.
+        needs: For each node the nodes it reads from; changed.
+        kept: The node that gets the edges.
+        gone: The node that has none afterwards.
+    """
+    for near, far in ((feeds, needs), (needs, feeds)):
+        for other in near[gone]:
+            far[other].discard(gone)
+            if other != kept:
+                far[other].add(kept)
+                near[kept].add(other)
+        near[gone] = _NOTHING
 
 
 def make_knot(adjacency: Adjacency, eligible: bytearray, units: Sequence[int]) -> Knot:

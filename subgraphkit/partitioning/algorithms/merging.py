@@ -13,7 +13,7 @@ Source:
 
 from collections.abc import Iterable
 
-from subgraphkit.partitioning.algorithms.kernel import Knot
+from subgraphkit.partitioning.algorithms.kernel import Knot, move_edges
 from subgraphkit.partitioning.algorithms.ordering import RunningOrder
 
 __all__ = ["Merging"]
@@ -158,17 +158,5 @@ class Merging:
         if kept != place:
             order.replace(place, kept)
         self.work += min(sizes) + len(met)
-        self._contract(kept, gone)
-
-    def _contract(self, kept: int, gone: int) -> None:
         self.root[gone] = kept
-        for near, far in ((self.feeds, self.needs), (self.needs, self.feeds)):
-            for other in near[gone]:
-                far[other].discard(gone)
-                if other != kept:
-                    far[other].add(kept)
-                    near[kept].add(other)
-            near[gone] = _NONE
-
-
-_NONE: set[int] = set()
+        move_edges(self.feeds, self.needs, kept, gone)

@@ -53,6 +53,17 @@ def constants() -> Partitioning:
     return partition(bound(text), [taking("Add Neg", "one"), taking("*", "rest")])
 
 
+LOOPED = """
+looped (float[2] x) => (float[2] y) <float s = {0.5}, int8 z = {0}> {
+  q = QuantizeLinear(x, s, z)
+  c = Cast<to = 1>(q)
+  m = ReduceMax<keepdims = 0>(c)
+  y = DequantizeLinear(q, m, z)
+}
+"""
+"""A quantised pair that cannot stay together: the scale of its second half comes from its first."""
+
+
 def test_giving_back_a_constant_gives_back_what_reads_it() -> None:
     after = constants().repartition("one_0", {0: FAILED})
     assert regions(after, "one") == [[1]]
@@ -200,22 +211,14 @@ def test_no_node_of_a_group_is_copied_or_pulled_in_without_the_others() -> None:
 
 
 def test_a_quantized_pair_that_a_path_parts_stays_out_and_says_so() -> None:
-    text = """
-    looped (float[2] x) => (float[2] y) <float s = {0.5}, int8 z = {0}> {
-      q = QuantizeLinear(x, s, z)
-      c = Cast<to = 1>(q)
-      m = ReduceMax<keepdims = 0>(c)
-      y = DequantizeLinear(q, m, z)
-    }
-    """
     pair = "QuantizeLinear DequantizeLinear"
-    found = partition(bound(text), [taking(pair, "one"), taking("*", "rest")])
+    found = partition(bound(LOOPED), [taking(pair, "one"), taking("*", "rest")])
     assert regions(found, "rest") == [[0, 1, 2, 3]]
     (reason,) = reasons(found, 0, "one")
     assert reason.startswith("group: QuantizeLinear and DequantizeLinear stay together")
-    whole = partition(bound(text), [taking(f"{pair} Cast ReduceMax", "one"), taking("*", "rest")])
+    whole = partition(bound(LOOPED), [taking(f"{pair} Cast ReduceMax", "one"), taking("*", "rest")])
     assert regions(whole, "one") == [[0, 1, 2, 3]]
-    alone = partition(bound(text), [taking("Cast ReduceMax", "one"), taking(pair, "last")])
+    alone = partition(bound(LOOPED), [taking("Cast ReduceMax", "one"), taking(pair, "last")])
     assert regions(alone, "last") == [[0], [3]]
 
 
@@ -339,17 +342,9 @@ def test_after_the_last_review_what_counted_on_a_rejected_region_goes_too(
 def test_after_the_last_review_a_pair_parted_by_it_goes_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = """
-    looped (float[2] x) => (float[2] y) <float s = {0.5}, int8 z = {0}> {
-      q = QuantizeLinear(x, s, z)
-      c = Cast<to = 1>(q)
-      m = ReduceMax<keepdims = 0>(c)
-      y = DequantizeLinear(q, m, z)
-    }
-    """
     monkeypatch.setattr(claiming, "_REVIEW_ROUNDS", 1)
     backends = [taking("QuantizeLinear DequantizeLinear", "one"), taking("*", "rest")]
-    assert regions(partition(bound(text), backends), "one") == []
+    assert regions(partition(bound(LOOPED), backends), "one") == []
 
 
 def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(

@@ -11,7 +11,7 @@ from subgraphkit.backend import Unsupported
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import TensorType
 from subgraphkit_numpy.compiler.constants import Constants, freeze
-from subgraphkit_numpy.fusing import Group, Menu, find_groups, make_group
+from subgraphkit_numpy.fusing import ANCHORS, Group, Menu, find_groups, make_group
 from subgraphkit_numpy.kernels import Entry, Kernel, Known, Same, Site, as_kernel, implementation
 
 __all__ = ["BodyCompiler", "GraphScope", "Step", "lower"]
@@ -23,9 +23,6 @@ FILL_LIMIT_BYTES: Final = 1 << 30
 """The same for ``ConstantOfShape``, by which models without data state their weights."""
 
 _MAY_GROW = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Pad", "EyeLike"})
-
-_ANCHORS: Final = frozenset({"Conv", "Gemm", "MatMul"})
-"""Operators that always run, and whose kernels are expensive to make: many are made in groups."""
 
 BodyCompiler = Callable[[Graph, "GraphScope"], Any]
 """Compiles a body to a program."""
@@ -157,7 +154,7 @@ def lower(scope: GraphScope, order: Sequence[int], outputs: Collection[str]) -> 
         entry = implementation(node)
         if not isinstance(entry, Entry):
             raise Unsupported(f"{node.label}: {entry.text}", nodes=(index,), code=entry.code)
-        if node.op_type in _ANCHORS and not all(scope.knows(name) for name in node.inputs if name):
+        if node.op_type in ANCHORS and not all(scope.knows(name) for name in node.inputs if name):
             pending.append(_Pending(node, entry))
             continue
         made = _make_or_explain(node, entry, scope)

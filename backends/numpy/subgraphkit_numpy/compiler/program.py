@@ -5,7 +5,7 @@ import linecache
 import types
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import CodeType, TracebackType
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from subgraphkit_numpy.compiler.emission import Emitted, emit
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
 from subgraphkit_numpy.compiler.lowering import GraphScope, Step, lower
 from subgraphkit_numpy.parallel import BlasAlone
+from subgraphkit_numpy.sourcing import function_code
 
 __all__ = ["Program", "compile_graph", "failing_nodes"]
 
@@ -55,7 +56,7 @@ class Program:
         self._text = text
         self._labels = {line: steps[i].label for line, i in text.step_of_line.items()}
         filename = f"<subgraphkit-numpy {next(_NUMBERS)}: {name}>"
-        self._code = _function_code(self.source, filename)
+        self._code = function_code(self.source, filename)
         linecache.cache[filename] = (
             len(self.source),
             None,
@@ -188,11 +189,6 @@ class _OuterConstants(Constants):
 
     def sources(self, name: str) -> frozenset[str]:
         return self._scope.constants.sources(self._scope.resolve(name))
-
-
-def _function_code(source: str, filename: str) -> CodeType:
-    module = compile(source, filename, "exec", dont_inherit=True, optimize=2)
-    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
 
 
 def _with_blas_alone(function: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:

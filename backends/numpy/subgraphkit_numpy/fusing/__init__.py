@@ -9,6 +9,6 @@ Selectors of the project's own contract decide which nodes make a group (``selec
 
 from subgraphkit_numpy.fusing.grouping import Group, find_groups
 from subgraphkit_numpy.fusing.making import make_group
-from subgraphkit_numpy.fusing.menu import Menu
+from subgraphkit_numpy.fusing.menu import ANCHORS, Menu
 
-__all__ = ["Group", "Menu", "find_groups", "make_group"]
+__all__ = ["ANCHORS", "Group", "Menu", "find_groups", "make_group"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from subgraphkit_numpy.fusing.grouping import Group
-from subgraphkit_numpy.fusing.made import MadeGroup, keep_rows, seen, shape_of
+from subgraphkit_numpy.fusing.made import MadeGroup, seen, shape_of
 from subgraphkit_numpy.fusing.spaces import Shape, Space, align, grouped_by_use
 from subgraphkit_numpy.fusing.tails import make_tail
 from subgraphkit_numpy.fusing.tiles import (
@@ -27,9 +27,8 @@ __all__ = ["elementwise"]
 def elementwise(group: Group, scope: Scope) -> MadeGroup | None:
     """Compute a group of expressions tile by tile."""
     last = Site(group.nodes[-1], scope)
-    whole_rows = keep_rows(group.nodes, scope)
-    space = _space(group, scope, shape_of(last), whole_rows=whole_rows)
-    tail = make_tail(scope, group.nodes, space, sliced=[True] * len(space.groups))
+    space, whole_rows = _space(group, scope, shape_of(last))
+    tail = make_tail(scope, group.nodes, space)
     if tail is None:
         return None
     places = leading_tiles(space.merged, whole_rows=whole_rows)
@@ -49,15 +48,18 @@ def elementwise(group: Group, scope: Scope) -> MadeGroup | None:
     return MadeGroup(Kernel(compute, shares=shared), tail.operands, tail.reads)
 
 
-def _space(group: Group, scope: Scope, whole: Shape, *, whole_rows: bool) -> Space:
-    """Merge axes as far as every value of the group allows."""
+def _space(group: Group, scope: Scope, whole: Shape) -> tuple[Space, bool]:
+    """Merge axes as far as every value of the group allows; say whether rows must stay whole."""
     shapes: list[Shape] = []
+    whole_rows = False
     for node in group.nodes:
         site = Site(node, scope)
         found = expression(site)
         if found is not None:
             shapes += [shape_of(site, place) for place in found.places]
             shapes += [constant.shape for constant in found.constants]
+            whole_rows |= found.whole_rows
         shapes.append(shape_of(site))
     aligned = [align(shape, whole) for shape in shapes]
-    return grouped_by_use(whole, [s for s in aligned if s is not None], keep_last=whole_rows)
+    fitting = [shape for shape in aligned if shape is not None]
+    return grouped_by_use(whole, fitting, keep_last=whole_rows), whole_rows

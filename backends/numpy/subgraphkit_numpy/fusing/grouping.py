@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from subgraphkit.ir import Node
-from subgraphkit_numpy.fusing.menu import AnchorKind, Menu
+from subgraphkit_numpy.fusing.menu import Anchor, Menu
 from subgraphkit_numpy.fusing.selecting import TileSelector
 
 __all__ = ["Group", "find_groups"]
@@ -17,20 +17,20 @@ class Group:
 
     Attributes:
         nodes: The nodes in an order in which they can run; the last one makes the result.
-        anchor: The node that starts the tiles, or None.
-        kind: What the anchor computes, or None.
+        first: The node that starts the tiles, or None.
+        anchor: How it does, or None.
         closing: The product that ends an attention block, or None.
     """
 
     nodes: tuple[Node, ...]
-    anchor: Node | None = None
-    kind: AnchorKind | None = None
+    first: Node | None = None
+    anchor: Anchor | None = None
     closing: Node | None = None
 
     @property
     def rest(self) -> tuple[Node, ...]:
         """The nodes that are neither anchor nor closing product, in order."""
-        apart = {node.id for node in (self.anchor, self.closing) if node is not None}
+        apart = {node.id for node in (self.first, self.closing) if node is not None}
         return tuple(node for node in self.nodes if node.id not in apart)
 
     @property
@@ -70,7 +70,7 @@ def _group(selector: TileSelector, nodes: tuple[Node, ...]) -> Group:
         return Group(nodes)
     by_id = {node.id: node for node in nodes}
     closing = None if selector.closing is None else by_id[selector.closing]
-    return Group(nodes, by_id[selector.first], selector.anchor.kind, closing)
+    return Group(nodes, by_id[selector.first], selector.anchor, closing)
 
 
 def _grow(selector: TileSelector, seed: Node, place: dict[int, int], taken: set[int]) -> list[Node]:

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from subgraphkit.ir import Node
 from subgraphkit_numpy.fusing.spaces import Shape
 from subgraphkit_numpy.fusing.tails import Tail
-from subgraphkit_numpy.kernels.expressions import expression
 from subgraphkit_numpy.kernels.registry import Array, Kernel
-from subgraphkit_numpy.kernels.site import Scope, Site
+from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["MadeGroup", "keep_rows", "made", "seen", "shape_of"]
+__all__ = ["MadeGroup", "made", "seen", "shape_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +46,3 @@ def shape_of(site: Site, index: int | None = None) -> Shape:
     shape = site.output_shape() if index is None else site.shape(index)
     assert shape is not None  # noqa: S101 (see above)
     return shape
-
-
-def keep_rows(nodes: Sequence[Node], scope: Scope) -> bool:
-    """Say whether any of the expressions needs whole rows."""
-    found = (expression(Site(node, scope)) for node in nodes)
-    return any(one is not None and one.whole_rows for one in found)

@@ -7,7 +7,7 @@ from subgraphkit.ir import Node
 from subgraphkit_numpy.fusing.blocks import elementwise
 from subgraphkit_numpy.fusing.grouping import Group
 from subgraphkit_numpy.fusing.made import MadeGroup, made, seen
-from subgraphkit_numpy.fusing.menu import AnchorKind, Menu
+from subgraphkit_numpy.fusing.menu import AnchorKind
 from subgraphkit_numpy.fusing.products import attention, product, products
 from subgraphkit_numpy.fusing.spaces import Space
 from subgraphkit_numpy.fusing.tails import make_tail
@@ -22,12 +22,9 @@ __all__ = ["make_group"]
 
 def make_group(group: Group, scope: Scope) -> MadeGroup | None:
     """Make the kernel of a group, or return None if that is not possible after all."""
-    first = group.anchor
-    if first is None:
+    first, anchor = group.first, group.anchor
+    if first is None or anchor is None:
         return elementwise(group, scope)
-    anchor = Menu(scope, [first.id], ()).anchor(first)
-    if anchor is None:
-        return None
     if group.closing is not None:
         return attention(group, first, scope, anchor.space)
     return _MAKERS[anchor.kind](group, first, scope, anchor.space)
@@ -46,17 +43,17 @@ def _convolution(group: Group, first: Node, scope: Scope, space: Space) -> MadeG
         start = normalization.outputs[0]
     tail = None
     if rest:
-        tail = make_tail(scope, rest, space, start=start, sliced=(False, True, True))
+        tail = make_tail(scope, rest, space, start=start, indexed=1)
         if tail is None:
             return None
     finish = None if tail is None else tail.function
     finish_ns = 0.0 if tail is None else tail.passes / ELEMENTS
     kernel = convolution(site, finish, scale, shift, finish_ns=finish_ns)
-    call, extra = kernel.call, kernel.extra
+    call = kernel.call
     views = () if tail is None else tail.views
 
     def compute(x: Array, *operands: Array) -> Any:
-        return call(x, *extra, *seen(operands, views))
+        return call(x, *seen(operands, views))
 
     return made(Kernel(compute, shares=True), site, (0,), tail)
 

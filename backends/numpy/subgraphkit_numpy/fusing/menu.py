@@ -17,14 +17,15 @@ from subgraphkit_numpy.kernels.expressions import Expression, expression
 from subgraphkit_numpy.kernels.matrix import UNCUT
 from subgraphkit_numpy.kernels.site import Scope, Site
 
-__all__ = ["VIEWS", "Anchor", "AnchorKind", "Menu"]
+__all__ = ["ANCHORS", "VIEWS", "Anchor", "AnchorKind", "Menu"]
 
 AnchorKind = Literal["convolution", "product", "products"]
 """A convolution, one matrix product, or a stack of them."""
 
 _FLOATS: Final = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 
-_ANCHORS: Final = frozenset({"Conv", "Gemm", "MatMul"})
+ANCHORS: Final = frozenset({"Conv", "Gemm", "MatMul"})
+"""Operators that may start tiles. They always run, and their own kernels are expensive to make."""
 
 VIEWS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators that may leave rows as they are."""
@@ -101,7 +102,7 @@ class Menu:
         return all(site.dtype(at) == dtype and site.shape(at) is not None for at in places)
 
     def _anchor(self, node: Node) -> Anchor | None:
-        if node.id not in self.nodes or node.domain or node.op_type not in _ANCHORS:
+        if node.id not in self.nodes or node.domain or node.op_type not in ANCHORS:
             return None
         site, shape = Site(node, self.scope), self.shape(node)
         given = [index for index in range(site.input_count) if site.has(index)]

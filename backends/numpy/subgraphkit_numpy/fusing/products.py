@@ -16,7 +16,7 @@ import numpy as np
 
 from subgraphkit.ir import Node
 from subgraphkit_numpy.fusing.grouping import Group
-from subgraphkit_numpy.fusing.made import MadeGroup, keep_rows, made, seen, shape_of
+from subgraphkit_numpy.fusing.made import MadeGroup, made, seen, shape_of
 from subgraphkit_numpy.fusing.spaces import Shape, Space
 from subgraphkit_numpy.fusing.tails import Tail, make_tail
 from subgraphkit_numpy.fusing.tiles import (
@@ -45,7 +45,7 @@ def product(group: Group, first: Node, scope: Scope, space: Space) -> MadeGroup 
     tail = None
     if has_addend or group.rest:
         addend = (site.node, _GEMM_ADDEND) if has_addend else None
-        tail = _tail(group, first, scope, space, sliced=(True, True), addend=addend)
+        tail = _tail(group, first, scope, space, addend)
         if tail is None:
             return None
     compute = _product_kernel(group, scope, site, space, tail)
@@ -70,12 +70,11 @@ def _product_kernel(
     inner = shape_of(site, 0)[-1]
     passes = 0 if tail is None else tail.passes
     taken = nanoseconds(rows * columns * inner, passes, rows * columns)
-    whole_rows = keep_rows(group.rest, scope)
     parts = matrix_parts(
         rows,
         columns,
         share=is_worth_sharing(taken),
-        whole_rows=whole_rows,
+        whole_rows=tail is not None and tail.whole_rows,
         nanoseconds=taken,
     )
     work = _product_work(None if tail is None else tail.function)
@@ -113,7 +112,7 @@ def products(group: Group, anchor: Node, scope: Scope, space: Space) -> MadeGrou
     first, second = shape_of(site, 0), shape_of(site, 1)
     tail = None
     if group.rest:
-        tail = _tail(group, anchor, scope, space, sliced=[True] * len(space.shape))
+        tail = _tail(group, anchor, scope, space)
         if tail is None:
             return None
     passes = 0 if tail is None else tail.passes
@@ -146,7 +145,7 @@ def attention(group: Group, anchor: Node, scope: Scope, space: Space) -> MadeGro
     assert group.closing is not None  # noqa: S101 (asked by the caller)
     site, closing = Site(anchor, scope), Site(group.closing, scope)
     first, second, third = shape_of(site, 0), shape_of(site, 1), shape_of(closing, 1)
-    tail = _tail(group, anchor, scope, space, sliced=[True] * len(space.shape))
+    tail = _tail(group, anchor, scope, space)
     if tail is None:
         return None
     size = math.prod(space.shape)
@@ -182,12 +181,9 @@ def _tail(
     anchor: Node,
     scope: Scope,
     space: Space,
-    *,
-    sliced: Sequence[bool],
     addend: tuple[Node, int] | None = None,
 ) -> Tail | None:
-    start = anchor.outputs[0]
-    return make_tail(scope, group.rest, space, start=start, sliced=sliced, addend=addend)
+    return make_tail(scope, group.rest, space, start=anchor.outputs[0], addend=addend)
 
 
 def _factor(shape: Shape, batch: Shape) -> Any:

@@ -5,6 +5,7 @@ convex whatever its shape, because a path that leaves it leaves from its end.
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar, Final
 
 from subgraphkit.backend import Answer, Refusal, SubgraphSelector
@@ -58,7 +59,7 @@ class TileSelector(SubgraphSelector):
         shape = self._menu.shape(node)
         if shape is None or (self.anchor is None and self._menu.expression(node) is None):
             return Refusal("operator", f"{node.op_type} is not computed in tiles")
-        if self.anchor is None and _size(shape) < _SMALLEST:
+        if self.anchor is None and prod(shape) < _SMALLEST:
             return Refusal("size", "too small to be worth tiles")
         self._whole = shape
         self.first = node.id
@@ -134,9 +135,10 @@ class TileSelector(SubgraphSelector):
             space = Space(self._whole, tuple((axis,) for axis in range(len(self._whole))))
         else:
             space = self.anchor.space
-        arranged = space.arranged(shape) if len(shape) <= len(space.shape) else None
-        if self.anchor is not None and self.anchor.kind == "product":
-            arranged = space.arranged(shape)
+        is_product = self.anchor is not None and self.anchor.kind == "product"
+        if not is_product and len(shape) != len(space.shape):
+            return False
+        arranged = space.arranged(shape)
         if arranged is None or len(shape) != len(arranged.shape):
             return False
         if shape != arranged.shape and not self._keeps_rows():
@@ -174,7 +176,7 @@ class TileSelector(SubgraphSelector):
         shape = self._menu.shape(last)
         if shape is None or self._menu.is_view(last):
             return False
-        return self._is_product(last) or _size(shape) == _size(self._whole)
+        return self._is_product(last) or prod(shape) == prod(self._whole)
 
     def _between(self, last: Node, candidates: Sequence[Node], after: set[int]) -> set[int]:
         """Return the nodes between seed and ``last``, and those that work for them alone.
@@ -204,10 +206,3 @@ class TileSelector(SubgraphSelector):
 def _spreads(shape: Sequence[int | str | None], space: Space) -> bool:
     known = tuple(dim for dim in shape if isinstance(dim, int))
     return len(known) == len(shape) and space.spans(known) is not None
-
-
-def _size(shape: Shape) -> int:
-    size = 1
-    for dim in shape:
-        size *= dim
-    return size

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from subgraphkit_numpy.fusing.spaces import Space
 from subgraphkit_numpy.kernels.expressions import Expression, expression
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.site import Scope, Site
+from subgraphkit_numpy.sourcing import function_code
 
 __all__ = ["Tail", "make_tail"]
 
@@ -33,6 +34,7 @@ class Tail:
         views: The shape each operand has to be given in.
         reads: Constants that went into the function.
         passes: What it costs, in plain passes over the tile.
+        whole_rows: Whether the tile must hold whole rows.
     """
 
     function: Callable[..., None]
@@ -40,6 +42,7 @@ class Tail:
     views: tuple[tuple[int, ...], ...]
     reads: frozenset[str]
     passes: int
+    whole_rows: bool
 
 
 def make_tail(
@@ -48,7 +51,7 @@ def make_tail(
     space: Space,
     *,
     start: str = "",
-    sliced: Sequence[bool],
+    indexed: int = 0,
     addend: tuple[Node, int] | None = None,
 ) -> Tail | None:
     """Write the function.
@@ -58,13 +61,14 @@ def make_tail(
         nodes: What follows the anchor, in order; the last one makes the result.
         space: The space that is cut into tiles.
         start: The value the tile holds at the beginning; empty if nothing.
-        sliced: For each merged axis whether ``place`` holds a slice or an index.
+        indexed: How many merged axes, counted from the first, ``place`` holds an index for; it
+            holds slices for the others.
         addend: An input of a node that is added to the tile before anything else.
 
     Returns:
         None if an expression cannot be made or an operand cannot be seen in the space.
     """
-    writer = _Writer(scope, nodes, start, space, sliced)
+    writer = _Writer(scope, nodes, start, space, indexed)
     if addend is not None and not writer.add_input(*addend):
         return None
     for index, node in enumerate(nodes):
@@ -88,12 +92,12 @@ class _Writer:
     """The text of the function as far as it is written."""
 
     def __init__(
-        self, scope: Scope, nodes: Sequence[Node], start: str, space: Space, sliced: Sequence[bool]
+        self, scope: Scope, nodes: Sequence[Node], start: str, space: Space, indexed: int
     ) -> None:
         self._scope = scope
         self._nodes = nodes
         self._space = space
-        self._sliced = sliced
+        self._indexed = indexed
         # nodes that only arrange axes hand on what they are given, under another name
         self._roots: dict[str, str] = {}
         for node in nodes:
@@ -106,6 +110,7 @@ class _Writer:
         self._free = [] if start else ["tile"]
         self._temporaries = 0
         self._passes = 0
+        self._whole_rows = False
         self._lines: list[str] = []
         self._names: dict[str, Any] = {
             "everything": _EVERYTHING,
@@ -125,9 +130,9 @@ class _Writer:
             return False
         self._reads |= site.reads
         self._passes += found.passes
+        self._whole_rows |= found.whole_rows
         call = self._bind("f", found.call)
         given = [a for a in arguments if a is not None]
-        given += [self._bind("c", value) for value in found.extra]
         dying = self._dying(index, node)
         result = node.outputs[0]
         if not found.takes_out or self._is_narrow(node):
@@ -171,14 +176,14 @@ class _Writer:
         head = [f"def tail({parameters}):", f"    {axes}, = place"]
         body = [f"    {line}" for line in self._lines]
         filename = f"<subgraphkit-numpy tile {next(_NUMBERS)}>"
-        module = compile("\n".join(head + body) + "\n", filename, "exec", dont_inherit=True)
-        code = next(c for c in module.co_consts if isinstance(c, CodeType))
+        code = function_code("\n".join(head + body) + "\n", filename)
         return Tail(
             FunctionType(code, {"__builtins__": {}, **self._names}),
             tuple(self._operands),
             tuple(self._views),
             frozenset(self._reads),
             self._passes,
+            self._whole_rows,
         )
 
     def _operand(self, node: Node, place: int) -> str | None:
@@ -219,7 +224,7 @@ class _Writer:
             if dim == full and full > 1:
                 indices.append(f"p{axis}")
             else:
-                indices.append("everything" if self._sliced[axis] else "0")
+                indices.append("0" if axis < self._indexed else "everything")
         return f"{name}[{', '.join(indices)}]"
 
     def _bind(self, prefix: str, value: Any) -> str:
@@ -228,7 +233,7 @@ class _Writer:
         return name
 
     def _dying(self, index: int, node: Node) -> list[str]:
-        """Return registers whose value nobody reads after this node, widest use first."""
+        """Return registers whose value nobody reads after this node."""
         names = dict.fromkeys(map(self._root, node.inputs))
         return [
             self._registers[name]

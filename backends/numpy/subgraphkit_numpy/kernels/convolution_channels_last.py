@@ -11,7 +11,6 @@ from subgraphkit_numpy.kernels.convolution_per_channel import PerChannel
 from subgraphkit_numpy.kernels.convolution_tiles import (
     LANES,
     Finish,
-    Plan,
     Prepared,
     Problem,
     Tile,
@@ -63,14 +62,6 @@ class ChannelsLast(PerChannel):
             sum(prod(shape) for shape in self._shapes(tile)) for tile in self._by_number.values()
         )
         self._prepared = Prepared(self._prepare, needed * problem.dtype.itemsize)
-
-    def plan(self) -> Plan:
-        """Return the tiles and what computes one."""
-        problem = self._problem
-        return Plan(self._tiles, self._work, (problem.batch, problem.channels, *problem.size))
-
-    def _work(self, tile: Tile, x: Array, y: Array, *operands: Array) -> None:
-        self._prepared.use(tile.number, self._compute, tile, x, y, operands)
 
     def _compute(
         self, views: _LastViews, tile: Tile, x: Array, y: Array, operands: tuple[Array, ...]

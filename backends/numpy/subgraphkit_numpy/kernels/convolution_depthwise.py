@@ -126,14 +126,6 @@ class _Bands(PerChannel):
             pools[number] = self._pool(tile)
         self._prepared = Prepared(self._prepare, 0, pools)
 
-    def plan(self) -> Plan:
-        """Return the tiles and what computes one."""
-        problem = self._problem
-        return Plan(self._tiles, self._work, (problem.batch, problem.channels, *problem.size))
-
-    def _work(self, tile: Tile, x: Array, y: Array, *operands: Array) -> None:
-        self._prepared.use(tile.number, self._compute, tile, x, y, operands)
-
     def _compute(
         self, views: _BandViews, tile: Tile, x: Array, y: Array, operands: tuple[Array, ...]
     ) -> None:

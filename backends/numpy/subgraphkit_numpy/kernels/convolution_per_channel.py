@@ -1,7 +1,12 @@
 """What the ways to convolve with one filter, or a few, per channel have in common."""
 
+from abc import ABC, abstractmethod
+from typing import Any
+
 from subgraphkit_numpy.kernels.convolution_tiles import (
     Finish,
+    Plan,
+    Prepared,
     Problem,
     Tile,
     parts_for,
@@ -12,8 +17,8 @@ from subgraphkit_numpy.kernels.registry import Array
 __all__ = ["PerChannel"]
 
 
-class PerChannel:
-    """What both ways have in common."""
+class PerChannel(ABC):
+    """Cuts the output into tiles and computes each in a workspace."""
 
     def __init__(self, problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> None:
         self._problem = problem
@@ -23,6 +28,7 @@ class PerChannel:
         self._bias = b
         self._tiles: list[Tile] = []
         self._by_number: dict[int, Tile] = {}
+        self._prepared: Prepared
 
     def _planned(self, nanoseconds: float) -> None:
         """Cut the output into tiles for work that takes one thread this long."""
@@ -49,9 +55,23 @@ class PerChannel:
         ]
         self._by_number = {tile.number: tile for tile in self._tiles}
 
+    def plan(self) -> Plan:
+        """Return the tiles and what computes one."""
+        problem = self._problem
+        return Plan(self._tiles, self._work, (problem.batch, problem.channels, *problem.size))
+
+    def _work(self, tile: Tile, x: Array, y: Array, *operands: Array) -> None:
+        self._prepared.use(tile.number, self._compute, tile, x, y, operands)
+
+    @abstractmethod
+    def _compute(
+        self, views: Any, tile: Tile, x: Array, y: Array, operands: tuple[Array, ...]
+    ) -> None:
+        """Compute a tile with the views of a workspace made for it."""
+
+    @abstractmethod
     def _tile_size(self, parts: int) -> tuple[int, int]:
         """Return how many filters and rows a tile should have if ``parts`` tiles are wanted."""
-        raise NotImplementedError
 
     def _channels(self, tile: Tile) -> slice:
         """Return the channels that the filters of a tile read."""

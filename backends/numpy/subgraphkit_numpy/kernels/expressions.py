@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit_numpy.kernels import rows
+from subgraphkit_numpy.kernels.normalization import batch_scale_and_shift, scale_and_shift
 from subgraphkit_numpy.kernels.registry import Array, Kernel, as_kernel, find
 from subgraphkit_numpy.kernels.site import Site
 
@@ -22,11 +23,10 @@ class Expression:
     """A function of tiles.
 
     Attributes:
-        call: Takes a tile of each operand, of each of ``constants``, then ``extra``. Returns a new
-            array, or with ``takes_out`` what it wrote to ``out``, which may be an operand.
+        call: Takes a tile of each operand and of each of ``constants``. Returns a new array, or
+            with ``takes_out`` what it wrote to ``out``, which may be an operand.
         places: The inputs of the node that are operands.
         constants: Arrays made from constant inputs that are cut into tiles as operands are.
-        extra: Further arguments that are the same for every tile.
         takes_out: Whether ``out`` may be given.
         whole_rows: Whether tiles must hold whole rows, that is the whole of the last axis.
         passes: What it costs, in plain passes such as an addition.
@@ -35,7 +35,6 @@ class Expression:
     call: Callable[..., Any]
     places: tuple[int, ...]
     constants: tuple[Array, ...] = ()
-    extra: tuple[Any, ...] = ()
     takes_out: bool = True
     whole_rows: bool = False
     passes: int = 1
@@ -116,23 +115,16 @@ def _batch_normalization(site: Site) -> Expression | None:
     scale, shift = folded_normalization(site)
     rank = site.rank() or 0
     shape = (-1,) + (1,) * (rank - 2)
-    return Expression(_scale_and_shift, (0,), (scale.reshape(shape), shift.reshape(shape)))
+    return Expression(scale_and_shift, (0,), (scale.reshape(shape), shift.reshape(shape)))
 
 
 def folded_normalization(site: Site) -> tuple[Array, Array]:
     """Return what a BatchNormalization with constant statistics multiplies by and adds."""
-    scale, bias, mean, variance = (
-        np.asarray(site.constant(index), np.float64) for index in range(1, 5)
-    )
+    statistics = [one for index in range(1, 5) if (one := site.constant(index)) is not None]
     dtype = site.dtype() or np.dtype(np.float32)
-    with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + site.attribute("epsilon", 1e-5))
-        return factor.astype(dtype), (bias - mean * factor).astype(dtype)
-
-
-def _scale_and_shift(x: Array, scale: Array, shift: Array, out: Array | None = None) -> Any:
-    y = np.multiply(x, scale, out)
-    return np.add(y, shift, y)
+    factors = batch_scale_and_shift(statistics, site.attribute("epsilon", 1e-5))
+    scale, shift = (factor.astype(dtype) for factor in factors)
+    return scale, shift
 
 
 def _is_last(site: Site, axis: int) -> bool:

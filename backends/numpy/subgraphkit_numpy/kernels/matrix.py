@@ -109,13 +109,12 @@ def _multiply_stack(part: tuple[slice, ...], a: Array, b: Array, out: Array) -> 
 def matmul(site: Site) -> Made:
     """Multiply matrices as ``numpy.matmul`` does."""
     dtype = site.dtype()
-    first, shape = site.shape(0), site.output_shape()
-    if first is not None and shape is not None and prod(shape) * first[-1] < UNCUT:
+    if _is_small(site, -1):
         if dtype is None:
             return arrayed(site, _any_matmul)
         if is_half(dtype):
             return arrayed(site, _half_matmul)
-        if len(first) > _MATRIX and site.rank(1) == _MATRIX:
+        if (site.rank() or 0) > _MATRIX and site.rank(1) == _MATRIX:
             return _flattened_matmul
         # a product cannot be written over one of its factors
         return Kernel(arrayed(site, np.matmul))
@@ -156,11 +155,13 @@ def gemm(site: Site) -> Made:
             np.add(y, addend, y)
         return y if y.dtype == dtype else y.astype(dtype)
 
+    return Kernel(compute, shares=not _is_small(site, 0 if flip_a else 1))
+
+
+def _is_small(site: Site, axis: int) -> bool:
+    """Say whether BLAS surely takes one thread for a product that sums over an axis of a factor."""
     first, shape = site.shape(0), site.output_shape()
-    known = first is not None and shape is not None
-    inner = first[0 if flip_a else 1] if first is not None else 0
-    small = known and shape is not None and prod(shape) * inner < UNCUT
-    return Kernel(compute, shares=not small)
+    return first is not None and shape is not None and prod(shape) * first[axis] < UNCUT
 
 
 def _scaled(x: Array, factor: float) -> Any:

@@ -15,7 +15,7 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
-__all__ = ["batch_scale_and_shift"]
+__all__ = ["batch_scale_and_shift", "scale_and_shift"]
 
 
 @kernel("BatchNormalization")
@@ -37,7 +37,7 @@ def batch_normalization(site: Site) -> Made:
         return lambda x, *statistics: _batch_normalize(x, statistics, epsilon, by_channel)
     statistics = [s for s in site.absorb(1, 2, 3, 4) if s is not None]
     scale, shift = _batch_factors(statistics, epsilon, dtype, _dims(rank, by_channel))
-    return Kernel(_scale_and_shift, (scale, shift), takes_out=True)
+    return Kernel(scale_and_shift, (scale, shift), takes_out=True)
 
 
 def batch_scale_and_shift(statistics: Sequence[Array], epsilon: float) -> tuple[Array, Array]:
@@ -48,8 +48,9 @@ def batch_scale_and_shift(statistics: Sequence[Array], epsilon: float) -> tuple[
         epsilon: Added to the variance.
     """
     scale, bias, mean, variance = (array.astype(np.float64) for array in statistics)
-    factor = scale / np.sqrt(variance + epsilon)
-    return factor, bias - mean * factor
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + epsilon)
+        return factor, bias - mean * factor
 
 
 def _dims(rank: int, by_channel: bool) -> tuple[int, ...] | None:  # noqa: FBT001 (called by place)
@@ -64,7 +65,8 @@ def _batch_factors(
     return (scale, shift) if dims is None else (scale.reshape(dims), shift.reshape(dims))
 
 
-def _scale_and_shift(x: Array, scale: Array, shift: Array, out: Array | None = None) -> Array:
+def scale_and_shift(x: Array, scale: Array, shift: Array, out: Array | None = None) -> Array:
+    """Return x times a factor plus an addend, both broadcast."""
     y = np.multiply(x, scale, out)
     return np.add(y, shift, y)
 
@@ -77,7 +79,7 @@ def _batch_normalize(
 ) -> Array:
     wide = _wide(x)
     factors = _batch_factors(statistics, epsilon, wide.dtype, _dims(x.ndim, by_channel))
-    return _scale_and_shift(wide, *factors).astype(x.dtype, copy=False)
+    return scale_and_shift(wide, *factors).astype(x.dtype, copy=False)
 
 
 def _batch_training(site: Site, epsilon: float, *, by_channel: bool) -> Made:

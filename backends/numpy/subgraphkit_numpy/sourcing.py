@@ -1,0 +1,16 @@
+"""Python functions from text."""
+
+from types import CodeType
+
+__all__ = ["function_code"]
+
+
+def function_code(source: str, filename: str) -> CodeType:
+    """Compile a text that defines one function; return the function's code.
+
+    Args:
+        source: The text.
+        filename: What tracebacks call it.
+    """
+    module = compile(source, filename, "exec", dont_inherit=True, optimize=2)
+    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
