@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 from backends.numpy.tests.comparing import F32, I64, run_onnxruntime
 from backends.numpy.tests.models import node_model
@@ -35,6 +36,18 @@ def test_remainders_have_the_sign_of_the_divisor_or_with_fmod_of_the_dividend() 
     assert y.tolist() == [1, 2, -2, -1]
     (y,) = compile_model(node_model("Mod", [a, b], [a.dtype], fmod=1))(a, b)
     assert y.tolist() == [1, -1, 1, -1]
+
+
+def test_a_product_of_integers_with_fractional_factors_is_cut_off_once_as_the_reference_does() -> (
+    None
+):
+    a, b = np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(6, dtype=np.int32).reshape(3, 2)
+    c = np.ones((2, 2), np.int32)
+    model = node_model("Gemm", [a, b, c], [a.dtype], alpha=0.5, beta=1.5)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x0": a, "x1": b, "x2": c})
+    (y,) = compile_model(model)(a, b, c)
+    assert y.dtype == np.int32
+    assert y.tolist() == expected.tolist() == [[6, 8], [15, 21]]
 
 
 OUT_OF_RANGE = [np.nan, np.inf, -np.inf, 1e10, -1e10, 3e9, -3e9, 300.7, -300.7, -1.5, 1e19, -1e19]

@@ -186,3 +186,20 @@ def test_recurrent_layers_agree_with_onnxruntime(
     model = node_model(op_type, inputs, outputs, opset=14, **attributes)
     feeds = {f"x{i}": value for i, value in enumerate(inputs) if value is not None}
     compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("operator", "weights", "shape"),
+    [
+        ("GlobalAveragePool", None, (0, 3, 1, 1)),
+        ("GlobalMaxPool", None, (0, 3, 1, 1)),
+        ("Conv", floats(2, 3, 3, 3), (0, 2, 2, 2)),
+        ("ConvTranspose", floats(3, 2, 3, 3), (0, 2, 6, 6)),
+    ],
+)
+def test_an_empty_batch_gives_an_empty_result_of_the_right_shape(
+    operator: str, weights: Any, shape: tuple[int, ...]
+) -> None:
+    inputs = [np.zeros((0, 3, 4, 4), F32)] + ([] if weights is None else [weights])
+    (y,) = compile_model(node_model(operator, inputs, [inputs[0].dtype]))(*inputs)
+    assert (y.shape, y.dtype) == (shape, F32)

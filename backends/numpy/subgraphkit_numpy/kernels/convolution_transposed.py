@@ -1,6 +1,7 @@
 """Transposed convolution: every element is spread over a window, and what overlaps is summed."""
 
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -75,7 +76,8 @@ def _spread(x: Array, w: Array, layout: _TransposedWindows, groups: int) -> Arra
         )
     ]
     matrices = w.reshape(groups, channels // groups, -1).transpose(0, 2, 1)
-    values = np.matmul(matrices, x.reshape(batch, groups, channels // groups, -1))
+    flat = x.reshape(batch, groups, channels // groups, prod(spatial))
+    values = np.matmul(matrices, flat)
     taps = values.reshape(batch, filters, *kernel_shape, *spatial)
     y = np.zeros((batch, filters, *sizes), x.dtype)
     for tap in product(*map(range, kernel_shape)):

@@ -152,7 +152,7 @@ def gemm(site: Site) -> Made:
             y = _scaled(y, alpha)
         if c is not None:
             addend = c if beta == 1.0 else _scaled(c, beta)
-            np.add(y, addend, y)
+            y = np.add(y, addend, y if y.dtype == addend.dtype else None)
         return y if y.dtype == dtype else y.astype(dtype)
 
     return Kernel(compute, shares=not _is_small(site, 0 if flip_a else 1))
@@ -164,9 +164,10 @@ def _is_small(site: Site, axis: int) -> bool:
     return first is not None and shape is not None and prod(shape) * first[axis] < UNCUT
 
 
-def _scaled(x: Array, factor: float) -> Any:
-    if x.dtype.kind in "iu":
-        return (x * factor).astype(x.dtype)
+def _scaled(x: Array, factor: float) -> Array:
+    """Return a multiple; of integers as float64, so that the sum is cut off once, at the end."""
+    if x.dtype.kind in "iu" and not factor.is_integer():
+        return np.multiply(x, factor)
     return np.multiply(x, x.dtype.type(factor))
 
 

@@ -125,7 +125,7 @@ def _covers_everything(spatial: tuple[int, ...], geometry: Geometry) -> bool:
 
 def _totals(x: Array) -> Array:
     """Return the sum of every channel, in which a product with ones beats a reduction."""
-    flat = x.reshape(x.shape[0], x.shape[1], -1)
+    flat = x.reshape(*x.shape[:2], prod(x.shape[2:]))
     totals: Array = np.matmul(flat, np.ones(flat.shape[2], x.dtype))
     return totals.reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
 
