@@ -17,6 +17,7 @@ from subgraphkit.ir.graph import (
     Listeners,
     Node,
     NodeTable,
+    WeightsPlace,
 )
 from subgraphkit.ir.subgraph import Boundary, Subgraph, boundaries, boundary, make_subgraph
 
@@ -31,6 +32,7 @@ __all__ = [
     "Node",
     "NodeTable",
     "Subgraph",
+    "WeightsPlace",
     "boundaries",
     "boundary",
     "build_graph",

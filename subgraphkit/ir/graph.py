@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 import numpy.typing as npt
 
@@ -28,15 +28,20 @@ __all__ = [
     "NoListeners",
     "Node",
     "NodeTable",
+    "WeightsPlace",
 ]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+WeightsPlace = Literal["inside", "outside"]
+"""Where the weights of a model that is written are: in it, or left to whoever reads it."""
+
+
 class GraphWriter(Protocol):
     """Writes parts of a graph back as ONNX; supplied by whoever read the graph."""
 
-    def subgraph_model(self, subgraph: Any) -> Any:
+    def subgraph_model(self, subgraph: Any, weights: WeightsPlace) -> Any:
         """Return a valid stand-alone ``ModelProto`` of a ``Subgraph``."""
 
     def node_proto(self, node: "Node") -> Any:
@@ -82,7 +87,7 @@ class Initializer:
     Thread-safety: safe; two threads may at worst read the same data twice.
     """
 
-    __slots__ = ("_read", "name", "type", "version")
+    __slots__ = ("__weakref__", "_read", "name", "type", "version")
 
     def __init__(
         self,

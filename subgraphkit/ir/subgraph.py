@@ -18,7 +18,7 @@ from itertools import chain, filterfalse
 from typing import Any
 
 from subgraphkit.errors import InternalError
-from subgraphkit.ir.graph import BoundGraph, Graph, Initializer, Node
+from subgraphkit.ir.graph import BoundGraph, Graph, Initializer, Node, WeightsPlace
 from subgraphkit.types import ValueType
 
 __all__ = ["Boundary", "Subgraph", "boundaries", "boundary", "make_subgraph"]
@@ -93,17 +93,23 @@ class Subgraph:
         """Types of the outputs; None only for values of unknown operators."""
         return tuple(self.graph.types.get(name) for name in self.outputs)
 
-    def to_model(self) -> Any:
-        """Return the subgraph as a stand-alone ``onnx.ModelProto`` with typed inputs and outputs.
+    def to_model(self, *, weights: WeightsPlace = "inside") -> Any:
+        """Return the subgraph as an ``onnx.ModelProto`` with typed inputs and outputs.
 
-        Constants become initializers that refer to the same bytes where the format allows it.
+        Args:
+            weights: ``"inside"`` makes a model that depends on nothing else. ``"outside"`` leaves
+                the data of large constants out: their initializers say ``EXTERNAL`` without a
+                file, and ``onnx_io.outside_weights`` returns the arrays to hand to the library
+                beside the model. Nothing is copied then, and the model stays below the 2 GiB that
+                protobuf can take. Small constants, strings and elements of less than a byte are
+                inside either way.
 
         Raises:
             InternalError: If the graph was built without a writer.
         """
         if self.graph.writer is None:
             raise InternalError(f"the graph of subgraph {self.id!r} cannot be written as ONNX")
-        return self.graph.writer.subgraph_model(self)
+        return self.graph.writer.subgraph_model(self, weights)
 
     def __repr__(self) -> str:
         """Render as ``Subgraph('numpy_0', 176 nodes, 1 input, 1 output)``."""

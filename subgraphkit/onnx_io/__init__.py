@@ -7,6 +7,17 @@ for ``bind``, and a graph's writer turns subgraphs into stand-alone models.
 from subgraphkit.onnx_io.inference import Inferred, infer
 from subgraphkit.onnx_io.model import Model, load
 from subgraphkit.onnx_io.sources import ModelSource
+from subgraphkit.onnx_io.texts import model_of_text
 from subgraphkit.onnx_io.weights import array_of
+from subgraphkit.onnx_io.writing import outside_weights
 
-__all__ = ["Inferred", "Model", "ModelSource", "array_of", "infer", "load"]
+__all__ = [
+    "Inferred",
+    "Model",
+    "ModelSource",
+    "array_of",
+    "infer",
+    "load",
+    "model_of_text",
+    "outside_weights",
+]

@@ -180,7 +180,7 @@ class _Stated:
         if self._graph.is_constant_node(node) and outputs[0] in self._replaced:
             return helper.make_node("Constant", [], outputs, value=self._replaced[outputs[0]])
         proto: onnx.NodeProto = self._model.proto.graph.node[node]
-        return proto
+        return _with_onesided(proto) if proto.op_type == "STFT" else proto
 
     def _made_by_foreign_operators(self) -> set[str]:
         """Return the values of which nobody but the model itself can say anything."""
@@ -202,6 +202,16 @@ class _Stated:
                 if value and value not in seen:
                     seen.add(value)
                     yield value
+
+
+def _with_onesided(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Write out the default of an attribute of STFT, which onnx's inference takes to be 0."""
+    if node.domain or any(attribute.name == "onesided" for attribute in node.attribute):
+        return node
+    stated = onnx.NodeProto()
+    stated.CopyFrom(node)
+    stated.attribute.append(helper.make_attribute("onesided", 1))
+    return stated
 
 
 def _without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:

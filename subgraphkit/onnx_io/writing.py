@@ -1,15 +1,26 @@
-"""From a subgraph back to a stand-alone ``ModelProto``."""
+"""From a subgraph back to a stand-alone ``ModelProto``, with its weights or beside them."""
 
+from typing import Any, Final
+
+import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from subgraphkit.ir import Initializer, Node, Subgraph
+from subgraphkit.ir import Initializer, Node, Subgraph, WeightsPlace
+from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.protos import write_value_info
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["OnnxGraphWriter"]
+__all__ = ["OUTSIDE", "OnnxGraphWriter", "outside_weights"]
 
 _OLDEST_IR = 4
+
+OUTSIDE: Final = "weights-outside-the-model"
+"""What stands for a file name in initializers whose data was left out of a model."""
+
+_SMALL: Final = 1024
+"""Constants of this many bytes and fewer stay inside: compilers look into shapes and axes. It is
+the threshold of onnx's own ``save_model`` as well."""
 
 
 class OnnxGraphWriter:
@@ -29,11 +40,12 @@ class OnnxGraphWriter:
         proto: onnx.NodeProto = self._graph.node[node.id]
         return proto
 
-    def subgraph_model(self, subgraph: Subgraph) -> onnx.ModelProto:
+    def subgraph_model(self, subgraph: Subgraph, weights: WeightsPlace) -> onnx.ModelProto:
         """Write a subgraph with typed inputs, outputs and inner values.
 
-        Weights are stored inside. Names are those of the original model. The IR version is at
-        least 4, so that constants need not be inputs.
+        Names are those of the original model. The IR version is at least 4, so that constants need
+        not be inputs. What the model keeps in files of its own is read, so that the result depends
+        on none, except for weights that are to stay outside.
         """
         model = onnx.ModelProto(
             ir_version=max(self._model.ir_version, _OLDEST_IR),
@@ -46,14 +58,19 @@ class OnnxGraphWriter:
         types = subgraph.graph.types
         graph.input.extend(write_value_info(n, types.get(n)) for n in subgraph.inputs)
         graph.output.extend(write_value_info(n, types.get(n)) for n in subgraph.outputs)
-        # A constant that was replaced is written as it is now, not as its node states it.
-        replaced = {name for name, constant in subgraph.constants.items() if constant.version}
         outputs = subgraph.graph.table.outputs
-        nodes = [i for i in subgraph.nodes if replaced.isdisjoint(outputs[i])]
-        graph.node.extend(self._graph.node[i] for i in nodes)
+        restated = self._restated(subgraph, weights)
+        nodes = [i for i in subgraph.nodes if restated.isdisjoint(outputs[i])]
+        graph.node.extend(
+            _self_contained(self._graph.node[i], Node(subgraph.graph, i)) for i in nodes
+        )
         made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
-            _tensor(constant) for name, constant in subgraph.constants.items() if name not in made
+            _reference(constant)
+            if weights == "outside" and _may_leave(constant.type)
+            else _tensor(constant)
+            for name, constant in subgraph.constants.items()
+            if name not in made
         )
         graph.value_info.extend(
             write_value_info(name, type_)
@@ -62,9 +79,107 @@ class OnnxGraphWriter:
         )
         return model
 
+    def _restated(self, subgraph: Subgraph, weights: WeightsPlace) -> set[str]:
+        """Return the constants that become initializers although a node states them."""
+        makers = (i for i in subgraph.nodes if subgraph.graph.is_constant_node(i))
+        restated = set()
+        for node in makers:
+            name = subgraph.graph.table.outputs[node][0]
+            constant = subgraph.constants.get(name)
+            if constant is None:
+                continue
+            # One that was replaced is written as it is now, not as its node states it.
+            leaves = weights == "outside" and _may_leave(constant.type)
+            if constant.version or leaves:
+                restated.add(name)
+        return restated
+
+
+def outside_weights(model: onnx.ModelProto, subgraph: Subgraph) -> dict[str, npt.NDArray[Any]]:
+    """Return the data of the weights that ``to_model(weights="outside")`` left out.
+
+    Args:
+        model: What ``to_model`` returned.
+        subgraph: The subgraph it was written from.
+
+    Returns:
+        By name and in the order of ``model.graph.initializer``, contiguous read-only arrays of the
+        dtype and shape that the initializer states. They share memory with the model's weights
+        where these are contiguous; hold them for as long as a library reads from them.
+
+    Raises:
+        InvalidModelError: The data cannot be read (SGK208, SGK211).
+    """
+    return {
+        tensor.name: _contiguous(subgraph.constants[tensor.name].array())
+        for tensor in model.graph.initializer
+        if _is_in_a_file(tensor)
+    }
+
+
+def _contiguous(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if array.flags.c_contiguous:
+        return array
+    copy = array.copy(order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+def _may_leave(type_: TensorType) -> bool:
+    """Say whether a constant is worth leaving out and its array is laid out as ONNX stores it."""
+    bits = type_.dtype.bits
+    return bits > 0 and bits % 8 == 0 and (type_.nbytes or 0) > _SMALL
+
+
+def _self_contained(proto: onnx.NodeProto, node: Node) -> onnx.NodeProto:
+    """Return a node whose tensors, those of its bodies included, are not in files."""
+    if not _needs_files(proto):
+        return proto
+    copy = onnx.NodeProto()
+    copy.CopyFrom(proto)
+    _take_in(copy, node)
+    return copy
+
+
+def _needs_files(proto: onnx.NodeProto) -> bool:
+    return any(_is_in_a_file(attribute.t) for attribute in proto.attribute) or any(
+        any(map(_is_in_a_file, body.initializer)) or any(map(_needs_files, body.node))
+        for body in body_protos(proto).values()
+    )
+
+
+def _take_in(proto: onnx.NodeProto, node: Node) -> None:
+    for attribute in proto.attribute:
+        if _is_in_a_file(attribute.t):
+            name = attribute.t.name
+            attribute.t.CopyFrom(numpy_helper.from_array(node.attributes[attribute.name], name))
+    for key, body in body_protos(proto).items():
+        graph = node.bodies[key]
+        for tensor in filter(_is_in_a_file, body.initializer):
+            tensor.CopyFrom(_tensor(graph.initializers[tensor.name]))
+        for index, inner in enumerate(body.node):
+            _take_in(inner, Node(graph, index))
+
+
+def _is_in_a_file(tensor: onnx.TensorProto) -> bool:
+    return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
+
 
 def _is_told(type_: object) -> bool:
     return not (isinstance(type_, TensorType) and type_.dtype is DataType.UNDEFINED)
+
+
+def _reference(constant: Initializer) -> onnx.TensorProto:
+    type_ = constant.type
+    reference = onnx.TensorProto(
+        name=constant.name,
+        dims=[dim for dim in type_.shape or () if isinstance(dim, int)],
+        data_type=int(type_.dtype),
+        data_location=onnx.TensorProto.EXTERNAL,
+    )
+    for key, value in (("location", OUTSIDE), ("offset", 0), ("length", type_.nbytes)):
+        reference.external_data.add(key=key, value=str(value))
+    return reference
 
 
 def _tensor(constant: Initializer) -> onnx.TensorProto:

@@ -110,3 +110,15 @@ def test_sizes_an_exporter_left_behind_do_not_outweigh_a_symbolic_dimension() ->
     assert sk.bind(sk.load(proto)).shape("y") == ("N", 4)
     session = sk.InferenceSession(proto, "numpy")
     assert session.run(["s"], {"x": np.ones((2, 4), np.float32)})[0].tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "bins"), [("", 9), ("<onesided=1>", 9), ("<onesided=0>", 16)]
+)
+def test_a_spectrum_has_one_side_unless_told_otherwise(attribute: str, bins: int) -> None:
+    text = (
+        "g (float[1, 128, 1] x) => (y) <int64 step = {8}, int64 length = {16}> "
+        f"{{ y = STFT{attribute}(x, step, , length) }}"
+    )
+    graph = sk.bind(sk.load(parsed(text)))
+    assert graph.shape("y") == (1, 15, bins, 2)

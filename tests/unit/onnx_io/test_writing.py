@@ -1,0 +1,195 @@
+"""Subgraphs written as models, with their weights inside or left outside."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import load_external_data_for_model
+from onnx.reference import ReferenceEvaluator
+
+import subgraphkit as sk
+from subgraphkit.ir import Initializer, Subgraph, make_subgraph
+from subgraphkit.onnx_io import outside_weights
+from tests.models import parsed
+
+DENSE = "dense (float[64] x) => (float[64] y) { s = MatMul(x, w) y = Reshape(s, shape) }"
+
+
+def whole(model: onnx.ModelProto | Path) -> Subgraph:
+    bound = sk.bind(sk.load(model), backend="none")
+    return make_subgraph(bound, tuple(bound.order), "fake")
+
+
+def dense(dtype: type = np.float32) -> onnx.ModelProto:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = parsed(DENSE.replace("float", TensorProto.DataType.Name(kind).lower()))
+    weight = np.arange(64 * 64).reshape(64, 64).astype(dtype)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([64]), "shape"))
+    return model
+
+
+def stored_outside(model: onnx.ModelProto) -> list[str]:
+    return [t.name for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+
+
+def with_weights(model: onnx.ModelProto, subgraph: Subgraph) -> onnx.ModelProto:
+    """Put the weights back, as a library that is handed both would."""
+    arrays = outside_weights(model, subgraph)
+    for tensor in model.graph.initializer:
+        if tensor.name in arrays:
+            tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name], tensor.name))
+    return model
+
+
+def test_only_large_weights_stay_outside() -> None:
+    subgraph = whole(dense())
+    model = subgraph.to_model(weights="outside")
+    assert stored_outside(model) == ["w"]
+    assert len(model.SerializeToString()) < 1024
+    assert stored_outside(subgraph.to_model()) == []
+
+
+def test_weights_left_outside_are_those_of_the_model_and_not_copies() -> None:
+    subgraph = whole(dense())
+    model = subgraph.to_model(weights="outside")
+    arrays = outside_weights(model, subgraph)
+    assert list(arrays) == ["w"]
+    assert np.shares_memory(arrays["w"], subgraph.constants["w"].array())
+    assert not arrays["w"].flags.writeable
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+def test_what_is_left_outside_has_the_dtype_and_shape_the_initializer_states(dtype: type) -> None:
+    subgraph = whole(dense(dtype))
+    model = subgraph.to_model(weights="outside")
+    (array,) = outside_weights(model, subgraph).values()
+    stated = next(t for t in model.graph.initializer if t.name == "w")
+    assert tuple(stated.dims) == array.shape == (64, 64)
+    assert helper.tensor_dtype_to_np_dtype(stated.data_type) == array.dtype
+    (length,) = (int(e.value) for e in stated.external_data if e.key == "length")
+    assert length == array.nbytes
+
+
+def test_a_model_computes_the_same_with_its_weights_put_back() -> None:
+    subgraph = whole(dense())
+    put_back = with_weights(subgraph.to_model(weights="outside"), subgraph)
+    onnx.checker.check_model(put_back, full_check=True)
+    x = np.ones(64, np.float32)
+    for model in (put_back, subgraph.to_model()):
+        (y,) = ReferenceEvaluator(model).run(None, {"x": x})
+        np.testing.assert_array_equal(y, x @ subgraph.constants["w"].array())
+
+
+def test_a_large_constant_node_becomes_an_initializer_outside() -> None:
+    model = parsed("g (float[600] x) => (float[600] y) { y = Add(x, c) }")
+    values = numpy_helper.from_array(np.arange(600, dtype=np.float32))
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["c"], value=values))
+    subgraph = whole(model)
+    written = subgraph.to_model(weights="outside")
+    assert [node.op_type for node in written.graph.node] == ["Add"]
+    assert stored_outside(written) == ["c"]
+    onnx.checker.check_model(with_weights(written, subgraph), full_check=True)
+    assert [node.op_type for node in subgraph.to_model().graph.node] == ["Constant", "Add"]
+
+
+def test_strings_and_elements_of_less_than_a_byte_stay_inside() -> None:
+    model = parsed(
+        "g (float[2000] x, string[500] t) => (float[2000] y, bool[500] same) "
+        "{ u = Cast<to=1>(q) y = Add(x, u) same = Equal(t, texts) }"
+    )
+    nibbles = np.zeros(4000, np.uint8).tobytes()[:1000]
+    model.graph.initializer.extend(
+        [
+            helper.make_tensor("q", TensorProto.UINT4, [2000], nibbles, raw=True),
+            helper.make_tensor("texts", TensorProto.STRING, [500], [b"four"] * 500),
+        ]
+    )
+    assert stored_outside(whole(model).to_model(weights="outside")) == []
+
+
+def replaced(subgraph: Subgraph, name: str, array: np.ndarray) -> Subgraph:
+    """Return the subgraph as a session compiles it after ``update_weights``."""
+    stored = subgraph.constants[name]
+    renewed = Initializer(name, stored.type, lambda: array, stored.version + 1)
+    return replace(subgraph, constants={**subgraph.constants, name: renewed})
+
+
+def test_weights_that_were_replaced_are_outside_as_they_are_now() -> None:
+    subgraph = replaced(whole(dense()), "w", np.full((64, 64), 2, np.float32))
+    arrays = outside_weights(subgraph.to_model(weights="outside"), subgraph)
+    assert np.unique(arrays["w"]).tolist() == [2]
+
+
+def test_a_weight_that_is_not_contiguous_is_handed_over_contiguous() -> None:
+    turned = np.arange(64 * 64, dtype=np.float32).reshape(64, 64).T
+    subgraph = replaced(whole(dense()), "w", turned)
+    (array,) = outside_weights(subgraph.to_model(weights="outside"), subgraph).values()
+    assert array.flags.c_contiguous
+    np.testing.assert_array_equal(array, turned)
+
+
+BRANCHES = """
+g (bool c, float[600] x) => (float[600] y) {
+  y = If (c) <then_branch = t () => (float[600] p) { p = Add(x, w) },
+              else_branch = e () => (float[600] q) { k = Constant<value_ints=[600]>()
+                                                     q = Neg(x) }>
+}
+"""
+
+
+def test_tensors_of_bodies_in_files_are_taken_in(tmp_path: Path) -> None:
+    model = parsed(BRANCHES)
+    (then,) = (a.g for a in model.graph.node[0].attribute if a.name == "then_branch")
+    values = np.arange(600, dtype=np.float32)
+    then.initializer.append(numpy_helper.from_array(values, "w"))
+    path = tmp_path / "m.onnx"
+    _save_with_files(model, path)
+    written = whole(path).to_model()
+    x = np.ones(600, np.float32)
+    (y,) = ReferenceEvaluator(written).run(None, {"c": np.ones((), bool), "x": x})
+    np.testing.assert_array_equal(y, values + 1)
+
+
+def test_a_constant_node_in_a_file_is_taken_in(tmp_path: Path) -> None:
+    model = parsed("g (float[100] x) => (float[100] y) { y = Add(x, c) }")
+    values = numpy_helper.from_array(np.arange(100, dtype=np.float32), "k")
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["c"], value=values))
+    path = tmp_path / "m.onnx"
+    _save_with_files(model, path)
+    written = whole(path).to_model()
+    (y,) = ReferenceEvaluator(written).run(None, {"x": np.ones(100, np.float32)})
+    np.testing.assert_array_equal(y, np.arange(100) + 1)
+
+
+def _save_with_files(model: onnx.ModelProto, path: Path) -> None:
+    """Save every tensor of the model, those of attributes and bodies too, in one data file."""
+    onnx.save(
+        model,
+        path,
+        save_as_external_data=True,
+        location="m.data",
+        size_threshold=0,
+        convert_attribute=True,
+    )
+    _move_out_bodies(path)
+
+
+def _move_out_bodies(path: Path) -> None:
+    model = onnx.load(path, load_external_data=False)
+    folder = path.parent
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            for tensor in attribute.g.initializer:
+                if tensor.data_location == TensorProto.EXTERNAL:
+                    continue
+                (folder / tensor.name).write_bytes(tensor.raw_data)
+                tensor.ClearField("raw_data")
+                tensor.data_location = TensorProto.EXTERNAL
+                tensor.external_data.add(key="location", value=tensor.name)
+    path.write_bytes(model.SerializeToString())
+    load_external_data_for_model(model, str(folder))
