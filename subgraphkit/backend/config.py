@@ -54,7 +54,9 @@ class ResolvedConfig:
         checked: Whether dtype and shape of what operators return are checked.
         block: Backends and extensions never to use.
         plugins: The only extensions to load, or None for all.
-        cache_dir: Where compiled engines are kept, or None if nobody said.
+        cache: Whether compiled engines are kept.
+        cache_dir: Where they are kept, or None if nobody said.
+        cache_size: How many bytes of engines are kept at most.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
         sources: By setting, the layer and the location of its value.
@@ -71,7 +73,9 @@ class ResolvedConfig:
     checked: bool
     block: frozenset[str]
     plugins: frozenset[str] | None
+    cache: bool
     cache_dir: Path | None
+    cache_size: int
     verbose: int
     raise_plugin_errors: bool
     sources: Mapping[str, tuple[str, str]]

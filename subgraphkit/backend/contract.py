@@ -1,11 +1,12 @@
 """The backend class: a named set of properties, and what the core must know about its library."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import PLUGIN_API
@@ -72,17 +73,54 @@ class Backend(ABC):
         del deep
         return ProbeResult(available=True, devices=("cpu",))
 
+    @classmethod
+    def conformance(cls, suite: Conformance) -> None:
+        """Declare to the conformance kit what is known not to work, and how exact results are.
+
+        A declaration is strict: what is said to fail and does not is a failure. May depend on the
+        device and on the versions found.
+
+        Args:
+            suite: Takes the declarations.
+        """
+
     def fingerprint(self) -> str:
-        """Return the identity of library and device; part of every cache key."""
+        """Return the identity of library and device; part of every cache key.
+
+        It has to name whatever an engine depends on that the core does not see: versions of
+        libraries and drivers, the kind of device, instruction sets, and what a property learnt in
+        ``prepare``. The core adds the backend's own version and sources, the options declared with
+        ``cache=True``, the subgraph and the system. Asked once per bind and property, before the
+        first subgraph is compiled.
+        """
         probe = self.probe()
         versions = ",".join(f"{name}={probe.versions[name]}" for name in sorted(probe.versions))
         return f"{self.name};{versions};{','.join(probe.devices)}"
 
+    def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
+        """Name the constants whose data is not in the engine.
+
+        ``deserialize`` takes their data from the subgraph it is given, so one engine serves
+        subgraphs that differ in it. A constant that decides how the engine is built, such as a
+        shape or an axis, must not be among them.
+        """
+        del subgraph
+        return ()
+
     def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
         """Restore an operator from what its ``serialize`` returned.
 
+        A backend that overrides this has its engines cached. What is restored is, place by place,
+        the subgraph that was compiled, but every name may differ and it may belong to another
+        model: go by the position of inputs and outputs.
+
+        Args:
+            blob: What ``serialize`` returned; checked to be unchanged, and stored by this user.
+            subgraph: The subgraph the operator is to run.
+
         Raises:
             NotImplementedError: If the backend's operators cannot be stored.
+            Exception: If the engine does not fit here; it is then compiled again.
         """
         del blob
         raise NotImplementedError(f"backend {self.name!r} cannot restore subgraph {subgraph.id!r}")

@@ -55,7 +55,11 @@ class SubgraphOperator(ABC):
         return False
 
     def serialize(self) -> bytes | None:
-        """Return what ``Backend.deserialize`` needs to restore the operator, or None."""
+        """Return what ``Backend.deserialize`` needs to restore the operator, or None.
+
+        Called at most once, before the first run, and only if the backend overrides
+        ``deserialize``. Names of the model do not belong in it; see there.
+        """
         return None
 
     def info(self) -> Mapping[str, Any]:

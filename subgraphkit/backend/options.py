@@ -41,7 +41,9 @@ class Option:
         unit: Unit of a number, for people.
         scope: ``"bind"`` for what shapes the compiled engine, ``"run"`` for what may differ
             between runs.
-        cache: Whether engines compiled with different values must not be exchanged.
+        cache: Whether engines compiled with different values must not be exchanged. Of a path,
+            what lies there counts; a list or shapes may name parts of the model, so their names
+            count as well if such an option is given.
         alias: Former name, still accepted with a warning.
 
     Raises:

@@ -11,7 +11,13 @@ from types import MappingProxyType
 from typing import Any, Final, TypedDict
 
 from subgraphkit.backend import messages
-from subgraphkit.backend.option_values import read_bool, read_int, read_list, read_path
+from subgraphkit.backend.option_values import (
+    read_bool,
+    read_bytes,
+    read_int,
+    read_list,
+    read_path,
+)
 from subgraphkit.backend.selection import BACKEND_NAME, NONE, Selection, parse_selection
 from subgraphkit.errors import ConfigError
 
@@ -48,7 +54,9 @@ class SettingValues(TypedDict, total=False):
     checked: bool | str | None
     block: object
     plugins: object
+    cache: bool | str | None
     cache_dir: Path | str | None
+    cache_size: int | str | None
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
 
@@ -150,7 +158,14 @@ _ALL: Final = (
     ),
     Setting("block", _names, frozenset(), "Backends and extensions never to use.", union=True),
     Setting("plugins", _allowed_plugins, None, "The only extensions to load; 'none' loads none."),
-    Setting("cache_dir", read_path, None, "Where compiled engines are kept."),
+    Setting("cache", read_bool, default=True, help="Whether compiled engines are kept."),
+    Setting(
+        "cache_dir",
+        read_path,
+        None,
+        "Where compiled engines are kept; if nobody says, in the user's cache directory.",
+    ),
+    Setting("cache_size", read_bytes, 16 << 30, "How many bytes of engines are kept at most."),
     Setting("verbose", _verbosity, 0, "How much to log to standard error, 0 to 3."),
     Setting(
         "raise_plugin_errors",

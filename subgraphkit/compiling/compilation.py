@@ -4,13 +4,17 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import index as as_index
 from types import MappingProxyType
 from typing import Any, overload
 
+from subgraphkit.backend.config import ResolvedConfig
 from subgraphkit.backend.events import CompileEvent, FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.refusal import Refusal, Unsupported
+from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.errors import BackendError, CompileError, SelectorContractError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
@@ -30,13 +34,15 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
             ``compile_subgraphs``, or its successor if a backend gave nodes back.
         origin: The partitioning given to ``compile_subgraphs``.
         operators: The operators.
-        seconds: How long each took to compile, by subgraph id.
+        seconds: How long each took to compile or to restore, by subgraph id.
+        restored: Ids of the subgraphs whose engine came from the cache.
     """
 
     partitioning: Partitioning
     origin: Partitioning
     operators: tuple[SubgraphOperator, ...]
     seconds: Mapping[str, float]
+    restored: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         """Count the operators."""
@@ -60,7 +66,7 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
 
 
 def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
-    """Compile every subgraph on its backend.
+    """Compile every subgraph on its backend, or restore what it compiled at an earlier bind.
 
     A backend that raises ``Unsupported`` gets its region partitioned again without the nodes it
     gave back; the other regions and their operators stay as they are. Any other failure is raised,
@@ -75,8 +81,10 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
     """
     settings = partitioning.graph.settings
     current = partitioning
+    cache = _cache_of(settings)
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
+    restored: set[str] = set()
     try:
         # What comes of a subgraph given back stands in its place, so all before it is done.
         while len(done) < len(current.subgraphs):
@@ -84,7 +92,8 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
             subgraph = current.subgraphs[place]
             started = time.perf_counter()
             try:
-                operator = _compile(subgraph, current.turns.claims[current.claimed_by[place]])
+                claim = current.turns.claims[current.claimed_by[place]]
+                operator, from_cache = _obtain(subgraph, claim, cache)
             except (Unsupported, CompileError) as error:
                 refused = _given_back(subgraph, error, settings)
                 _tell_given_back(subgraph, error, refused)
@@ -92,29 +101,49 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
                 continue
             done.append(operator)
             seconds[subgraph.id] = time.perf_counter() - started
-            _tell_compiled(subgraph, operator, seconds[subgraph.id])
+            restored.update([subgraph.id] if from_cache else [])
+            _tell_compiled(subgraph, operator, seconds[subgraph.id], from_cache=from_cache)
     except BaseException:
         close_all(done)
         raise
-    return CompiledSubgraphs(current, partitioning, tuple(done), MappingProxyType(seconds))
+    return CompiledSubgraphs(
+        current, partitioning, tuple(done), MappingProxyType(seconds), frozenset(restored)
+    )
 
 
 def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
-    """Compile one subgraph on the backend that claimed it.
+    """Compile one subgraph on the backend that claimed it, past the cache.
+
+    For new weights: those of a session that is being trained would only fill the cache.
 
     Raises:
         Unsupported: The backend gives nodes back.
         CompileError: The backend failed in any other way (SGK130).
         SelectorContractError: It returned something that is not an operator (SGK122).
     """
-    return _compile(subgraph, partitioning.claim_of(subgraph))
+    return _obtain(subgraph, partitioning.claim_of(subgraph), None)[0]
 
 
-def _compile(subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+def _cache_of(settings: Any) -> EngineCache | None:
+    if isinstance(settings, ResolvedConfig) and settings.cache:
+        return EngineCache(settings.cache_dir, settings.cache_size)
+    return None
+
+
+def _obtain(
+    subgraph: Subgraph, claim: Claim, cache: EngineCache | None
+) -> tuple[SubgraphOperator, bool]:
+    """Return the operator, and whether it came from the cache."""
     if not subgraph.outputs:
-        return _Idle()
+        return _Idle(), False
+    if cache is None or not stores_engines(claim.backend):
+        return _compile(subgraph, claim, claim.context), False
+    return cache.obtain(subgraph, claim, partial(_compile, subgraph, claim))
+
+
+def _compile(subgraph: Subgraph, claim: Claim, context: BindContext) -> SubgraphOperator:
     try:
-        operator = claim.property.create_operator(subgraph, claim.context)
+        operator = claim.property.create_operator(subgraph, context)
     except (Unsupported, BackendError):
         raise
     except Exception as error:
@@ -210,8 +239,11 @@ def _tell_given_back(
         extensions.notify("subgraphkit_fallback", event=event)
 
 
-def _tell_compiled(subgraph: Subgraph, operator: SubgraphOperator, seconds: float) -> None:
-    _logger.info("compiled %s (%d nodes, %.3f s)", subgraph.id, len(subgraph.nodes), seconds)
+def _tell_compiled(
+    subgraph: Subgraph, operator: SubgraphOperator, seconds: float, *, from_cache: bool
+) -> None:
+    verb = "restored" if from_cache else "compiled"
+    _logger.info("%s %s (%d nodes, %.3f s)", verb, subgraph.id, len(subgraph.nodes), seconds)
     extensions = subgraph.graph.extensions
     if extensions.implements("subgraphkit_compiled"):
         event = CompileEvent(
@@ -219,6 +251,7 @@ def _tell_compiled(subgraph: Subgraph, operator: SubgraphOperator, seconds: floa
             subgraph=subgraph.id,
             node_count=len(subgraph.nodes),
             seconds=seconds,
+            from_cache=from_cache,
             info=operator.info(),
         )
         extensions.notify("subgraphkit_compiled", event=event)

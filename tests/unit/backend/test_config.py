@@ -64,6 +64,7 @@ def test_without_any_layer_the_defaults_hold() -> None:
     assert (resolved.on_unsupported, resolved.on_compile_error) == ("repartition", "raise")
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("raise", True, 0)
     assert (resolved.block, resolved.plugins, resolved.cache_dir) == (frozenset(), None, None)
+    assert (resolved.cache, resolved.cache_size) == (True, 16 << 30)
     assert {layer for layer, _ in resolved.sources.values()} == {"default"}
 
 
@@ -79,7 +80,9 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "CHECKED": "off",
         "BLOCK": "x, y",
         "PLUGINS": "none",
+        "CACHE": "off",
         "CACHE_DIR": "/cache",
+        "CACHE_SIZE": "2GiB",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
     }.items():
@@ -90,7 +93,8 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.on_unsupported, resolved.on_compile_error) == ("raise", "fallback")
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("fallback", False, 2)
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
-    assert resolved.cache_dir == Path("/cache")
+    assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
+    assert resolved.cache_size == 2 << 30
     assert resolved.raise_plugin_errors
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 

@@ -1,0 +1,1 @@
+"""The words of single commands, where they are many."""

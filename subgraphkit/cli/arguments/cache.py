@@ -1,0 +1,49 @@
+"""The words of ``subgraphkit cache``."""
+
+import argparse
+import math
+
+from subgraphkit.backend.option_values import read_bytes
+
+__all__ = ["add_cache"]
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add what ``subgraphkit cache`` takes."""
+    parser.add_argument(
+        "action",
+        metavar="ACTION",
+        choices=("ls", "verify", "prune", "clear"),
+        help="ls: list the engines; verify: check every one; prune: remove those least recently "
+        "used; clear: remove all",
+    )
+    prune = parser.add_argument_group(
+        "what prune removes (default: down to the setting cache_size)"
+    )
+    prune.add_argument(
+        "--size",
+        metavar="SIZE",
+        type=_size,
+        help="engines least recently used, until no more than this is left, such as 4GiB",
+    )
+    prune.add_argument(
+        "--older-than", metavar="DAYS", type=_days, help="engines not used for so many days"
+    )
+    prune.add_argument("--backend", metavar="NAME", help="engines of this backend and no others")
+
+
+def _size(text: str) -> int:
+    try:
+        return read_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected {error}, got {text!r}") from None
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = math.nan
+    if not 0 <= days < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of days, got {text!r}")
+    return days

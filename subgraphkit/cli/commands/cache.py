@@ -1,0 +1,150 @@
+"""``subgraphkit cache``: list, check and remove the compiled engines that are kept."""
+
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from subgraphkit.backend.config import resolve
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import counted
+from subgraphkit.compiling.caching import EngineStore, StoredEngine
+from subgraphkit.errors import CallerError
+
+__all__ = ["execute"]
+
+_SHOWN_OF_KEY: Final = 12
+_SECONDS_PER_DAY: Final = 86_400
+_COLUMNS: Final = "key backend nodes size created last-used model"
+
+
+def execute(arguments: Namespace, report: Report) -> ExitCode:
+    """Carry out one action on the cache that a bind made here and now would use.
+
+    Raises:
+        CallerError: Words of ``prune`` were given to another action (SGK301).
+        CacheError: The cache cannot be trusted (SGK150) or used (SGK151).
+    """
+    given = (arguments.size, arguments.older_than, arguments.backend)
+    if arguments.action != "prune" and any(value is not None for value in given):
+        raise CallerError(
+            "SGK301",
+            f"--size, --older-than and --backend say what to prune, not what to {arguments.action}",
+            hint="Help: subgraphkit cache --help",
+        )
+    settings = resolve()
+    store = EngineStore.open(settings.cache_dir)
+    report.data = {"folder": str(store.folder), "limit": settings.cache_size}
+    match arguments.action:
+        case "ls":
+            return _list(store, report)
+        case "verify":
+            return _verify(store, report)
+        case "prune":
+            return _prune(store, report, arguments)
+        case _:
+            return _clear(store, report)
+
+
+def _list(store: EngineStore, report: Report) -> ExitCode:
+    entries = store.entries()
+    report.data["engines"] = [_described(entry) for entry in entries]
+    if entries:
+        report.show(Table.of(_COLUMNS, map(_row, reversed(entries)), right="nodes size"))
+    report.note(f"{_counted(entries)} in {store.folder}, of {_size(report.data['limit'])} at most")
+    return ExitCode.OK
+
+
+def _verify(store: EngineStore, report: Report) -> ExitCode:
+    entries = store.entries(deep=True)
+    damaged = [entry for entry in entries if entry.problem]
+    report.data["checked"] = len(entries)
+    report.data["damaged"] = [_described(entry) for entry in damaged]
+    if damaged:
+        report.show(Table.of("key problem", [(entry.digest, entry.problem) for entry in damaged]))
+        report.note("A damaged engine is never used; it is compiled again when it is needed.")
+    report.note(f"{counted(len(damaged), 'damaged engine')} of {len(entries)} in {store.folder}")
+    return ExitCode.CHECK_FAILED if damaged else ExitCode.OK
+
+
+def _prune(store: EngineStore, report: Report, arguments: Namespace) -> ExitCode:
+    backend, days, size = arguments.backend, arguments.older_than, arguments.size
+    store.remove_left_overs()
+    entries = [one for one in store.entries() if backend is None or one.backend == backend]
+    if backend is not None and days is None and size is None:
+        size = 0
+    elif days is None and size is None:
+        size = report.data["limit"]
+    unused_since = time.time() - days * _SECONDS_PER_DAY if days is not None else float("-inf")
+    total = sum(entry.size for entry in entries)
+    removed = []
+    for entry in entries:
+        if entry.last_used < unused_since or (size is not None and total > size):
+            store.remove(entry.digest)
+            total -= entry.size
+            removed.append(entry)
+    return _tell_removed(removed, store, report)
+
+
+def _clear(store: EngineStore, report: Report) -> ExitCode:
+    entries = store.entries()
+    for entry in entries:
+        store.remove(entry.digest)
+    store.remove_left_overs(age=0)
+    return _tell_removed(entries, store, report)
+
+
+def _tell_removed(removed: Sequence[StoredEngine], store: EngineStore, report: Report) -> ExitCode:
+    report.data["removed"] = [_described(entry) for entry in removed]
+    report.note(f"removed {_counted(removed)} from {store.folder}")
+    return ExitCode.OK
+
+
+def _counted(entries: Sequence[StoredEngine]) -> str:
+    return f"{counted(len(entries), 'engine')}, {_size(sum(entry.size for entry in entries))},"
+
+
+def _described(entry: StoredEngine) -> dict[str, Any]:
+    """Return an entry for programs; what a damaged one says of itself is not believed."""
+    known = entry.description
+    return {
+        "key": entry.digest,
+        "backend": entry.backend,
+        "model": known.about.model if known else "",
+        "nodes": known.about.node_count if known else None,
+        "compile_seconds": known.about.seconds if known else None,
+        "size": entry.size,
+        "created": _iso(known.about.created) if known else None,
+        "last_used": _iso(entry.last_used),
+        "problem": entry.problem,
+    }
+
+
+def _row(entry: StoredEngine) -> tuple[object, ...]:
+    known = entry.description
+    last_used, size = _minute(entry.last_used), _size(entry.size)
+    if known is None:
+        return entry.digest[:_SHOWN_OF_KEY], "damaged", "", size, "", last_used, entry.problem
+    about = known.about
+    created = _minute(about.created)
+    key = entry.digest[:_SHOWN_OF_KEY]
+    return key, entry.backend, about.node_count, size, created, last_used, about.model
+
+
+def _iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def _minute(moment: float) -> str:
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:  # noqa: PLR2004 (that is what the units mean)
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

@@ -1,0 +1,240 @@
+"""The engine cache of one bind: look first, compile on a miss, and keep what was compiled.
+
+Whatever goes wrong in here, the subgraph is compiled as if there were no cache: a wrong or slow
+disk, somebody else's folder, a damaged entry or a backend that cannot restore its own engine cost
+time and a word in the log, never the result.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.messages import describe_exception
+from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.property import BindContext
+from subgraphkit.compiling.caching import messages
+from subgraphkit.compiling.caching.digests import data_digest
+from subgraphkit.compiling.caching.entries import About, DamagedError, Description
+from subgraphkit.compiling.caching.keying import (
+    BackendIdentity,
+    EngineKey,
+    identify,
+    make_key,
+)
+from subgraphkit.compiling.caching.store import EngineStore
+from subgraphkit.compiling.caching.structure import NoKeyError
+from subgraphkit.errors import CacheError, InvalidModelError
+from subgraphkit.ir import Subgraph
+from subgraphkit.partitioning.claimants import Claim
+
+__all__ = ["EngineCache", "stores_engines"]
+
+Compile = Callable[[BindContext], SubgraphOperator]
+"""Compiles a subgraph; given the context of its property."""
+
+_LOCK_TIMEOUT: Final = 600.0
+"""Seconds to wait for another process that compiles the same engine; then compile it as well."""
+
+_logger = logging.getLogger("subgraphkit.cache")
+
+
+def stores_engines(backend: Backend) -> bool:
+    """Say whether a backend can restore what its operators serialize."""
+    return type(backend).deserialize is not Backend.deserialize
+
+
+class EngineCache:
+    """Engines of earlier binds, for the subgraphs of one.
+
+    Args:
+        cache_dir: The setting of that name.
+        size_limit: Bytes of engines to keep at most.
+        lock_timeout: Seconds to wait for another process that compiles the same engine.
+
+    Thread-safety: used by one thread at a time; other threads and processes have caches of their
+    own over the same folder.
+    """
+
+    def __init__(
+        self, cache_dir: Path | None, size_limit: int, lock_timeout: float = _LOCK_TIMEOUT
+    ) -> None:
+        self._cache_dir = cache_dir
+        self._size_limit = size_limit
+        self._lock_timeout = lock_timeout
+        self._store: EngineStore | None = None
+        self._is_open = False
+        self._is_writable = True
+        self._room = 0  # the folder is looked through when the first engine is stored
+        self._identities: dict[Claim, BackendIdentity | None] = {}
+
+    def obtain(
+        self, subgraph: Subgraph, claim: Claim, compile_: Compile
+    ) -> tuple[SubgraphOperator, bool]:
+        """Restore the operator of a subgraph, or compile it and keep its engine.
+
+        Args:
+            subgraph: The subgraph.
+            claim: Who compiles it; its backend ``stores_engines``.
+            compile_: Compiles it.
+
+        Returns:
+            The operator, and whether it was restored.
+
+        Raises:
+            Exception: Whatever ``compile_`` raises, and nothing else.
+        """
+        store = self._opened()
+        key = self._key(subgraph, claim) if store is not None else None
+        if store is None or key is None:
+            return compile_(claim.context), False
+        operator = _restored(store, key, subgraph, claim.backend, is_last_word=False)
+        if operator is not None:
+            return operator, True
+        with store.locked(key, self._lock_timeout, lambda: _tell_waiting(subgraph)):
+            # Another process may have stored it meanwhile, or was just about to.
+            operator = _restored(store, key, subgraph, claim.backend, is_last_word=True)
+            if operator is not None:
+                return operator, True
+            return self._compiled(store, key, subgraph, claim, compile_), False
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _opened(self) -> EngineStore | None:
+        if not self._is_open:
+            self._is_open = True
+            try:
+                self._store = EngineStore.open(self._cache_dir)
+            except CacheError as error:
+                warn_user(error)
+        return self._store
+
+    def _key(self, subgraph: Subgraph, claim: Claim) -> EngineKey | None:
+        try:
+            if claim not in self._identities:
+                self._identities[claim] = None  # if it fails, it is not tried again
+                self._identities[claim] = identify(
+                    claim.backend, claim.property, claim.property_name
+                )
+            identity = self._identities[claim]
+            return make_key(subgraph, claim.backend, identity) if identity is not None else None
+        except NoKeyError as error:
+            _logger.info("subgraph %s is not cached: %s", subgraph.id, error)
+        except InvalidModelError as error:
+            _logger.info("subgraph %s is not cached: %s", subgraph.id, error.message)
+        except Exception as error:  # noqa: BLE001 (the backend's own code; told, not passed on)
+            problem = describe_exception(error)
+            warn_user(messages.engine_failed(claim.backend.name, subgraph.id, "identify", problem))
+        return None
+
+    def _compiled(
+        self,
+        store: EngineStore,
+        key: EngineKey,
+        subgraph: Subgraph,
+        claim: Claim,
+        compile_: Compile,
+    ) -> SubgraphOperator:
+        elsewhere: list[SubgraphOperator] = []
+
+        def fallback(region: Subgraph) -> SubgraphOperator:
+            elsewhere.append(claim.context.fallback(region))
+            return elsewhere[-1]
+
+        started = time.perf_counter()
+        operator = compile_(replace(claim.context, fallback=fallback))
+        seconds = time.perf_counter() - started
+        # What another backend made, this one could not restore.
+        if self._is_writable and all(operator is not one for one in elsewhere):
+            engine = _serialized(operator, subgraph)
+            if engine is not None:
+                self._keep(store, _describe(key, subgraph, engine, seconds), engine)
+        return operator
+
+    def _keep(self, store: EngineStore, description: Description, engine: bytes) -> None:
+        digest = description.key.digest
+        if len(engine) > self._size_limit:
+            _logger.info("engine %s is larger than cache_size and is not kept", digest)
+            return
+        try:
+            store.write(description, engine)
+            self._room -= len(engine)
+            if self._room < 0:
+                self._room = store.shrink(self._size_limit, keep=digest)
+        except CacheError as error:
+            self._give_up_writing(error)
+        except OSError as error:
+            self._give_up_writing(messages.unusable(store.folder, "write to", error))
+
+    def _give_up_writing(self, error: CacheError) -> None:
+        self._is_writable = False
+        warn_user(error)
+
+
+def _tell_waiting(subgraph: Subgraph) -> None:
+    _logger.info("waiting for another process that compiles %s", subgraph.id)
+
+
+def _restored(
+    store: EngineStore, key: EngineKey, subgraph: Subgraph, backend: Backend, *, is_last_word: bool
+) -> SubgraphOperator | None:
+    """Return the operator of a stored engine; None if there is none that is sound."""
+    try:
+        engine = store.read(key)
+        return None if engine is None else _deserialized(engine, subgraph, backend)
+    except DamagedError as error:
+        problem = str(error)
+    except CacheError as error:
+        problem = error.message
+    except OSError as error:
+        problem = describe_exception(error)
+    if is_last_word:  # before that, it may just be about to be written
+        _logger.warning("stored engine %s is not used: %s", key.digest, problem)
+    return None
+
+
+def _deserialized(engine: bytes, subgraph: Subgraph, backend: Backend) -> SubgraphOperator:
+    """Let the backend restore an operator.
+
+    Raises:
+        CacheError: It could not (SGK152).
+    """
+    try:
+        operator: object = backend.deserialize(engine, subgraph)
+    except Exception as error:
+        problem = describe_exception(error)
+        raise messages.engine_failed(backend.name, subgraph.id, "restore", problem) from error
+    if not isinstance(operator, SubgraphOperator):
+        problem = f"deserialize returned a {type(operator).__name__}"
+        raise messages.engine_failed(backend.name, subgraph.id, "restore", problem)
+    return operator
+
+
+def _serialized(operator: SubgraphOperator, subgraph: Subgraph) -> bytes | None:
+    try:
+        engine: object = operator.serialize()
+    except Exception as error:  # noqa: BLE001 (the backend's own code; told, not passed on)
+        problem = describe_exception(error)
+    else:
+        if engine is None:
+            return None
+        if isinstance(engine, bytes | bytearray | memoryview):
+            return bytes(engine)
+        problem = f"serialize returned a {type(engine).__name__}, expected bytes or None"
+    warn_user(messages.engine_failed(subgraph.backend, subgraph.id, "store", problem))
+    return None
+
+
+def _describe(key: EngineKey, subgraph: Subgraph, engine: bytes, seconds: float) -> Description:
+    about = About(
+        model=subgraph.graph.name,
+        subgraph=subgraph.id,
+        node_count=len(subgraph.nodes),
+        seconds=round(seconds, 3),
+        created=round(time.time(), 3),
+    )
+    return Description(key, len(engine), data_digest(engine), about)

@@ -1,0 +1,130 @@
+"""Where the cache lies, and whether a folder or file there can be trusted.
+
+An engine is run like a program, so nobody but the user may have been able to put one there. What
+counts is the folder's owner and mode; on Windows, where the profile's access list protects it,
+neither says anything and they are not looked at.
+"""
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Final
+
+from subgraphkit.compiling.caching import messages
+
+__all__ = ["default_cache_dir", "default_state_dir", "open_plain", "private_folder"]
+
+_PROJECT: Final = "subgraphkit"
+_OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
+_HAS_OWNERS: Final = os.name == "posix"
+
+
+def default_cache_dir() -> Path:
+    """Return the folder for engines if nobody names one: what can be made again.
+
+    Raises:
+        CacheError: The home directory is not known (SGK151).
+    """
+    return _base("XDG_CACHE_HOME", ".cache", "Library/Caches")
+
+
+def default_state_dir() -> Path:
+    """Return the folder for the key that signs engines; never inside a cache that may be moved.
+
+    Raises:
+        CacheError: The home directory is not known (SGK151).
+    """
+    return _base("XDG_STATE_HOME", ".local/state", "Library/Application Support")
+
+
+def _base(variable: str, on_linux: str, on_mac: str) -> Path:
+    named = Path(os.environ.get(variable, ""))
+    if named.is_absolute():  # the XDG specification has relative paths ignored
+        return named / _PROJECT
+    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
+        return Path(os.environ["LOCALAPPDATA"]) / _PROJECT
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise messages.unusable("~", "find", error) from error
+    return home / (on_mac if sys.platform == "darwin" else on_linux) / _PROJECT
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder for this user alone, or check that an existing one can be trusted.
+
+    Raises:
+        CacheError: It is a link, belongs to somebody else or can be written by others (SGK150), or
+            cannot be made or looked at (SGK151).
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except FileExistsError as error:
+        if not folder.is_symlink():
+            raise messages.unusable(folder, "be kept in", error) from error
+        status = folder.lstat()
+    except OSError as error:
+        raise messages.unusable(folder, "be kept in", error) from error
+    if stat.S_ISLNK(status.st_mode):
+        raise messages.untrusted(folder, "is a symbolic link", "Name the folder it leads to.")
+    _check_owner(folder, status)
+    return folder
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if not _HAS_OWNERS:
+        return
+    if status.st_uid != os.geteuid():
+        raise messages.untrusted(
+            path,
+            f"belongs to user {status.st_uid} and you are user {os.geteuid()}",
+            f"If it is yours: chown -R {os.geteuid()} {path}",
+        )
+    if status.st_mode & _OTHERS_MAY_WRITE:
+        raise messages.untrusted(
+            path,
+            f"can be written by others (mode {stat.S_IMODE(status.st_mode):04o})",
+            f"Remove what others may have put there, then: chmod go-w {path}",
+        )
+
+
+def open_plain(path: Path, *, secret: bool = False) -> tuple[int, os.stat_result]:
+    """Open a file for reading, through no link, and check what it is.
+
+    Args:
+        path: The file.
+        secret: Whether others must not even be able to read it.
+
+    Returns:
+        The descriptor, which the caller closes, and its status.
+
+    Raises:
+        OSError: It cannot be opened, or is a link.
+        CacheError: It is not a regular file, or others could have written it or, if it is a
+            secret, read it (SGK150).
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    try:
+        status = os.fstat(descriptor)
+        _check_file(path, status, secret=secret)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, status
+
+
+def _check_file(path: Path, status: os.stat_result, *, secret: bool) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise messages.untrusted(path, "is not a regular file", f"Remove it: rm -r {path}")
+    _check_owner(path, status)
+    if secret and _HAS_OWNERS and status.st_mode & _OTHERS_MAY_READ:
+        raise messages.untrusted(
+            path,
+            f"can be read by others (mode {stat.S_IMODE(status.st_mode):04o})",
+            f"Remove it, and a new one is made: rm {path}",
+        )

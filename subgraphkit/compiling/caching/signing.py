@@ -1,0 +1,75 @@
+"""The key with which this user's engines are signed.
+
+It lies outside the cache, so a cache that comes with a project, an archive or a volume is worth
+nothing to who made it: its engines are not signed with this user's key and are compiled again.
+"""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+from subgraphkit.compiling.caching import messages
+from subgraphkit.compiling.caching.places import default_state_dir, open_plain, private_folder
+from subgraphkit.errors import CacheError
+
+__all__ = ["signing_key"]
+
+_LENGTH: Final = 32
+_NAME: Final = "engine-cache.key"
+
+
+def signing_key() -> bytes:
+    """Return this user's key; a random one is made when it is first asked for.
+
+    Raises:
+        CacheError: The key, or the folder it is in, can be read or written by others (SGK150), or
+            not by us (SGK151).
+
+    Thread-safety: any number of threads and processes may ask at once; all get the same key.
+    """
+    path = private_folder(default_state_dir()) / _NAME
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            return _read(path)
+        _make(path)
+        return _read(path)
+    except CacheError:
+        raise
+    except OSError as error:
+        raise messages.unusable(path, "read or make its key", error) from error
+
+
+def _read(path: Path) -> bytes:
+    descriptor, _ = open_plain(path, secret=True)
+    with os.fdopen(descriptor, "rb") as file:
+        key = file.read(_LENGTH + 1)
+    if len(key) != _LENGTH:
+        raise messages.untrusted(
+            path, "is not a key", f"Remove it, and a new one is made: rm {path}"
+        )
+    return key
+
+
+def _make(path: Path) -> None:
+    """Put a whole key in place at once; if somebody else was faster, theirs holds."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_LENGTH))
+            file.flush()
+            os.fsync(file.fileno())
+        _put(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _put(part: Path, path: Path) -> None:
+    try:
+        os.link(part, path)  # unlike a rename, it replaces nothing
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        part.replace(path)

@@ -1,0 +1,166 @@
+"""What a subgraph computes, written without names, so that equal subgraphs have equal digests.
+
+Values are numbered in the order in which they appear and symbolic dimensions in the order in which
+they are met, so the digest does not change when anything is renamed. Everything that can change a
+result is in it: operators, domains, versions, attributes, who reads what, every type, and bodies.
+The data of the constants is apart, see ``keying``.
+
+Two subgraphs with one digest are the same node by node and place by place, so an engine made of one
+serves the other if it takes inputs and outputs by position.
+"""
+
+import hashlib
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.compiling.caching.digests import array_digest, canonical, weight_digests
+from subgraphkit.ir import Graph, Node, Subgraph
+from subgraphkit.types import (
+    MapType,
+    OptionalType,
+    SequenceType,
+    Shape,
+    SparseTensorType,
+    TensorType,
+    ValueType,
+)
+
+__all__ = ["NoKeyError", "structure_digest"]
+
+_Places = MutableMapping[str, int]
+
+
+class NoKeyError(Exception):
+    """There is no key, because something that decides what an engine is cannot be written."""
+
+
+def structure_digest(subgraph: Subgraph, *, with_names: bool = False) -> str:
+    """Return the digest of all that a subgraph computes but the data of its constants.
+
+    Args:
+        subgraph: The subgraph; its weights are not read, those of its bodies are.
+        with_names: Whether the names of nodes, values and dimensions count as well.
+
+    Raises:
+        NoKeyError: Something in the subgraph has no canonical form.
+        InvalidModelError: A weight of a body cannot be read (SGK208, SGK211).
+    """
+    return _Writer(with_names=with_names).digest(subgraph)
+
+
+class _Writer:
+    """Writes one subgraph, row by row, into a hash."""
+
+    def __init__(self, *, with_names: bool) -> None:
+        self._with_names = with_names
+        self._symbols: dict[str, int] = {}
+        self._next_place = 0
+        self._hasher = hashlib.sha256()
+
+    def digest(self, subgraph: Subgraph) -> str:
+        places: _Places = {"": -1}
+        graph = subgraph.graph
+        self._write("inputs", self._introduce(subgraph.inputs, places, graph.types))
+        constant_types = {name: held.type for name, held in subgraph.constants.items()}
+        self._write("constants", self._introduce(constant_types, places, constant_types))
+        for index in subgraph.nodes:
+            stated = [name in subgraph.constants for name in graph.table.outputs[index] if name]
+            # What a Constant node states counts as a constant, whoever holds it.
+            if not (graph.is_constant_node(index) and all(stated)):
+                self._write("node", self._node(graph.nodes[index], places))
+        self._write("outputs", [_place(name, places) for name in subgraph.outputs])
+        return self._hasher.hexdigest()
+
+    def _write(self, kind: str, row: Any) -> None:
+        line = canonical([kind, row])
+        self._hasher.update(len(line).to_bytes(8, "little") + line)
+
+    def _introduce(self, names: Any, places: _Places, types: Mapping[str, ValueType]) -> list[Any]:
+        """Number new values; return a row for each."""
+        return [self._new(name, places, types) for name in names]
+
+    def _new(self, name: str, places: _Places, types: Mapping[str, ValueType]) -> Any:
+        if not name:
+            return None
+        places[name] = self._next_place
+        self._next_place += 1
+        row = [places[name], self._type(types.get(name))]
+        return [*row, name] if self._with_names else row
+
+    def _node(self, node: Node, places: _Places) -> list[Any]:
+        row = [
+            node.domain,
+            node.op_type,
+            node.opset,
+            [_place(name, places) for name in node.inputs],
+            [[name, self._attribute(value)] for name, value in sorted(node.attributes.items())],
+            [[name, self._body(body, places)] for name, body in sorted(node.bodies.items())],
+            # Last, because nothing a node reads may be its own output.
+            self._introduce(node.outputs, places, node.graph.types),
+        ]
+        return [*row, node.name] if self._with_names else row
+
+    def _body(self, body: Graph, outer: _Places) -> list[Any]:
+        places: _Places = ChainMap({}, outer)
+        held = body.initializers
+        return [
+            self._introduce(body.inputs, places, body.types),
+            self._introduce(held, places, body.types),
+            weight_digests(list(held.values())),
+            [self._node(node, places) for node in _in_order(body)],
+            [_place(name, places) for name in body.outputs],
+        ]
+
+    def _attribute(self, value: Any) -> list[Any]:  # noqa: PLR0911 (one line per kind of value)
+        match value:
+            case int():
+                return ["int", value]
+            case float():
+                return ["float", value.hex()]
+            case str():
+                return ["str", value]
+            case bytes():
+                return ["bytes", value.hex()]
+            case tuple():
+                return ["list", [self._attribute(item) for item in value]]
+            case np.ndarray():
+                return ["tensor", array_digest(value)]
+            case None:
+                raise NoKeyError("an attribute is of a kind that ONNX did not have")
+            case _:
+                return ["type", self._type(value)]
+
+    def _type(self, type_: Any) -> Any:
+        match type_:
+            case None:
+                return None
+            case TensorType() | SparseTensorType():
+                return [type(type_).__name__, int(type_.dtype), self._shape(type_.shape)]
+            case SequenceType() | OptionalType():
+                return [type(type_).__name__, self._type(type_.element)]
+            case MapType():
+                return ["MapType", int(type_.key), self._type(type_.value)]
+            case _:
+                raise NoKeyError(f"a {type(type_).__name__} has no canonical form")
+
+    def _shape(self, shape: Shape | None) -> list[Any] | None:
+        return None if shape is None else [self._dim(dim) for dim in shape]
+
+    def _dim(self, dim: Any) -> Any:
+        if not isinstance(dim, str):
+            return dim
+        number = self._symbols.setdefault(dim, len(self._symbols))
+        return [number, dim] if self._with_names else [number]
+
+
+def _place(name: str, places: Mapping[str, int]) -> int:
+    if name not in places:
+        raise NoKeyError(f"value {name!r} is read before it is made")
+    return places[name]
+
+
+def _in_order(body: Graph) -> list[Node]:
+    return [body.nodes[index] for index in body.order]

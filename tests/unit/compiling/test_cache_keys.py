@@ -1,0 +1,221 @@
+"""The key of an engine: the same for the same computation, another for any other."""
+
+import copy
+import itertools
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import subgraphkit as sk
+from subgraphkit.compiling.caching import keying
+from subgraphkit.compiling.caching.digests import weight_digests
+from subgraphkit.compiling.caching.keying import identify, make_key
+from subgraphkit.compiling.caching.structure import structure_digest
+from subgraphkit.ir import Initializer
+from subgraphkit.types import DataType, TensorType
+from tests.fakes import claiming
+from tests.models import parsed
+from tests.storing import Storing, StoringProperty, storing
+from tests.unit.compiling.conftest import LINEAR
+from tests.unit.compiling.random_models import CHANGES, models, renamed
+
+EVERYTHING = ("Abs", "Add", "Concat", "If", "LeakyRelu", "MatMul", "Mul", "Neg", "Relu", "Scale")
+
+
+def whole(model: onnx.ModelProto) -> sk.Subgraph:
+    """Return the whole model as one subgraph."""
+    graph = sk.bind(sk.load(model))
+    backend = claiming(EVERYTHING, connectivity="any")
+    (subgraph,) = sk.partition(graph, [backend]).subgraphs
+    return subgraph
+
+
+def key_of(model: onnx.ModelProto, backend: sk.Backend | None = None) -> str:
+    backend = backend or Storing()
+    identity = identify(backend, StoringProperty(Storing()), "p")
+    return make_key(whole(model), backend, identity).digest
+
+
+# -- any graph, any single change --------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(models(), st.sampled_from(["a", "zz_", "/model/"]))
+def test_renaming_everything_leaves_the_key_as_it_is(model: onnx.ModelProto, prefix: str) -> None:
+    assert key_of(model) == key_of(renamed(model, prefix))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_one_change_anywhere_gives_another_key(change: str) -> None:
+    tried = []
+
+    @settings(max_examples=40)
+    @given(models(), st.integers(0, 999))
+    def check(model: onnx.ModelProto, pick: int) -> None:
+        changed = copy.deepcopy(model)
+        if CHANGES[change](changed, pick):
+            tried.append(pick)
+            assert key_of(changed) != key_of(model)
+
+    check()
+    assert len(tried) >= 10
+
+
+# -- the other parts of the key ------------------------------------------------------------------
+
+
+def test_whoever_states_a_constant_makes_no_difference() -> None:
+    stored = "<float[2] c = {1, 2}>"
+    stated = "c = Constant<value = float[2] {1, 2}>()"
+    texts = [
+        f"g (float[2] x) => (float[2] y) {stored} {{ y = Add(x, c) }}",
+        f"g (float[2] x) => (float[2] y) {{ {stated} y = Add(x, c) }}",
+    ]
+    assert len({key_of(parsed(text)) for text in texts}) == 1
+
+
+def test_symbolic_dimensions_count_by_where_they_are_equal() -> None:
+    def key(one: str, other: str) -> str:
+        inputs = f"float[{one}, 2] a, float[{other}, 2] b"
+        return key_of(parsed(f"g ({inputs}) => (float[K, 2] y) {{ y = Concat<axis = 0>(a, b) }}"))
+
+    assert key("N", "N") == key("M", "M") != key("N", "M")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"level": 1}, {"level": 2}),
+        ({"scale": 1.0}, {"scale": float(np.nextafter(1.0, 2.0))}),
+        ({"keep": ()}, {"keep": ("n1",)}),
+        ({"dims": {"N": (1,)}}, {"dims": {"N": (2,)}}),
+    ],
+)
+def test_options_that_shape_the_engine_are_in_the_key(one: Any, other: Any) -> None:
+    assert key_of(parsed(LINEAR), Storing(one)) != key_of(parsed(LINEAR), Storing(other))
+
+
+def test_options_that_do_not_shape_the_engine_are_not_in_the_key() -> None:
+    keys = {key_of(parsed(LINEAR), Storing({"level": 1, "threads": n})) for n in (1, 2)}
+    assert len(keys) == 1
+
+
+def test_of_a_path_what_lies_there_counts_and_not_its_place(tmp_path: Path) -> None:
+    def key(name: str, text: str) -> str:
+        (tmp_path / name).write_text(text)
+        return key_of(parsed(LINEAR), Storing({"table": tmp_path / name}))
+
+    assert key("a", "tuned") == key("b", "tuned") != key("a", "tuned again")
+
+
+def test_names_count_once_an_option_may_name_parts_of_the_model() -> None:
+    backend = Storing({"keep": ("n1",)})
+    model = parsed(LINEAR)
+    assert key_of(model, backend) != key_of(renamed(model, "z"), backend)
+
+
+def test_every_part_of_the_identity_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = parsed(LINEAR)
+    keys = [
+        key_of(model),
+        key_of(model, storing(device="gpu")()),
+        key_of(model, storing(name="n")()),
+    ]
+    for name, value in (("FORMAT", 2), ("__version__", "9.9")):
+        monkeypatch.setattr(keying, name, value)
+        keys.append(key_of(model))
+    monkeypatch.setattr(keying.platform, "machine", lambda: "other")
+    keys.append(key_of(model))
+    identity = identify(Storing(), StoringProperty(Storing()), "another property")
+    keys.append(make_key(whole(model), Storing(), identity).digest)
+    assert len(set(keys)) == len(keys)
+
+
+PLUGIN = """
+import subgraphkit as sk
+
+class Plugin(sk.Backend):
+    name = "plugin"
+    def properties(self):
+        return []
+    def deserialize(self, blob, subgraph):
+        raise NotImplementedError
+"""
+
+
+def test_the_code_of_a_backend_is_in_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    identities = []
+    for number, source in enumerate((PLUGIN, PLUGIN, PLUGIN + "# mended\n")):
+        name = f"plugin_{number}"
+        (tmp_path / f"{name}.py").write_text(source)
+        backend = import_module(name).Plugin()
+        property_ = claiming([])().properties()[0]
+        identities.append(identify(backend, property_, "p").fields["sources"])
+        del sys.modules[name]
+    assert len(set(identities)) == 3  # by name and by content
+
+
+PINNED = "9e98add0115a2e1d857c793d265c502a83a9db63a4881678c1db59a21fb4f98e"
+"""Changes only where what is written changes, and then every user's cache begins anew."""
+
+
+def test_the_digest_is_the_same_in_every_process() -> None:
+    assert structure_digest(whole(parsed(LINEAR))) == PINNED
+
+
+def test_a_weight_is_read_once_in_its_life() -> None:
+    reads = itertools.count()
+    array = np.arange(4, dtype=np.float32)
+
+    def read() -> Any:
+        next(reads)
+        return array
+
+    weight = Initializer("w", TensorType(DataType.FLOAT, (4,)), read)
+    replaced = Initializer("w", weight.type, lambda: array + 1, version=1)
+    first = weight_digests([weight, weight])
+    assert weight_digests([weight]) == first[:1]
+    assert weight_digests([replaced]) != first[:1]
+    assert next(reads) <= 2
+
+
+@pytest.mark.parametrize("dtype", [d for d in DataType if d is not DataType.UNDEFINED])
+def test_every_element_type_has_a_digest_of_its_own(dtype: DataType) -> None:
+    def digest(*shape: int) -> str:
+        array = np.zeros(shape, dtype.numpy)
+        if dtype is DataType.STRING:
+            array = np.full(shape, "", object)
+        return weight_digests([Initializer("w", TensorType(dtype, shape), lambda: array)])[0]
+
+    zeros = weight_digests(
+        [Initializer("w", TensorType(DataType.FLOAT, (2,)), lambda: np.zeros(2, np.float32))]
+    )[0]
+    assert len({digest(), digest(0), digest(1), digest(2), digest(1, 2), digest(2, 1)}) == 6
+    assert (digest(2) == zeros) == (dtype is DataType.FLOAT)
+
+
+def test_texts_are_told_apart_where_their_joined_bytes_are_equal() -> None:
+    texts = [["a", "bc"], ["ab", "c"], [b"a", b"bc"]]
+    weights = [
+        Initializer("w", TensorType(DataType.STRING, (2,)), lambda t=t: np.array(t, object))
+        for t in texts
+    ]
+    assert len(set(weight_digests(weights))) == 3
+
+
+def test_large_weights_are_hashed_by_several_threads_to_the_same_digest() -> None:
+    array = np.arange(20 << 20, dtype=np.uint8)
+    type_ = TensorType(DataType.UINT8, array.shape)
+    together = weight_digests([Initializer("w", type_, lambda: array) for _ in range(4)])
+    alone = weight_digests([Initializer("w", type_, lambda: array)])
+    assert set(together) == set(alone)

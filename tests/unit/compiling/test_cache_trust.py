@@ -1,0 +1,208 @@
+"""Nothing that somebody else could have put there is used, and no disk spoils a result."""
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from subgraphkit.compiling.caching.store import EngineStore
+from subgraphkit.errors import CacheError, SubgraphkitWarning
+from tests.storing import storing
+from tests.unit.compiling.cache_checks import (
+    EXPECTED,
+    OTHER,
+    assert_compiled_again,
+    refused,
+    the_entry,
+)
+from tests.unit.compiling.conftest import run
+
+# -- trust ---------------------------------------------------------------------------------------
+
+
+def test_folder_and_key_are_for_the_user_alone(engines: Path, home: Path) -> None:
+    run(storing())
+    key = home / "state" / "subgraphkit" / "engine-cache.key"
+    assert stat.S_IMODE(engines.stat().st_mode) == 0o700
+    assert stat.S_IMODE(engines.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert {stat.S_IMODE(path.stat().st_mode) for path in engines.iterdir()} == {0o600}
+
+
+def test_engines_signed_with_another_key_are_compiled_again(home: Path, engines: Path) -> None:
+    run(storing())
+    (home / "state" / "subgraphkit" / "engine-cache.key").unlink()
+    assert_compiled_again(engines)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+def test_a_folder_that_others_can_write_to_is_not_used(engines: Path, mode: int) -> None:
+    run(storing())
+    for folder in (engines, engines.parent):
+        folder.chmod(mode)
+        refused(r"SGK150.*can be written by others[\s\S]*chmod go-w")
+        folder.chmod(0o700)
+
+
+def test_a_folder_of_another_user_is_not_used(
+    engines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(storing())
+    uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    refused(rf"SGK150.*belongs to user {uid} and you are user {uid + 1}[\s\S]*chown -R")
+
+
+def test_links_are_not_followed(engines: Path, home: Path) -> None:
+    run(storing())
+    for path in (engines, engines.parent):
+        path.rename(home / "elsewhere")
+        path.symlink_to(home / "elsewhere")
+        refused(r"SGK150.*is a symbolic link")
+        path.unlink()
+        (home / "elsewhere").rename(path)
+    for path in the_entry(engines):
+        path.rename(home / "elsewhere")
+        path.symlink_to(home / "elsewhere")
+        assert_compiled_again(engines)
+        (home / "elsewhere").unlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_no_file_is_not_waited_for(engines: Path) -> None:
+    run(storing())
+    for path in the_entry(engines):
+        path.unlink()
+        os.mkfifo(path, 0o600)
+        assert_compiled_again(engines)
+
+
+@pytest.mark.parametrize("problem", ["mode", "short", "long", "empty", "link"])
+def test_a_key_that_others_could_know_or_have_made_is_not_used(home: Path, problem: str) -> None:
+    run(storing())
+    key = home / "state" / "subgraphkit" / "engine-cache.key"
+    if problem == "mode":
+        key.chmod(0o644)
+    elif problem == "link":
+        key.rename(home / "key")
+        key.symlink_to(home / "key")
+    else:
+        key.write_bytes({"short": b"1" * 31, "long": b"1" * 33, "empty": b""}[problem])
+    refused("SGK15[01]")
+
+
+def test_a_folder_that_came_with_a_project_is_worth_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = home / "project" / "engines"
+    run(storing(), cache_dir=shipped)
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "another user"))
+    backend = storing()
+    run(backend, cache_dir=shipped)
+    assert (backend.compilations, backend.restorations) == (1, 0)
+
+
+# -- a disk that does not do as it is told -------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE])
+@pytest.mark.parametrize("call", range(4))
+def test_a_disk_that_fails_costs_one_warning_and_nothing_else(
+    engines: Path, monkeypatch: pytest.MonkeyPatch, code: int, call: int
+) -> None:
+    run(storing(), OTHER)  # folder and key are there
+    before = sorted(engines.iterdir())
+    real, calls = os.fsync, iter(range(99))
+
+    def failing(descriptor: int) -> None:
+        if next(calls) == call:
+            raise OSError(code, os.strerror(code))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    backend = storing()
+    if call in {0, 2}:  # the flushes of engine and description; those of the folder may fail
+        with pytest.warns(SubgraphkitWarning, match=r"SGK151.*cannot write to") as heard:
+            _, results = run(backend)
+        assert len(heard) == 1
+        assert not list(engines.glob(".*.part"))
+        assert len(EngineStore.open(None).entries()) == len(before) // 2
+    else:
+        _, results = run(backend)
+    np.testing.assert_array_equal(results[0], EXPECTED)
+
+
+def test_a_folder_that_can_only_be_read_still_gives_its_engines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run(storing())
+    real = os.open
+
+    def read_only(path: Any, flags: int, mode: int = 0o777, **others: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real(path, flags, mode, **others)
+
+    monkeypatch.setattr(os, "open", read_only)
+    backend = storing()
+    run(backend)
+    assert (backend.compilations, backend.restorations) == (0, 1)
+    with pytest.warns(SubgraphkitWarning, match="SGK151") as heard:
+        run(backend, OTHER)
+    assert len(heard) == 1
+
+
+def test_a_cache_dir_that_is_a_file_is_told_once(home: Path) -> None:
+    (home / "file").write_text("")
+    for cache_dir in (home / "file", home / "file" / "below"):
+        with pytest.warns(SubgraphkitWarning, match="SGK151") as heard:
+            _, results = run(storing(), cache_dir=cache_dir)
+        assert len(heard) == 1
+        np.testing.assert_array_equal(results[0], EXPECTED)
+
+
+# -- where it lies -------------------------------------------------------------------------------
+
+
+def test_a_system_without_fcntl_has_no_locks_and_works(home: Path) -> None:
+    script = (
+        "import sys; sys.modules['fcntl'] = None\n"
+        "from tests.storing import Storing\n"
+        "from tests.unit.compiling.conftest import run\n"
+        "print([sorted(run(Storing)[0].restored) for _ in range(2)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "[[], ['storing_0']]", done.stderr
+
+
+def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.warns(SubgraphkitWarning, match=r"SGK151.*home directory"):
+        run(storing())
+
+
+def test_a_relative_xdg_directory_is_ignored(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(home))
+    assert EngineStore.open(None).folder.is_relative_to(home)
+
+
+def test_opening_a_store_says_what_is_wrong_with_the_folder(home: Path) -> None:
+    (home / "open").mkdir(mode=0o777)
+    (home / "open").chmod(0o777)
+    with pytest.raises(CacheError, match="mode 0777") as failure:
+        EngineStore.open(home / "open")
+    assert failure.value.code == "SGK150"
