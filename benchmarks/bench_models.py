@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from measuring import THREADS, Table, base_parser, limit_threads, milliseconds, show, without
@@ -16,9 +15,7 @@ limit_threads()
 import numpy as np  # noqa: E402 (reads the number of threads when imported)
 
 import subgraphkit as sk  # noqa: E402 (imports NumPy when used)
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
-from light_models import (  # noqa: E402 (see above)
+from subgraphkit.testing.light_models import (  # noqa: E402 (imports NumPy)
     LIGHT_MODELS,
     REFERENCE_OPSET,
     reference_evaluator,

@@ -16,6 +16,7 @@ __all__ = [
     "machine",
     "median_seconds",
     "milliseconds",
+    "rendered",
     "show",
     "without",
 ]
@@ -87,8 +88,8 @@ def machine() -> str:
     return ", ".join([f"{os.cpu_count()} CPUs ({platform.machine()})", python, *packages])
 
 
-def show(table: Table, *, markdown: bool) -> None:
-    """Print a table."""
+def rendered(table: Table, *, markdown: bool, level: int = 3) -> str:
+    """Return the text of a table; ``level`` is that of its heading in Markdown."""
     lines = [list(table.columns), *map(list, table.rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(table.columns))]
     padded = [
@@ -101,11 +102,13 @@ def show(table: Table, *, markdown: bool) -> None:
     if markdown:
         rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
         body = ["| " + " | ".join(line) + " |" for line in [padded[0], rule, *padded[1:]]]
-        print("\n".join([f"### {table.title}", "", *body]))
+        text = [f"{'#' * level} {table.title}", "", *body]
     else:
-        print("\n".join([table.title, *("  " + "  ".join(line).rstrip() for line in padded)]))
-    if table.notes:
-        print()
-    for note in table.notes:
-        print(note if markdown else f"  {note}")
-    print(flush=True)
+        text = [table.title, *("  " + "  ".join(line).rstrip() for line in padded)]
+    notes = [note if markdown else f"  {note}" for note in table.notes]
+    return "\n".join([*text, *([""] if notes else []), *notes, ""])
+
+
+def show(table: Table, *, markdown: bool) -> None:
+    """Print a table."""
+    print(rendered(table, markdown=markdown), flush=True)

@@ -12,3 +12,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="random partitionings of each real model that are compared with the whole (112 is "
         "the full check: 1,008 in all)",
     )
+    parser.addoption(
+        "--mixed-models",
+        type=int,
+        default=2,
+        help="real models that are run on several libraries in one session (9 is all)",
+    )

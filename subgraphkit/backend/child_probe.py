@@ -3,27 +3,30 @@
 ``python -m subgraphkit.backend.child_probe NAME`` loads and probes one backend and writes one JSON
 document to standard output. What the plugin itself prints, from Python or from C, goes to standard
 error: the descriptor is exchanged before the plugin is imported.
-
-Source: jax#24901, a plugin that crashed the process that asked for its version.
 """
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import tempfile
-import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
+from subgraphkit.backend.child_process import Ended, how_it_ended, run_child
 from subgraphkit.backend.selection import BackendChoice, parse_selection
 from subgraphkit.errors import SubgraphkitError
 
-__all__ = ["ChildProbe", "main", "probe_in_child"]
+__all__ = [
+    "ChildProbe",
+    "answering",
+    "end_of_traceback",
+    "judged",
+    "main",
+    "probe_here",
+    "probe_in_child",
+]
 
 _MODULE: Final = "subgraphkit.backend.child_probe"
 _LAST_OUTPUT: Final = 2000
@@ -82,76 +85,24 @@ def probe_in_child(
     """
     if not sys.executable:
         return ChildProbe(name, "error", text="this process does not know its Python interpreter")
-    command = [sys.executable, "-P", "-m", _MODULE, name, origin, *(["--deep"] if deep else [])]
-    started = time.monotonic()
-    # Files, not pipes: a grandchild that outlives the child would keep a pipe open for ever.
-    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
-        code = _run(command, answer, output, timeout_seconds)
-        seconds = time.monotonic() - started
-        printed = _read(output)[-_LAST_OUTPUT:]
-        return _judge(name, code, _read(answer), seconds=seconds, output=printed)
+    ended = run_child(_MODULE, [name, origin, *(["--deep"] if deep else [])], timeout_seconds)
+    return judged(name, ended, ended.answer)
 
 
-def _run(
-    command: Sequence[str], answer: IO[bytes], output: IO[bytes], timeout_seconds: float
-) -> int | None:
-    """Run the child; return its exit status, or None if it had to be stopped."""
-    # "-P" keeps the working directory, which may hold a folder called like a module, off the path;
-    # the parent's own path is handed on instead.
-    folders = [folder or str(Path.cwd()) for folder in sys.path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
-    with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=answer,
-        stderr=output,
-        env=environment,
-        start_new_session=True,
-    ) as child:
-        try:
-            return child.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            _stop(child)
-            return None
-        except BaseException:
-            _stop(child)
-            raise
-
-
-def _stop(child: "subprocess.Popen[bytes]") -> None:
-    """Stop the child and, where the system has groups, what it started."""
-    if hasattr(os, "killpg"):
-        os.killpg(child.pid, signal.SIGKILL)
-    else:
-        child.kill()
-
-
-def _read(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", errors="replace")
-
-
-def _judge(name: str, code: int | None, answer: str, *, seconds: float, output: str) -> ChildProbe:
-    if code is None:
+def judged(name: str, ended: Ended, answer: str) -> ChildProbe:
+    """Make a finding of how a child ended and of the JSON document it wrote, if it wrote one."""
+    seconds, output = ended.seconds, ended.printed[-_LAST_OUTPUT:]
+    if ended.code is None:
         text = f"backend {name!r} did not return within {seconds:.0f} s"
         return ChildProbe(name, "hang", text=text, seconds=seconds, output=output)
     # a child that fails after it has answered has a library that fails when it is unloaded
-    if code != 0 or not answer:
-        text = f"backend {name!r} took the process down: {_how_it_ended(code)}"
+    if ended.code != 0 or not answer:
+        text = f"backend {name!r} took the process down: {how_it_ended(ended.code)}"
         return ChildProbe(name, "crash", text=text, seconds=seconds, output=output)
     facts: dict[str, Any] = json.loads(answer)
     for key in ("devices", "missing"):
         facts[key] = tuple(facts.get(key, ()))
     return ChildProbe(name, seconds=seconds, output=output, **facts)
-
-
-def _how_it_ended(code: int) -> str:
-    if code >= 0:
-        return f"exit status {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -162,19 +113,27 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         The exit status: 0 whenever findings were written.
     """
+    name, *words = arguments
+    origin = next((word for word in words if word != "--deep"), "")
+    with answering() as answer:
+        facts = probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words)
+        json.dump(facts, answer)
+    return 0
+
+
+@contextmanager
+def answering() -> Iterator[TextIO]:
+    """Keep standard output for answers; what anybody else writes to it goes to standard error."""
     # The duplicate is ours alone; descriptor 1, which C code writes to, becomes standard error.
     answer = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    name, *words = arguments
-    origin = next((word for word in words if word != "--deep"), "")
-    facts = _probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words)
     with os.fdopen(answer, "w", encoding="utf-8") as stream:
-        json.dump(facts, stream)
-    return 0
+        yield stream
 
 
-def _probe_here(name: str, origin: str, *, deep: bool) -> dict[str, Any]:
+def probe_here(name: str, origin: str, *, deep: bool = False) -> dict[str, Any]:
+    """Load and probe a backend in this process; return the findings, JSON-able, never raise."""
     try:
         (choice,) = parse_selection(name, origin)
         return _facts(choice, deep=deep)
@@ -183,16 +142,17 @@ def _probe_here(name: str, origin: str, *, deep: bool) -> dict[str, Any]:
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
         # nothing that we know how to word, such as an attribute of a plugin that raises when read
         text = f"{type(error).__name__}: {error}"
-        return {"state": "error", "text": text, "trace": _end_of_traceback(error)}
+        return {"state": "error", "text": text, "trace": end_of_traceback(error)}
 
 
 def _failure(error: SubgraphkitError) -> dict[str, Any]:
     state = "unavailable" if error.code == "SGK104" else "error"
-    trace = _end_of_traceback(error.__cause__) if error.__cause__ is not None else ""
+    trace = end_of_traceback(error.__cause__) if error.__cause__ is not None else ""
     return {"state": state, "code": error.code, "text": str(error), "trace": trace}
 
 
-def _end_of_traceback(error: BaseException) -> str:
+def end_of_traceback(error: BaseException) -> str:
+    """Return the last lines of an exception's traceback."""
     lines = "".join(traceback.format_exception(error)).splitlines()
     return "\n".join(lines[-_LAST_LINES:])
 

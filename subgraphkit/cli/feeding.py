@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.backend.suggestion import did_you_mean
+from subgraphkit.cli.reporting import Report
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.types import DataType, Dim, TensorType
 
-__all__ = ["Feed", "make_feeds"]
+__all__ = ["Feed", "make_feeds", "tell_feeds"]
 
 _UNKNOWN_SIZE: Final = 1
 _Array = npt.NDArray[Any]
@@ -66,6 +67,16 @@ def make_feeds(bound: BoundGraph, files: Mapping[str, str], seed: int) -> dict[s
         if name not in feeds:
             feeds[name] = _made_up(name, bound.types.get(name), sizes, rng)
     return {name: feeds[name] for name in known if name in feeds}
+
+
+def tell_feeds(feeds: Mapping[str, Feed], seed: int, report: Report) -> None:
+    """Say which inputs are made up and which sizes were assumed."""
+    made_up = [name for name, feed in feeds.items() if feed.source == "random"]
+    if made_up:
+        report.note(f"random values, seed {seed}: {', '.join(made_up)}")
+    assumed = dict.fromkeys(dim for feed in feeds.values() for dim in feed.assumed)
+    if assumed:
+        report.note(f"taken to be 1: {', '.join(assumed)} (give --shape or --symbol to change it)")
 
 
 def _read(name: str, path: Path) -> _Array:

@@ -1,4 +1,4 @@
-"""The steps of the road as the options of ``run`` and ``plan`` ask for them."""
+"""The steps of the road as the options of a command ask for them."""
 
 from argparse import Namespace
 
@@ -8,7 +8,7 @@ from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model
 from subgraphkit.types import Dim
 
-__all__ = ["bind_as_told", "chosen_backends"]
+__all__ = ["bind_as_told", "chosen_backends", "shapes_as_told"]
 
 
 def bind_as_told(model: Model, arguments: Namespace) -> BoundGraph:
@@ -18,16 +18,25 @@ def bind_as_told(model: Model, arguments: Namespace) -> BoundGraph:
         CallerError: Something is given twice (SGK301).
         SubgraphkitError: As ``bind``.
     """
-    shapes: dict[str, int | tuple[Dim, ...]] = {}
-    shapes |= merge_pairs(arguments.shape, "--shape")
-    shapes |= merge_pairs(arguments.symbol, "--symbol")
     return bind(
         model,
-        shapes,
+        shapes_as_told(arguments),
         backend=arguments.backend,
         options=merge_options(arguments.option) or None,
         strict=arguments.strict,
     )
+
+
+def shapes_as_told(arguments: Namespace) -> dict[str, int | tuple[Dim, ...]]:
+    """Return the shapes of inputs and the sizes of named dimensions given on a command line.
+
+    Raises:
+        CallerError: Something is given twice (SGK301).
+    """
+    shapes: dict[str, int | tuple[Dim, ...]] = {}
+    shapes |= merge_pairs(arguments.shape, "--shape")
+    shapes |= merge_pairs(arguments.symbol, "--symbol")
+    return shapes
 
 
 def chosen_backends(bound: BoundGraph) -> str:

@@ -2,11 +2,12 @@
 
 import io
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Self, TextIO
 
-__all__ = ["Table", "plain_table", "rich_table"]
+__all__ = ["Table", "markdown_table", "plain_table", "rich_table"]
 
 _GAP = "  "
 
@@ -52,6 +53,17 @@ def _line(table: Table, cells: tuple[str, ...], widths: list[int]) -> str:
         for cell, column, width in zip(cells, table.columns, widths, strict=True)
     ]
     return _GAP.join(padded).rstrip() + "\n"
+
+
+def markdown_table(table: Table) -> str:
+    """Render as a table of Markdown."""
+    rule = ["---:" if column in table.right else "---" for column in table.columns]
+    lines = [table.columns, rule, *table.rows]
+    return "\n".join(_markdown_line(one) for one in lines)
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def rich_table(table: Table, stream: TextIO) -> str:

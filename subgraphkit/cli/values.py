@@ -2,13 +2,14 @@
 
 import argparse
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from subgraphkit.errors import CallerError
 
 __all__ = [
     "counted",
+    "counting",
     "file_of_input",
     "merge_options",
     "merge_pairs",
@@ -16,6 +17,7 @@ __all__ = [
     "seconds",
     "shape_of",
     "symbol_size",
+    "tolerance",
 ]
 
 _Value = TypeVar("_Value")
@@ -82,6 +84,30 @@ def seconds(text: str) -> float:
         value = math.nan
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}")
+    return value
+
+
+def counting(least: int) -> Callable[[str], int]:
+    """Return what reads a whole number that is not below ``least``."""
+
+    def read(text: str) -> int:
+        if not text.strip().isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number, {least} or more, got {text!r}"
+            )
+        return int(text)
+
+    return read
+
+
+def tolerance(text: str) -> float:
+    """Read a tolerance: a number that is not negative."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number that is not negative, got {text!r}")
     return value
 
 

@@ -10,9 +10,8 @@ import pytest
 from onnx.backend.test.runner import Runner
 
 import subgraphkit as sk
-from tests.scripts import EXAMPLES, load_script
+from subgraphkit.testing import light_models as light
 
-light = load_script(EXAMPLES / "light_models.py")
 MODELS = light.LIGHT_MODELS
 QUICK_IN_REFERENCE = ("resnet50", "shufflenet", "squeezenet")
 RELATIVE = 1e-3

@@ -1,7 +1,8 @@
 """``subgraphkit doctor``: what works here, what does not, and what to do about it.
 
-Every backend is probed in a process of its own, which may crash or hang without harm. What a bind
-made here and now would use is probed in any case, with the options given for it.
+Every backend is probed, and compiles and runs a small model, in a process of its own, which may
+crash or hang without harm. What a bind made here and now would use is tried in any case, with the
+options given for it.
 """
 
 import importlib.metadata
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from subgraphkit import __version__
-from subgraphkit.backend.child_probe import ChildProbe, probe_in_child
+from subgraphkit.backend.child_probe import ChildProbe
 from subgraphkit.backend.config import ResolvedConfig, resolve
 from subgraphkit.backend.discovery import CATALOGUE
 from subgraphkit.backend.events import Check
@@ -26,6 +27,7 @@ from subgraphkit.backend.selection import AUTO, NONE, BackendChoice
 from subgraphkit.cli.commands.config import described_settings
 from subgraphkit.cli.commands.version import package_versions
 from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.health import Health, look_after
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
 from subgraphkit.errors import SubgraphkitError
@@ -34,7 +36,8 @@ __all__ = ["execute"]
 
 _EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would bring NumPy along
 _VARIABLES: Final = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
-_RIVALS: Final = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino")
+_SHARED: Final = "onnxruntime"
+_RIVALS: Final = ("onnxruntime", "ort-nightly", "ort_nightly")
 _GPU: Final = Path("/dev/nvidia0")
 _WRONG: Final = re.compile(
     r"(?:unknown backend|no option|no distribution|setting in .*:) '([^']*)'"
@@ -55,10 +58,10 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     traces: dict[str, str] = {}
     if resolved is not None:
         for choice in _to_probe(arguments.names, resolved):
-            found = _probed(choice, arguments, report)
-            checks.append(_judged(found, choice, resolved))
-            if found.state != "ok" and _evidence(found):
-                traces[found.name] = _evidence(found)
+            health = _looked_after(choice, arguments, report)
+            checks.append(_judged(health, choice, resolved))
+            if health.evidence:
+                traces[health.probe.name] = health.evidence
         checks += _fallback(resolved)
         checks += _of_extensions(resolved)
     fixes = list(dict.fromkeys(check.fix for check in checks if check.fix))
@@ -102,16 +105,13 @@ def _settings() -> tuple[ResolvedConfig | None, list[Check]]:
 
 
 def _packages() -> Iterator[Check]:
-    installed = {
-        str(distribution.name).lower() for distribution in importlib.metadata.distributions()
-    }
-    rivals = [name for name in _RIVALS if name in installed]
+    rivals = _rivals()
     if len(rivals) > 1:
         yield Check(
             "packages",
             "warning",
-            f"{' and '.join(rivals)} are both installed and overwrite each other's files",
-            f"pip uninstall {' '.join(rivals)}, then install the one you want",
+            f"{' and '.join(rivals)} are installed together and overwrite each other's files",
+            f"pip uninstall -y {' '.join(rivals)}; then pip install the one you want",
         )
     if _GPU.exists() and not CATALOGUE.find("tensorrt"):
         yield Check(
@@ -120,6 +120,23 @@ def _packages() -> Iterator[Check]:
             "there is an NVIDIA GPU and no backend that uses it",
             KNOWN_BACKENDS["tensorrt"],
         )
+
+
+def _rivals() -> list[str]:
+    """Return the distributions that all put a package ``onnxruntime`` into the same place."""
+    found = {
+        str(one.name)
+        for one in importlib.metadata.distributions()
+        if str(one.name).lower().startswith(_RIVALS) and _provides(one, _SHARED)
+    }
+    return sorted(found)
+
+
+def _provides(distribution: importlib.metadata.Distribution, package: str) -> bool:
+    named = distribution.read_text("top_level.txt")
+    if named is not None:
+        return package in named.split()
+    return any(path.parts[:1] == (package,) for path in distribution.files or ())
 
 
 def _to_probe(names: Sequence[str], resolved: ResolvedConfig) -> list[BackendChoice]:
@@ -135,24 +152,39 @@ def _to_probe(names: Sequence[str], resolved: ResolvedConfig) -> list[BackendCho
     return sorted((chosen | used).values(), key=lambda choice: choice.name)
 
 
-def _probed(choice: BackendChoice, arguments: Namespace, report: Report) -> ChildProbe:
+def _looked_after(choice: BackendChoice, arguments: Namespace, report: Report) -> Health:
     name = f"{choice.name}@{choice.distribution}" if choice.distribution else choice.name
-    with report.doing(f"probing {name}"):
-        return probe_in_child(name, arguments.timeout, deep=arguments.deep, origin=choice.origin)
+    with report.doing(f"trying {name}"):
+        return look_after(name, arguments.timeout, deep=arguments.deep, origin=choice.origin)
 
 
-def _judged(found: ChildProbe, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
+def _judged(health: Health, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
+    found = health.probe
     if found.state == "ok":
-        versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-        devices = ", ".join(found.devices) or "no device named"
-        text = f"ready on {devices}; {versions or 'no versions named'} ({found.seconds:.1f} s)"
-        return Check(f"backend {found.name}", "ok", text)
+        return _judged_trial(health, choice)
     message, *hints = found.text.splitlines() or [found.state]
     dispensable = choice.optional or (choice.origin and resolved.on_missing == "warn")
     status: Literal["warning", "failure"] = (
         "warning" if dispensable and found.code in _ABSENT else "failure"
     )
     return Check(f"backend {found.name}", status, message, _fix(found, hints, choice))
+
+
+def _judged_trial(health: Health, choice: BackendChoice) -> Check:
+    found = health.probe
+    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    devices = ", ".join(found.devices) or "no device named"
+    text = f"ready on {devices}; {versions or 'no versions named'}"
+    name = f"backend {found.name}"
+    if health.state == "ok":
+        return Check(name, "ok", f"{text}; ran {health.operators} rightly ({found.seconds:.1f} s)")
+    if health.state == "idle":
+        fix = f"See why: subgraphkit plan MODEL --backend {found.name} --reasons"
+        return Check(name, "warning", f"{text}; {health.text}", fix)
+    message, *hints = health.text.splitlines()
+    code = f"[{health.code}] " if health.code and not message.startswith("[") else ""
+    remedy = " ".join(hint.strip() for hint in hints) if health.state == "wrong" else ""
+    return Check(name, "failure", code + message, remedy or _mend(found, choice))
 
 
 def _fix(found: ChildProbe, hints: Sequence[str], choice: BackendChoice) -> str:
@@ -197,13 +229,6 @@ def _way_round(choice: BackendChoice) -> str:
     if choice.origin.startswith(_FALLBACK):
         return "name another in SUBGRAPH_FALLBACK"
     return f"take {choice.name!r} out of the selection"
-
-
-def _evidence(found: ChildProbe) -> str:
-    """Return the end of the plugin's traceback, or of what it printed before it fell silent."""
-    if found.state in {"crash", "hang"}:
-        return "\n".join(found.output.splitlines()[-10:])
-    return found.trace
 
 
 def _fallback(resolved: ResolvedConfig) -> Iterator[Check]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import Feed, make_feeds
+from subgraphkit.cli.feeding import Feed, make_feeds, tell_feeds
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.tables import Table
@@ -54,7 +54,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     with watch.step("bind"):
         bound = bind_as_told(model, arguments)
     feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
-    _tell_feeds(feeds, arguments.seed, report)
+    tell_feeds(feeds, arguments.seed, report)
     with watch.step("partition"):
         partitioning = partition(bound)
     with watch.step("compile"):
@@ -85,15 +85,6 @@ def _checked_target(output: str | None) -> Path | None:
             hint="Give the path of a file in a folder that exists.",
         )
     return path
-
-
-def _tell_feeds(feeds: Mapping[str, Feed], seed: int, report: Report) -> None:
-    made_up = [name for name, feed in feeds.items() if feed.source == "random"]
-    if made_up:
-        report.note(f"random values, seed {seed}: {', '.join(made_up)}")
-    assumed = dict.fromkeys(dim for feed in feeds.values() for dim in feed.assumed)
-    if assumed:
-        report.note(f"taken to be 1: {', '.join(assumed)} (give --shape or --symbol to change it)")
 
 
 def _data(

@@ -1,0 +1,147 @@
+"""``subgraphkit bench``: backends side by side on one model."""
+
+import math
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from subgraphkit import errors
+from subgraphkit.binding import bind
+from subgraphkit.cli.exits import ExitCode, exit_code_of
+from subgraphkit.cli.feeding import make_feeds, tell_feeds
+from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.road import shapes_as_told
+from subgraphkit.cli.tables import Table, markdown_table
+from subgraphkit.cli.values import merge_options, merge_pairs
+from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
+from subgraphkit.onnx_io import load
+
+__all__ = ["execute"]
+
+_MEBIBYTE = 2**20
+_MANY = 12
+
+
+def execute(arguments: Namespace, report: Report) -> ExitCode:
+    """Measure, and end with an exit code that says whether all ran and agree."""
+    shapes = shapes_as_told(arguments)
+    bound = bind(load(arguments.model), shapes, backend="none")
+    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
+    tell_feeds(feeds, arguments.seed, report)
+    arrays = {name: feed.array for name, feed in feeds.items()}
+    del bound, feeds
+    with report.doing("measuring") as status:
+        found = bench(
+            arguments.model,
+            arrays,
+            arguments.selections or [None],
+            schedule=Schedule(
+                arguments.repeat, arguments.warmup, arguments.threads, arguments.timeout
+            ),
+            progress=getattr(status, "update", lambda _: None),
+            shapes=shapes,
+            options=merge_options(arguments.option),
+        )
+    report.data = _data(found)
+    for table in (_table(found), _shares(found)):
+        if table.rows:
+            report.show(markdown_table(table) if arguments.markdown else table)
+    _tell(found, report)
+    return _exit_code(found)
+
+
+def _data(found: Benchmark) -> dict[str, Any]:
+    return {
+        "model": found.model,
+        **asdict(found.schedule),
+        "agrees": found.agrees,
+        "backends": [_entry(found, one) for one in found.measured],
+    }
+
+
+def _entry(found: Benchmark, one: Measured) -> dict[str, Any]:
+    facts = {"selection": one.selection, "ran": one.ran}
+    if not one.ran:
+        return {**facts, "code": one.code, "kind": one.kind, "text": one.text}
+    difference = one.largest_difference
+    return {
+        **facts,
+        "runs": len(one.seconds),
+        "median_seconds": one.median,
+        "p90_seconds": one.percentile(90),
+        "p99_seconds": one.percentile(99),
+        "runs_per_second": one.throughput,
+        "ratio": found.ratio(one),
+        "bind_seconds": one.bind_seconds,
+        "first_run_seconds": one.first_seconds,
+        "memory_bytes": one.memory_bytes,
+        "difference": difference if math.isfinite(difference) else None,
+        "agrees": one.agrees,
+        "subgraphs": [asdict(share) for share in one.shares],
+    }
+
+
+def _table(found: Benchmark) -> Table:
+    columns = "backends median p90 p99 runs/s ratio bind first_run memory difference"
+    rows = [_row(found, one) for one in found.measured]
+    return Table.of(columns, rows, right=columns.removeprefix("backends "))
+
+
+def _row(found: Benchmark, one: Measured) -> Sequence[str]:
+    if not one.ran:
+        return one.selection, one.code, *[""] * 8
+    ratio = found.ratio(one)
+    memory = one.memory_bytes
+    return (
+        one.selection,
+        *(_time(seconds) for seconds in (one.median, one.percentile(90), one.percentile(99))),
+        f"{one.throughput:.4g}",
+        "-" if ratio is None else f"{ratio:.3f}",
+        _time(one.bind_seconds),
+        _time(one.first_seconds),
+        "-" if memory is None else f"{memory / _MEBIBYTE:.0f} MiB",
+        f"{one.largest_difference:.1e}{'' if one.agrees else ' DIFFERS'}",
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _shares(found: Benchmark) -> Table:
+    rows: list[Sequence[str]] = []
+    for one in found.measured:
+        largest = sorted(one.shares, key=lambda share: -share.seconds)
+        rows += [
+            (one.selection, s.subgraph, str(s.nodes), _time(s.seconds), f"{s.part:.1%}")
+            for s in largest[:_MANY]
+        ]
+        if rest := largest[_MANY:]:
+            nodes, part = sum(s.nodes for s in rest), sum(s.part for s in rest)
+            seconds = _time(sum(s.seconds for s in rest))
+            rows.append((one.selection, f"{len(rest)} more", str(nodes), seconds, f"{part:.1%}"))
+    return Table.of("backends subgraph nodes time share", rows, right="nodes time share")
+
+
+def _tell(found: Benchmark, report: Report) -> None:
+    for one in found.measured:
+        if not one.ran:
+            report.note(f"{one.selection}: {one.text}")
+            if one.printed:
+                report.note(one.printed.rstrip())
+        elif not one.agrees:
+            report.note(
+                f"{one.selection}: results differ from the first; to see where: subgraphkit verify "
+                f"MODEL --backend {one.selection} --per-subgraph"
+            )
+
+
+def _exit_code(found: Benchmark) -> ExitCode:
+    if not found.agrees:
+        return ExitCode.CHECK_FAILED
+    for one in found.measured:
+        if not one.ran:
+            kind = getattr(errors, one.kind, errors.BackendError)
+            return exit_code_of(kind.__new__(kind))  # of an error that another process has raised
+    return ExitCode.OK

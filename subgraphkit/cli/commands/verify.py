@@ -1,0 +1,135 @@
+"""``subgraphkit verify``: whether a backend computes what another one computes, and where not."""
+
+import math
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from subgraphkit.binding import bind
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.feeding import make_feeds, tell_feeds
+from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.road import shapes_as_told
+from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import counted, merge_options, merge_pairs
+from subgraphkit.comparing import Difference, SubgraphFinding, Verification, tolerance_for, verify
+from subgraphkit.onnx_io import load
+
+__all__ = ["execute"]
+
+_COLUMNS = "output result type wrong max_abs max_rel cosine worst"
+
+
+def execute(arguments: Namespace, report: Report) -> ExitCode:
+    """Compare, and end with an exit code that says whether all agrees."""
+    shapes = shapes_as_told(arguments)
+    options = merge_options(arguments.option) or None
+    model = load(arguments.model)
+    plain = bind(model, shapes, backend="none")
+    feeds = make_feeds(plain, merge_pairs(arguments.input, "--input"), arguments.seed)
+    tell_feeds(feeds, arguments.seed, report)
+    with report.doing("comparing"):
+        found = verify(
+            model,
+            {name: feed.array for name, feed in feeds.items()},
+            arguments.backend,
+            arguments.reference,
+            per_subgraph=arguments.per_subgraph,
+            tolerance=partial(tolerance_for, relative=arguments.rtol, absolute=arguments.atol),
+            shapes=shapes,
+            options=options,
+        )
+    report.data = _data(found)
+    _show(found, report)
+    return ExitCode.OK if found.agrees else ExitCode.CHECK_FAILED
+
+
+def _data(found: Verification) -> dict[str, Any]:
+    data = {**asdict(found), "agrees": found.agrees}
+    data["outputs"] = [_in_json(asdict(one)) for one in found.outputs]
+    if found.subgraphs is not None:
+        data["subgraphs"] = [_subgraph_data(one) for one in found.subgraphs]
+    return data
+
+
+def _subgraph_data(one: SubgraphFinding) -> dict[str, Any]:
+    differences = [_in_json(asdict(difference)) for difference in one.differences]
+    return {**asdict(one), "differences": differences, "agrees": one.agrees}
+
+
+def _in_json(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Write numbers that JSON has no word for as text, and complex ones too."""
+    return {name: _finite(value) for name, value in facts.items()}
+
+
+def _finite(value: Any) -> Any:
+    special = isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value))
+    return str(value) if special else value
+
+
+def _show(found: Verification, report: Report) -> None:
+    report.note(f"{found.backend} against {found.reference}")
+    for name in found.idle:
+        report.note(f"backend {name!r} took no node, so nothing was learned about it")
+    if found.error:
+        report.show(f"The run failed:\n{found.error}")
+    if found.outputs:
+        report.show(_table(_COLUMNS, ((one.name, one) for one in found.outputs)))
+    if found.subgraphs is not None:
+        _show_subgraphs(found.subgraphs, report)
+    report.show(_conclusion(found))
+
+
+def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: Report) -> None:
+    columns = f"subgraph nodes {_COLUMNS}"
+    rows: list[tuple[str, ...]] = []
+    for one in subgraphs:
+        facts = one.subgraph, str(one.nodes)
+        if one.error:
+            rows.append((*facts, "-", "FAIL", "-", "", "", "", "", one.error.splitlines()[0]))
+        rows += [(*facts, *_row(found.name, found)) for found in one.differences]
+    report.show(Table.of(columns, rows, right="nodes wrong max_abs max_rel cosine"))
+
+
+def _table(columns: str, rows: Iterable[tuple[str, Difference]]) -> Table:
+    cells = [_row(name, one) for name, one in rows]
+    return Table.of(columns, cells, right="wrong max_abs max_rel cosine")
+
+
+def _row(name: str, one: Difference) -> tuple[str, ...]:
+    type_ = f"{one.dtype}[{','.join(map(str, one.shape))}]" if one.dtype else "-"
+    if one.problem:
+        return name, "FAIL", type_, "", "", "", "", one.problem
+    cosine = "-" if math.isnan(one.cosine) else f"{one.cosine:.6f}"
+    figures = (f"{one.wrong}", f"{one.max_abs:.3g}", f"{one.max_rel:.3g}", cosine)
+    return name, "ok" if one.agrees else "FAIL", type_, *figures, _worst(one)
+
+
+def _worst(one: Difference) -> str:
+    if one.worst is None:
+        return "-"
+    place = ",".join(map(str, one.worst))
+    return f"[{place}] {_shown(one.got)}, expected {_shown(one.expected)}"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+
+
+def _conclusion(found: Verification) -> str:
+    if found.agrees:
+        return "All agree."
+    if found.subgraphs is None:
+        return "They do not agree. To see which subgraph is at fault: --per-subgraph"
+    if not found.at_fault:
+        return (
+            "They do not agree, though every subgraph is right on the reference's values: small "
+            "differences add up, or the model turns them into large ones."
+        )
+    names = ", ".join(
+        f"{one.subgraph} ({counted(one.nodes, 'node')}, {one.first} .. {one.last})"
+        for one in found.at_fault
+    )
+    return f"At fault, on right inputs: {names}"

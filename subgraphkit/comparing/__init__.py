@@ -1,0 +1,30 @@
+"""Comparing backends: is it right, how fast is it, does it work here.
+
+``verify`` compares what two backends compute, for the whole model and subgraph by subgraph;
+``bench`` measures backends on one model; ``try_backend`` takes one of a few small models down the
+whole road on a backend.
+"""
+
+from subgraphkit.comparing.benching import Benchmark, Measured, Schedule, Share, bench
+from subgraphkit.comparing.differences import Difference, compare_values
+from subgraphkit.comparing.tolerances import DEFAULT_TOLERANCES, Tolerance, tolerance_for
+from subgraphkit.comparing.trial import Trial, try_backend
+from subgraphkit.comparing.verification import SubgraphFinding, Verification, verify
+
+__all__ = [
+    "DEFAULT_TOLERANCES",
+    "Benchmark",
+    "Difference",
+    "Measured",
+    "Schedule",
+    "Share",
+    "SubgraphFinding",
+    "Tolerance",
+    "Trial",
+    "Verification",
+    "bench",
+    "compare_values",
+    "tolerance_for",
+    "try_backend",
+    "verify",
+]

@@ -1,0 +1,171 @@
+"""One contender of a benchmark, in a process of its own, which takes its turns when told to.
+
+``python -m subgraphkit.comparing.bench_child JOB`` reads the job from a file, binds the model and
+then answers commands, a JSON document per line both ways. Memory is that of this process, and a
+backend that crashes takes nobody along.
+"""
+
+import json
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.backend.child_probe import answering
+from subgraphkit.backend.config import resolve
+from subgraphkit.backend.registry import find_record, load_record
+from subgraphkit.backend.selection import AUTO
+from subgraphkit.binding import bind
+from subgraphkit.comparing.memory import peak_bytes, resident_bytes
+from subgraphkit.comparing.step_times import StepTimes
+from subgraphkit.comparing.storing import restore_values, store_values
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.onnx_io import load
+from subgraphkit.partitioning import partition
+from subgraphkit.planning import Plan, plan
+from subgraphkit.running import Session
+
+__all__ = ["THREAD_OPTIONS", "main"]
+
+THREAD_OPTIONS: Final = ("threads", "num_threads", "intra_op_num_threads", "inference_num_threads")
+"""What backends call the option that says how many threads to use."""
+
+_MOST_RUNS: Final = 1000
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Carry out the job of a file.
+
+    Returns:
+        The exit status: 0 unless nobody is listening any more.
+    """
+    job = Namespace(**json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
+    with answering() as answer:
+        for said in _answers(job):
+            json.dump(said, answer)
+            answer.write("\n")
+            answer.flush()
+    return 0
+
+
+def _answers(job: Namespace) -> Iterator[dict[str, Any]]:
+    """Yield one answer for the bind and one for every command, until there are no more."""
+    try:
+        contender = _Contender(job)
+        yield contender.described()
+        for line in sys.stdin:
+            command = json.loads(line)
+            yield getattr(contender, command.pop("do"))(**command)
+        contender.close()
+    except SubgraphkitError as error:
+        yield {"failed": {"code": error.code, "kind": type(error).__name__, "text": str(error)}}
+
+
+class _Contender:
+    """A bound model, ready to take turns."""
+
+    def __init__(self, job: Namespace) -> None:
+        self._job = job
+        self._before = resident_bytes()
+        self._feeds = restore_values(Path(job.feeds))
+        started = time.perf_counter()
+        self._plan = _planned(job)
+        self._session = Session(self._plan)
+        self._bind_seconds = time.perf_counter() - started
+        self._times = StepTimes(self._plan)
+        self._clocked = Session(self._times.plan)
+
+    def described(self) -> dict[str, Any]:
+        """Return what became of the bind."""
+        return {
+            "model": self._plan.graph.name,
+            "selection": ",".join(map(str, self._plan.graph.settings.backends)) or "none",
+            "bind_seconds": self._bind_seconds,
+            "subgraphs": [
+                {"id": one.id, "backend": one.backend, "nodes": len(one.nodes)}
+                for one in (step.subgraph for step in self._plan.steps)
+            ],
+        }
+
+    def first(self, warmup: int) -> dict[str, Any]:
+        """Run for the first time and keep the results; then warm up."""
+        started = time.perf_counter()
+        results = self._session.run(None, self._feeds)
+        seconds = time.perf_counter() - started
+        names = self._plan.graph.outputs
+        store_values(dict(zip(names, results, strict=True)), Path(self._job.results))
+        del results
+        for _ in range(warmup):
+            self._session.run(None, self._feeds)
+        return {"first_seconds": seconds}
+
+    def turn(self, runs: int, seconds: float) -> dict[str, Any]:
+        """Run once to wake up, some counted times, and once with clocks around the operators."""
+        run, feeds = self._session.run, self._feeds
+        run(None, feeds)
+        taken: list[float] = []
+        began = time.perf_counter()
+        while len(taken) < runs or time.perf_counter() - began < seconds:
+            started = time.perf_counter()
+            results = run(None, feeds)
+            taken.append(time.perf_counter() - started)
+            del results
+            if len(taken) >= _MOST_RUNS:
+                break
+        started = time.perf_counter()
+        self._clocked.run(None, feeds)
+        whole = time.perf_counter() - started
+        return {"seconds": taken, "clocked": whole, "subgraphs": self._times.take()}
+
+    def memory(self) -> dict[str, Any]:
+        """Return by how much the peak of resident memory is above what was there at first."""
+        peak = peak_bytes()
+        known = peak is not None and self._before is not None
+        return {"bytes": max(0, (peak or 0) - (self._before or 0)) if known else None}
+
+    def close(self) -> None:
+        """Release what the operators hold."""
+        self._clocked.close()
+        self._session.close()
+
+
+def _planned(job: Namespace) -> Plan:
+    settings = dict(job.settings)
+    options = _with_threads(job.selection, settings.pop("options", None) or {}, job.threads)
+    bound = bind(
+        load(job.model),
+        backend=job.selection,
+        options=options or None,
+        # what another backend has computed in its place is not its own time
+        **settings | {"on_run_error": "raise"},
+    )
+    partitioning = partition(bound)
+    return plan(partitioning, compile_subgraphs(partitioning))
+
+
+def _with_threads(
+    selection: str | None, given: Mapping[str, Mapping[str, Any]], threads: int | None
+) -> Mapping[str, Mapping[str, Any]]:
+    """Give every backend that takes a number of threads that number, unless it was given one."""
+    options = {name: dict(values) for name, values in given.items()}
+    if threads is None:
+        return options
+    resolved = resolve(backend=selection, options=options or None)
+    for choice in resolved.backends:
+        if choice.name == AUTO:
+            continue
+        with suppress(SubgraphkitError):  # the bind says so, unless the backend is optional
+            factory = load_record(find_record(choice, resolved))
+            taken = [one.name for one in factory.options if one.name in THREAD_OPTIONS]
+            told = resolved.options_for(choice.name).keys() | choice.options.keys()
+            if taken and told.isdisjoint(taken):
+                options.setdefault(choice.name, {})[taken[0]] = threads
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

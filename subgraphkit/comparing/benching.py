@@ -1,0 +1,362 @@
+"""Backends on one model, measured in one sitting.
+
+Every contender has a process of its own, started once, and they take their turns one after the
+other, round by round: a machine that slows down slows all of them down. A turn is a pause in which
+threads go to sleep, a run that wakes them and is not counted, the runs that count, and one run with
+clocks around the operators.
+"""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit.backend.selection import parse_selection
+from subgraphkit.comparing.contenders import Contender, Failed
+from subgraphkit.comparing.differences import Difference, ToleranceOf, compare_values
+from subgraphkit.comparing.storing import restore_values, store_values
+from subgraphkit.comparing.tolerances import tolerance_for
+from subgraphkit.errors import CallerError
+from subgraphkit.onnx_io import ModelSource
+
+__all__ = ["Benchmark", "Measured", "Schedule", "Share", "bench"]
+
+_PAUSE: Final = 0.05
+"""Seconds before a turn, in which threads that wait by spinning go to sleep."""
+
+_RUNS_PER_TURN: Final = 3
+_SECONDS_PER_TURN: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often, how long and with how much.
+
+    Attributes:
+        rounds: How many turns each contender takes, of 3 counted runs or 50 ms, whichever is more.
+        warmup: Runs after the first one that do not count.
+        threads: How many threads libraries are told to use: by the environment variables of OpenMP,
+            OpenBLAS, MKL and TVM, and by the option of backends that have one for it. None leaves
+            it to them.
+        timeout_seconds: How long a bind, a first run with the warm-up, or a turn may take.
+
+    Raises:
+        CallerError: There is no round (SGK301).
+    """
+
+    rounds: int = 10
+    warmup: int = 3
+    threads: int | None = None
+    timeout_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Check that there is something to do."""
+        if self.rounds < 1:
+            raise CallerError("SGK301", f"nothing is measured in {self.rounds} rounds")
+
+
+_USUAL: Final = Schedule()
+
+
+def _silently(words: str) -> None:
+    del words
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one subgraph takes of a run.
+
+    Attributes:
+        subgraph: Its identifier.
+        backend: Name of its backend.
+        nodes: How many nodes it has.
+        seconds: Median over the turns.
+        part: Its part of the run with clocks, from 0 to 1.
+    """
+
+    subgraph: str
+    backend: str
+    nodes: int
+    seconds: float
+    part: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of one contender.
+
+    Attributes:
+        selection: Its backends, as given or, where nothing was, as configured.
+        seconds: The runs that count, in order; empty if it is out.
+        bind_seconds: From loading the model to a session that is ready, the imports of libraries
+            and everything that is compiled included.
+        first_seconds: The first run.
+        memory_bytes: By how much the peak of its process's resident memory is above what it was
+            before the model was loaded: libraries, weights, engines and values. None where the
+            system does not tell.
+        shares: What each subgraph takes, in their order; the rest of a run is the session's.
+        differences: Its results against those of the first contender that ran, one per tensor.
+        code: Why it is out, as a code; empty if it is not.
+        kind: Name of the class of that error in ``subgraphkit.errors``.
+        text: What happened, as a user would be told.
+        printed: The end of what it printed before that.
+    """
+
+    selection: str
+    seconds: tuple[float, ...] = ()
+    bind_seconds: float = 0.0
+    first_seconds: float = 0.0
+    memory_bytes: int | None = None
+    shares: tuple[Share, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    code: str = ""
+    kind: str = ""
+    text: str = ""
+    printed: str = ""
+
+    @property
+    def ran(self) -> bool:
+        """Whether it was measured."""
+        return not self.code
+
+    @property
+    def agrees(self) -> bool:
+        """Whether its results are those of the first contender, to the tolerance."""
+        return all(one.agrees for one in self.differences)
+
+    @property
+    def median(self) -> float:
+        """Median of the counted runs, in seconds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def throughput(self) -> float:
+        """Runs per second, one after the other."""
+        return len(self.seconds) / sum(self.seconds)
+
+    @property
+    def largest_difference(self) -> float:
+        """Largest difference of any output by the largest value of that output."""
+        if any(one.problem for one in self.differences):
+            return float("inf")
+        return max((one.scaled for one in self.differences), default=0.0)
+
+    def percentile(self, percent: float) -> float:
+        """Return a percentile of the counted runs, in seconds, between runs if need be."""
+        return float(np.percentile(self.seconds, percent))
+
+    def part_of(self, backend: str) -> float:
+        """Return what the subgraphs of a backend take of a run, from 0 to 1."""
+        return sum(share.part for share in self.shares if share.backend == backend)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """The contenders side by side.
+
+    Attributes:
+        model: What the model is called; empty if nobody could load it.
+        schedule: How it was measured.
+        measured: The contenders, in the order given.
+    """
+
+    model: str
+    schedule: Schedule
+    measured: tuple[Measured, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all that ran have the same results, to the tolerance."""
+        return all(one.agrees for one in self.measured)
+
+    def ratio(self, one: Measured) -> float | None:
+        """Return the median of a contender by that of the first; None if one of them is out."""
+        first = self.measured[0]
+        return one.median / first.median if one.ran and first.ran else None
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A contender and what is known of it so far."""
+
+    selection: str | None
+    folder: Path
+    contender: Contender | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    failed: Failed | None = None
+
+    @property
+    def label(self) -> str:
+        return self.selection or str(self.facts.get("selection", "as configured"))
+
+    def ask(self, what: Mapping[str, Any] | None, doing: str, timeout: float) -> dict[str, Any]:
+        """Ask, unless it is out; return nothing if it is, or is from now on."""
+        if self.failed is None and self.contender is not None:
+            try:
+                return self.contender.ask(what, doing, timeout)
+            except Failed as failed:
+                self.failed = failed
+        return {}
+
+
+def bench(
+    source: ModelSource,
+    feeds: Mapping[str, Any],
+    backends: Sequence[str | None],
+    *,
+    schedule: Schedule = _USUAL,
+    tolerance: ToleranceOf = tolerance_for,
+    progress: Callable[[str], None] = _silently,
+    **settings: Any,
+) -> Benchmark:
+    """Measure backends on one model, taking turns.
+
+    What a call or a context manager has configured, and backends registered by a call, are not
+    known to the processes of the contenders; the environment and files are.
+
+    Args:
+        source: A path, the bytes of a model, or a ``ModelProto``.
+        feeds: Arrays by input name, the same for all.
+        backends: A selection of backends for each contender, such as ``["numpy",
+            "openvino,numpy"]``; None for what is configured.
+        schedule: How often and how long.
+        tolerance: Tells the tolerance of an element type.
+        progress: Called with a few words before every step.
+        **settings: What else ``bind`` takes: ``shapes``, ``options`` and other settings; values
+            that JSON can hold.
+
+    Returns:
+        What was measured. A contender that cannot run says why and does not stop the others.
+
+    Raises:
+        ConfigError: A selection cannot be read (SGK107).
+        CallerError: There is nobody to measure (SGK301).
+    """
+    if not backends:
+        raise CallerError("SGK301", "nothing is to be measured: there are no backends")
+    for selection in backends:
+        if selection is not None:
+            parse_selection(selection, f"backends={selection!r}")
+    with tempfile.TemporaryDirectory(prefix="subgraphkit-bench-") as folder, ExitStack() as stack:
+        store_values(feeds, Path(folder) / "feeds")
+        job = {
+            "model": _file_of(source, Path(folder)),
+            "feeds": os.fspath(Path(folder) / "feeds"),
+            "settings": settings,
+            "threads": schedule.threads,
+        }
+        course = _Course(Path(folder), job, schedule, progress)
+        entries = [course.started(number, one, stack) for number, one in enumerate(backends)]
+        course.run(entries)
+        model = next((one.facts["model"] for one in entries if "model" in one.facts), "")
+        return Benchmark(model, schedule, tuple(_all_measured(entries, tolerance)))
+
+
+def _file_of(source: Any, folder: Path) -> str:
+    """Return the path of the model, stored now if it is not in a file."""
+    if isinstance(source, str | os.PathLike):
+        return os.path.abspath(source)  # noqa: PTH100 (a path-like of any kind)
+    data = source if isinstance(source, bytes | bytearray | memoryview) else None
+    path = folder / "model.onnx"
+    path.write_bytes(source.SerializeToString() if data is None else bytes(data))
+    return os.fspath(path)
+
+
+class _Course:
+    """The order of events."""
+
+    def __init__(
+        self,
+        folder: Path,
+        job: Mapping[str, Any],
+        schedule: Schedule,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._folder, self._job, self._schedule, self._tell = folder, job, schedule, tell
+
+    def started(self, number: int, selection: str | None, stack: ExitStack) -> _Entry:
+        """Start a contender and wait until it has bound, so that nobody is disturbed in it."""
+        folder = self._folder / str(number)
+        folder.mkdir()
+        entry = _Entry(selection, folder)
+        self._tell(f"binding {entry.label}")
+        job = {**self._job, "selection": selection, "results": os.fspath(folder / "results")}
+        contender = Contender(entry.label, job, folder, self._schedule.threads)
+        entry.contender = stack.enter_context(contender)
+        entry.facts |= self._ask(entry, None, "binding the model")
+        return entry
+
+    def run(self, entries: Sequence[_Entry]) -> None:
+        """Let everybody run for the first time, take turns, and tell how much memory it took."""
+        for entry in entries:
+            self._tell(f"first run of {entry.label}")
+            first = {"do": "first", "warmup": self._schedule.warmup}
+            entry.facts |= self._ask(entry, first, "running for the first time")
+        for number in range(self._schedule.rounds):
+            self._tell(f"round {number + 1} of {self._schedule.rounds}")
+            at = number % len(entries)  # so that nobody always comes after the same neighbour
+            for entry in (*entries[at:], *entries[:at]):
+                self._take_turn(entry)
+        for entry in entries:
+            entry.facts |= self._ask(entry, {"do": "memory"}, "telling its memory")
+
+    def _take_turn(self, entry: _Entry) -> None:
+        if entry.failed is None:
+            time.sleep(_PAUSE)
+            turn = {"do": "turn", "runs": _RUNS_PER_TURN, "seconds": _SECONDS_PER_TURN}
+            entry.turns += [taken] if (taken := self._ask(entry, turn, "running")) else []
+
+    def _ask(self, entry: _Entry, what: Mapping[str, Any] | None, doing: str) -> dict[str, Any]:
+        return entry.ask(what, doing, self._schedule.timeout_seconds)
+
+
+def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf) -> Iterator[Measured]:
+    expected: dict[str, Any] | None = None
+    for entry in entries:
+        if entry.failed is not None:
+            failed = entry.failed
+            yield Measured(
+                entry.label,
+                code=failed.code,
+                kind=failed.kind,
+                text=failed.text,
+                printed=failed.printed,
+            )
+            continue
+        results = restore_values(entry.folder / "results")
+        expected = results if expected is None else expected
+        yield Measured(
+            entry.label,
+            seconds=tuple(one for turn in entry.turns for one in turn["seconds"]),
+            bind_seconds=entry.facts["bind_seconds"],
+            first_seconds=entry.facts["first_seconds"],
+            memory_bytes=entry.facts["bytes"],
+            shares=tuple(_shares(entry)),
+            differences=tuple(
+                difference
+                for name, value in results.items()
+                for difference in compare_values(name, value, expected[name], tolerance)
+            ),
+        )
+
+
+def _shares(entry: _Entry) -> Iterator[Share]:
+    for subgraph in entry.facts["subgraphs"]:
+        name = subgraph["id"]
+        seconds = [turn["subgraphs"][name] for turn in entry.turns]
+        parts = [turn["subgraphs"][name] / turn["clocked"] for turn in entry.turns]
+        yield Share(
+            name,
+            subgraph["backend"],
+            subgraph["nodes"],
+            statistics.median(seconds),
+            statistics.median(parts),
+        )

@@ -1,0 +1,34 @@
+"""Resident memory of this process, as the system counts it."""
+
+import re
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+__all__ = ["peak_bytes", "resident_bytes"]
+
+_STATUS: Final = Path("/proc/self/status")
+
+
+def resident_bytes() -> int | None:
+    """Return the memory in use now; what was the peak so far, where only that is known."""
+    return _field("VmRSS") or peak_bytes()
+
+
+def peak_bytes() -> int | None:
+    """Return the most memory in use so far; None where the system does not tell."""
+    found = _field("VmHWM")
+    if found is not None or find_spec("resource") is None:
+        return found
+    resource = import_module("resource")
+    largest: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else largest * 1024
+
+
+def _field(name: str) -> int | None:
+    if not _STATUS.exists():
+        return None
+    found = re.search(rf"^{name}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None

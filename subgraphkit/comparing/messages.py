@@ -1,0 +1,43 @@
+"""Messages about backends that were tried in a process of their own."""
+
+from subgraphkit.backend.child_process import how_it_ended
+from subgraphkit.errors import BackendError
+
+__all__ = ["crashed", "hung", "wrong"]
+
+
+def crashed(selection: str, doing: str, code: int) -> BackendError:
+    """Word that a child process went down (SGK320).
+
+    Args:
+        selection: The backends it worked with.
+        doing: What it did, such as ``running``.
+        code: Its exit status, negative for a signal.
+    """
+    return BackendError(
+        "SGK320",
+        f"{selection!r} took its process down while {doing}: {how_it_ended(code)}",
+        backend=selection,
+        hint="The fault is in the backend or its library; a session would have gone down as well.",
+    )
+
+
+def hung(selection: str, doing: str, seconds: float) -> BackendError:
+    """Word that a child process did not answer within so many seconds (SGK321)."""
+    return BackendError(
+        "SGK321",
+        f"{selection!r} did not return from {doing} within {seconds:.0f} s",
+        backend=selection,
+        hint="It was stopped. If it is only slow, allow more time: --timeout, or timeout_seconds.",
+    )
+
+
+def wrong(backend: str, operators: str, what: str) -> BackendError:
+    """Word that a backend computes something other than expected (SGK322)."""
+    return BackendError(
+        "SGK322",
+        f"backend {backend!r} computes {operators} wrongly: {what}",
+        backend=backend,
+        hint="Update its library or its package, or look at its options; results of models are "
+        "not to be trusted.",
+    )

@@ -1,0 +1,107 @@
+"""Values in a folder, so that one process can hand them to another.
+
+Tensors are ``.npy`` files; text, kinds and element types that NumPy cannot name are in an index.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.errors import CallerError
+from subgraphkit.types import DataType
+
+__all__ = ["restore_values", "store_values"]
+
+_INDEX: Final = "index.json"
+_Array = npt.NDArray[Any]
+
+
+def store_values(values: Mapping[str, Any], folder: Path) -> None:
+    """Store values by name in a new folder.
+
+    Args:
+        values: Arrays, lists (sequences), mappings, None (absent optionals), or what NumPy makes an
+            array of.
+        folder: The folder; made here.
+
+    Raises:
+        CallerError: A value has an element type that ONNX does not have (SGK141).
+    """
+    folder.mkdir()
+    writer = _Writer(folder)
+    entries = [[name, writer.entry(name, value)] for name, value in values.items()]
+    (folder / _INDEX).write_text(json.dumps(entries), encoding="utf-8")
+
+
+def restore_values(folder: Path) -> dict[str, Any]:
+    """Read what ``store_values`` stored."""
+    entries = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
+    return {name: _value(entry, folder) for name, entry in entries}
+
+
+class _Writer:
+    """Writes the arrays of one folder, numbered."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+
+    def entry(self, name: str, value: Any) -> dict[str, Any]:
+        """Describe a value; its arrays are written."""
+        if value is None:
+            return {"kind": "nothing"}
+        if isinstance(value, list | tuple) and any(_is_part(item) for item in value):
+            items = [self.entry(f"{name}[{at}]", item) for at, item in enumerate(value)]
+            return {"kind": "sequence", "items": items}
+        if isinstance(value, list | tuple) and not value:
+            return {"kind": "sequence", "items": []}
+        if isinstance(value, Mapping):
+            entries = [[key, self.entry(f"{name}[{key!r}]", item)] for key, item in value.items()]
+            return {"kind": "map", "items": entries}
+        return self._tensor(name, np.asarray(value))
+
+    def _tensor(self, name: str, array: _Array) -> dict[str, Any]:
+        try:
+            dtype = DataType.of(array.dtype)
+        except KeyError:
+            raise CallerError(
+                "SGK141", f"value {name!r} has dtype {array.dtype}, which ONNX does not have"
+            ) from None
+        if dtype is DataType.STRING:
+            texts = [_text(one) for one in array.reshape(-1).tolist()]
+            return {"kind": "text", "items": texts, "shape": array.shape}
+        file = f"{self._count}.npy"
+        self._count += 1
+        np.save(self._folder / file, array, allow_pickle=False)
+        return {"kind": "tensor", "file": file, "dtype": dtype.name}
+
+
+def _is_part(item: Any) -> bool:
+    """Tell an element of a sequence from a number of a list that means a tensor."""
+    return item is None or isinstance(item, np.ndarray | Mapping)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def _value(entry: Mapping[str, Any], folder: Path) -> Any:
+    kind = entry["kind"]
+    if kind == "nothing":
+        return None
+    if kind == "sequence":
+        return [_value(item, folder) for item in entry["items"]]
+    if kind == "map":
+        return {key: _value(item, folder) for key, item in entry["items"]}
+    if kind == "text":
+        texts = np.empty(len(entry["items"]), object)
+        texts[:] = entry["items"]
+        return texts.reshape(entry["shape"])
+    array = np.load(folder / entry["file"], allow_pickle=False)
+    dtype = DataType[entry["dtype"]].numpy
+    # NumPy stores the types of ml_dtypes as raw bytes
+    return array if array.dtype == dtype else array.view(dtype)

@@ -1,0 +1,44 @@
+"""Probe a backend and try it, in a process that it may take down.
+
+``python -m subgraphkit.comparing.trial_child NAME [ORIGIN] [--deep]`` writes a JSON document per
+line: what the probe found, then the operators of every model before it is tried, then what became
+of the trial. So whoever reads it knows how far a backend came.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from subgraphkit.backend.child_probe import answering, probe_here
+from subgraphkit.comparing.trial import try_backend
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Probe and try the backend named by the first argument.
+
+    Returns:
+        The exit status: 0 whenever findings were written.
+    """
+    name, *words = arguments
+    origin = next((word for word in words if word != "--deep"), "")
+    with answering() as answer:
+        facts = probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words)
+        _tell(answer, facts)
+        if facts["state"] == "ok":
+            trial = try_backend(name, lambda operators: _tell(answer, {"trying": operators}))
+            _tell(answer, {"trial": asdict(trial)})
+    return 0
+
+
+def _tell(answer: TextIO, what: dict[str, Any]) -> None:
+    json.dump(what, answer)
+    answer.write("\n")
+    answer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

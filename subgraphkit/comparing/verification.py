@@ -1,0 +1,252 @@
+"""Whether a backend computes what another one computes, for the whole and subgraph by subgraph.
+
+The whole tells that something is wrong. To tell where, every subgraph of the backend is given the
+values that the reference has at its inputs, and what it hands out is held against the reference's
+values at its outputs: a subgraph that is right but was fed wrong values is right here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.binding import bind
+from subgraphkit.comparing.differences import Difference, ToleranceOf, compare_values
+from subgraphkit.comparing.tolerances import tolerance_for
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.errors import ExecutionError, SubgraphkitError
+from subgraphkit.ir import BoundGraph
+from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.planning import Plan, Step, plan
+from subgraphkit.running import Session
+from subgraphkit.running.feeds import admit_input
+
+__all__ = ["SubgraphFinding", "Verification", "verify", "verify_bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubgraphFinding:
+    """What one subgraph makes of the reference's values.
+
+    Attributes:
+        subgraph: Its identifier.
+        backend: Name of its backend.
+        nodes: How many nodes it has.
+        first: Label of its first node.
+        last: Label of its last node.
+        differences: One finding per tensor it hands out.
+        error: What it failed with, as text; empty if it did not.
+    """
+
+    subgraph: str
+    backend: str
+    nodes: int
+    first: str
+    last: str
+    differences: tuple[Difference, ...]
+    error: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the subgraph is right."""
+        return not self.error and all(one.agrees for one in self.differences)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """How a backend compares with a reference on one model and one set of inputs.
+
+    Attributes:
+        model: What the model is called.
+        backend: The selection under test.
+        reference: The selection that is believed.
+        nodes: By backend that took part in the test, how many nodes are at home there.
+        idle: Those of the backends selected that took no node, so that nothing was learned of them.
+        outputs: One finding per tensor among the outputs; empty if the run failed.
+        subgraphs: One finding per subgraph, in their order; None if they were not asked for.
+        error: What the run failed with, as text; empty if it did not.
+    """
+
+    model: str
+    backend: str
+    reference: str
+    nodes: Mapping[str, int]
+    idle: tuple[str, ...]
+    outputs: tuple[Difference, ...]
+    subgraphs: tuple[SubgraphFinding, ...] | None = None
+    error: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing differs beyond the tolerances, and nothing failed."""
+        return not self.error and all(one.agrees for one in self.outputs) and not any(self.at_fault)
+
+    @property
+    def at_fault(self) -> tuple[SubgraphFinding, ...]:
+        """The subgraphs that are wrong on right inputs; empty if they were not asked for."""
+        return tuple(one for one in self.subgraphs or () if not one.agrees)
+
+
+def verify(
+    source: ModelSource | Model,
+    feeds: Mapping[str, Any],
+    backend: Any,
+    reference: Any = "numpy",
+    *,
+    per_subgraph: bool = False,
+    tolerance: ToleranceOf = tolerance_for,
+    **settings: Any,
+) -> Verification:
+    """Run a model on a backend and on a reference, and compare.
+
+    Args:
+        source: The model, as for ``InferenceSession``.
+        feeds: Arrays by input name.
+        backend: The backends under test, in order, as for ``SUBGRAPH_BACKEND``; None for what is
+            configured.
+        reference: The backends that are believed.
+        per_subgraph: Whether to find the subgraphs that are at fault. All values that cross
+            between subgraphs are then kept at once.
+        tolerance: Tells the tolerance of an element type.
+        **settings: What else ``bind`` takes, for both: ``shapes``, ``options`` and other settings.
+
+    Returns:
+        The findings. A failure of the backend under test while running is one of them.
+
+    Raises:
+        SubgraphkitError: Whatever a step of the road raises, and what the reference fails with.
+    """
+    model = source if isinstance(source, Model) else load(source)
+    # Another backend in its place would hide a fault, and so would a check that ends the run.
+    settings |= {"on_run_error": "raise"}
+    tested = bind(model, backend=backend, **settings | {"checked": False})
+    trusted = bind(model, backend=reference, **settings)
+    return verify_bound(tested, trusted, feeds, per_subgraph=per_subgraph, tolerance=tolerance)
+
+
+def verify_bound(
+    tested: BoundGraph,
+    trusted: BoundGraph,
+    feeds: Mapping[str, Any],
+    *,
+    per_subgraph: bool = False,
+    tolerance: ToleranceOf = tolerance_for,
+) -> Verification:
+    """Do as ``verify`` with two graphs bound from one model with the same shapes."""
+    tested_plan = _planned(tested)
+    with Session(tested_plan) as session:
+        steps = tested_plan.steps if per_subgraph else ()
+        expected = _reference_values(trusted, _between(tested, steps), feeds)
+        results, error = _results(session, feeds)
+        outputs = tuple(_compared(results, expected, tolerance))
+        del results
+        values = _admitted(tested, feeds) | expected
+        check = partial(_check, expected=values, tolerance=tolerance)
+        findings = tuple(map(check, steps)) if per_subgraph else None
+    nodes = _homes(tested_plan.partitioning)
+    return Verification(
+        model=tested.name,
+        backend=_selection(tested),
+        reference=_selection(trusted),
+        nodes=nodes,
+        idle=tuple(n for n, count in nodes.items() if not count and n != tested.settings.fallback),
+        outputs=outputs,
+        subgraphs=findings,
+        error=error,
+    )
+
+
+def _selection(bound: BoundGraph) -> str:
+    return ",".join(map(str, bound.settings.backends)) or "none"
+
+
+def _compared(
+    results: Mapping[str, Any], expected: Mapping[str, Any], tolerance: ToleranceOf
+) -> Iterator[Difference]:
+    for name, value in results.items():
+        yield from compare_values(name, value, expected[name], tolerance)
+
+
+def _planned(bound: BoundGraph) -> Plan:
+    partitioning = partition(bound)
+    return plan(partitioning, compile_subgraphs(partitioning))
+
+
+def _homes(partitioning: Partitioning) -> dict[str, int]:
+    counted = dict.fromkeys(partitioning.backends, 0)
+    for subgraph in partitioning.subgraphs:
+        counted[subgraph.backend] += len(subgraph.home)
+    return counted
+
+
+def _between(graph: BoundGraph, steps: Iterable[Step]) -> list[str]:
+    """Return the values that subgraphs hand out and that are no outputs of the model."""
+    made = dict.fromkeys(name for step in steps for name in step.subgraph.outputs)
+    return [name for name in made if not graph.is_output(name)]
+
+
+def _reference_values(
+    trusted: BoundGraph, between: Sequence[str], feeds: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run the reference with further values of the graph as outputs; return them all, read-only."""
+    names = (*dict.fromkeys(trusted.outputs), *between)
+    with Session(_planned(replace(trusted, outputs=names))) as session:
+        results = session.run(None, feeds)
+    return {name: _frozen(value) for name, value in zip(names, results, strict=True)}
+
+
+def _frozen(value: Any) -> Any:
+    """Make a value read-only, so that no operator under test can change what is expected."""
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    elif isinstance(value, list):
+        return [_frozen(item) for item in value]
+    return value
+
+
+def _results(session: Session, feeds: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Run; return the outputs by name, or nothing and what went wrong."""
+    try:
+        results = session.run(None, feeds)
+    except ExecutionError as error:
+        return {}, str(error)
+    return dict(zip(session.graph.outputs, results, strict=True)), ""
+
+
+def _admitted(graph: BoundGraph, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs as the operators get them."""
+    values = {name: stored.array() for name, stored in graph.defaults.items()}
+    return values | {name: admit_input(graph, name)(value) for name, value in feeds.items()}
+
+
+def _check(step: Step, *, expected: Mapping[str, Any], tolerance: ToleranceOf) -> SubgraphFinding:
+    """Run one operator on the reference's values and compare what it returns."""
+    subgraph = step.subgraph
+    labels = [node.label for node in subgraph.members] or [""]
+    found: list[Difference] = []
+    error = ""
+    try:
+        with step.lock:
+            results = list(step.operator.run([expected[name] for name in subgraph.inputs]))
+        if len(results) != len(subgraph.outputs):
+            error = f"returned {len(results)} values, expected {len(subgraph.outputs)}"
+        for name, value in zip(subgraph.outputs, results, strict=False):
+            found += compare_values(name, value, expected[name], tolerance)
+    except Exception as failure:  # noqa: BLE001 (a finding about the backend)
+        error = _worded(failure)
+    return SubgraphFinding(
+        subgraph=subgraph.id,
+        backend=subgraph.backend,
+        nodes=len(subgraph.nodes),
+        first=labels[0],
+        last=labels[-1],
+        differences=tuple(found),
+        error=error,
+    )
+
+
+def _worded(error: Exception) -> str:
+    return str(error) if isinstance(error, SubgraphkitError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,185 @@
+"""``verify`` and ``bench``."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.models import parsed
+from tests.unit.cli.conftest import Cli, Ended, Install
+
+WRONG = """
+import os
+import numpy as np
+import subgraphkit as sk
+
+class Operator(sk.SubgraphOperator):
+    def __init__(self, subgraph):
+        self.constants = [one.array() for one in subgraph.constants.values()]
+
+    def run(self, inputs, outputs=None):
+        if os.environ.get("CRASH"):
+            os.kill(os.getpid(), 9)
+        (w,) = self.constants
+        return [inputs[0] @ w + float(os.environ.get("OFF", 0))]
+
+class Property(sk.SubgraphProperty):
+    def create_selector(self, graph):
+        return sk.OpSelector(graph, ["MatMul"])
+
+    def create_operator(self, subgraph, context):
+        return Operator(subgraph)
+
+class Plugin(sk.Backend):
+    name = "matmul"
+    def properties(self):
+        return [Property()]
+"""
+
+
+def _data(ended: Ended, command: str, code: int = 0) -> Any:
+    assert ended.code == code, ended.err
+    document = json.loads(ended.out)
+    assert document["schema"] == f"subgraphkit.{command}/1"
+    return document["data"]
+
+
+def test_verify_says_that_all_agree(cli: Cli, linear: Path) -> None:
+    ended = cli("verify", linear, "--symbol", "N=3", "--backend", "numpy:fusion=no")
+    assert ended.code == 0
+    assert "All agree." in ended.out
+    assert "numpy:fusion=no against numpy" in ended.err
+    assert "random values, seed 0: x" in ended.err
+    assert "float32[3,2]" in ended.out
+
+
+def test_verify_names_the_subgraph_at_fault(
+    new_process: Cli, install: Install, linear: Path
+) -> None:
+    install("matmul", WRONG)
+    words = ("verify", linear, "--backend", "matmul")
+    ended = new_process(*words, "--per-subgraph", OFF="0.5")
+    assert ended.code == 1
+    assert "At fault, on right inputs: matmul_0 (1 node, #0 MatMul .. #0 MatMul)" in ended.out
+    data = _data(new_process(*words, "--per-subgraph", "--json", OFF="0.5"), "verify", 1)
+    assert data["agrees"] is False
+    assert [(one["subgraph"], one["agrees"]) for one in data["subgraphs"]] == [
+        ("matmul_0", False),
+        ("numpy_1", True),
+    ]
+    assert data["outputs"][0]["max_abs"] == pytest.approx(0.5, abs=1e-5)
+
+
+def test_verify_allows_what_it_is_told_to_allow(
+    new_process: Cli, install: Install, linear: Path
+) -> None:
+    install("matmul", WRONG)
+    words = ("verify", linear, "--backend", "matmul", "--per-subgraph")
+    assert new_process(*words, "--atol", "0.6", OFF="0.5").code == 0
+    assert new_process(*words, "--atol", "0.4", "--rtol", "0", OFF="0.5").code == 1
+
+
+def test_verify_feeds_what_it_is_given_and_json_stays_json(
+    cli: Cli, array_file: Callable[[Any], Path]
+) -> None:
+    onnx.save(parsed("g (float[3] x) => (float[3] y) { y = Sqrt(x) }"), "root.onnx")
+    file = array_file(np.array([-1, np.inf, 4], np.float32))
+    data = _data(cli("verify", "root.onnx", "--input", f"x={file}", "--json"), "verify")
+    (output,) = data["outputs"]
+    assert (output["agrees"], output["cosine"], output["elements"]) == (True, 1.0, 3)
+    onnx.save(parsed("g (float[3] x) => (float[3] y) { y = Sub(x, x) }"), "zero.onnx")
+    (output,) = _data(cli("verify", "zero.onnx", "--json"), "verify")["outputs"]
+    assert output["cosine"] == "nan"
+
+
+def test_verify_says_of_whom_nothing_was_learned(
+    new_process: Cli, install: Install, tmp_path: Path
+) -> None:
+    install("matmul", WRONG)
+    onnx.save(parsed("g (float[3] x) => (float[3] y) { y = Neg(x) }"), tmp_path / "neg.onnx")
+    ended = new_process("verify", "neg.onnx", "--backend", "matmul")
+    assert ended.code == 0
+    assert "backend 'matmul' took no node" in ended.err
+
+
+@pytest.mark.parametrize("command", ["verify", "bench"])
+def test_a_model_that_cannot_be_read_is_told_before_anything_else(cli: Cli, command: str) -> None:
+    ended = cli(command, "missing.onnx")
+    assert (ended.code, ended.out) == (4, "")
+    assert "[SGK201]" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["verify", "m.onnx", "--rtol", "-1"], "expected a number that is not negative"),
+        (["verify", "m.onnx", "--atol", "nan"], "expected a number that is not negative"),
+        (["bench", "m.onnx", "--repeat", "0"], "expected a whole number, 1 or more"),
+        (["bench", "m.onnx", "--warmup", "-1"], "expected a whole number, 0 or more"),
+        (["bench", "m.onnx", "--threads", "many"], "expected a whole number, 1 or more"),
+    ],
+)
+def test_figures_that_make_no_sense_are_refused(cli: Cli, words: list[str], complaint: str) -> None:
+    ended = cli(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert complaint in ended.err
+
+
+def test_bench_shows_backends_side_by_side(
+    new_process: Cli, install: Install, linear: Path
+) -> None:
+    install("matmul", WRONG)
+    ended = new_process(
+        "bench", linear, "--backends", "numpy,matmul", "--repeat", 1, "--warmup", 0, "--json"
+    )
+    data = _data(ended, "bench")
+    assert (data["model"], data["rounds"], data["agrees"]) == ("linear.onnx", 1, True)
+    numpy, matmul = data["backends"]
+    assert (numpy["selection"], numpy["ratio"], numpy["difference"]) == ("numpy", 1.0, 0.0)
+    assert 0 < matmul["median_seconds"] <= matmul["p90_seconds"] <= matmul["p99_seconds"]
+    assert [one["backend"] for one in matmul["subgraphs"]] == ["matmul", "numpy"]
+    assert matmul["runs"] >= 3
+
+
+def test_bench_puts_lists_beside_single_backends_in_the_order_given(
+    new_process: Cli, install: Install, linear: Path
+) -> None:
+    install("matmul", WRONG)
+    ended = new_process(
+        "bench", linear, "--backend", "matmul,numpy", "--backends", "numpy", "--repeat", 1,
+        "--markdown",
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    header, rule, first, second = ended.out.splitlines()[:4]
+    assert header.startswith("| backends | median | p90 | p99 | runs/s | ratio |")
+    assert rule == "| --- |" + " ---: |" * 9
+    assert first.startswith("| matmul,numpy |")
+    assert second.startswith("| numpy |")
+
+
+def test_bench_says_who_is_wrong_and_who_cannot_run(
+    new_process: Cli, install: Install, linear: Path
+) -> None:
+    install("matmul", WRONG)
+    words = ("bench", linear, "--repeat", 1, "--warmup", 0, "--backends")
+    wrong = new_process(*words, "numpy,nunpy,matmul", OFF="1")
+    assert wrong.code == 1
+    assert "DIFFERS" in wrong.out
+    assert "SGK102" in wrong.out
+    assert "subgraphkit verify MODEL --backend matmul --per-subgraph" in wrong.err
+    gone = new_process(*words, "matmul", CRASH="1")
+    assert gone.code == 6
+    assert "SGK320" in gone.out
+    assert "signal SIGKILL" in gone.err
+    data = _data(new_process(*words, "nunpy", "--json"), "bench", 3)
+    assert [(one["ran"], one["code"]) for one in data["backends"]] == [(False, "SGK102")]
+
+
+def test_a_selection_that_cannot_be_read_is_a_usage_error(cli: Cli, linear: Path) -> None:
+    ended = cli("bench", linear, "--backends", "numpy;openvino")
+    assert (ended.code, ended.out) == (2, "")
+    assert "[SGK107]" in ended.err

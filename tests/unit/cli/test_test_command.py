@@ -1,0 +1,80 @@
+"""``subgraphkit test``: tables, files, exit codes."""
+
+import json
+from pathlib import Path
+
+from subgraphkit.cli.arguments.test import LEVEL_CHOICES
+from subgraphkit.testing.cases import LEVELS
+from tests.unit.cli.conftest import Cli
+
+FAULTY = "subgraphkit.testing.faulty.computing"
+
+
+def test_the_levels_of_the_command_are_those_of_the_kit() -> None:
+    assert list(LEVEL_CHOICES) == list(range(len(LEVELS)))
+
+
+def test_a_backend_that_is_right_passes_with_tables_and_headline(cli: Cli) -> None:
+    ended = cli("test", "numpy", "--level", "2", "--only", "L2/c*")
+    assert ended.code == 0
+    assert ended.out.splitlines()[0].split()[:2] == ["LEVEL", "RIGHT"]
+    assert ended.out.splitlines()[-1] == (
+        "numpy: level 2 passed; claimed and right: 3 of 3 offered (100.0 %)"
+    )
+    assert ended.err == ""
+
+
+def test_a_backend_that_is_wrong_fails_and_the_finding_is_told(cli: Cli) -> None:
+    ended = cli("test", f"{FAULTY}:WrongValue", "--only", "L2/one_node")
+    assert ended.code == 1
+    assert "fail_value  L2/one_node  output 0:" in ended.out
+
+
+def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:
+    ended = cli(
+        "test", "loopback", "--only", "L2/t*", "--json", "--csv", "o.csv", "--markdown", "o.md"
+    )
+    assert ended.code == 0
+    document = json.loads(ended.out)
+    assert document["schema"] == "subgraphkit.test/1"
+    data = document["data"]
+    assert data["schema"] == "subgraphkit.conformance/1"
+    assert (data["right"], data["offered"], data["passed"]) == (3, 3, True)
+    assert {one["case"] for one in data["findings"]} == {
+        "L2/two_roots",
+        "L2/text",
+        "L2/time_is_linear",
+    }
+    assert Path("o.csv").read_text().startswith("operator,domain,versions,dtypes,offered,claimed")
+    assert data["headline"] in Path("o.md").read_text()
+
+
+def test_a_regression_against_a_baseline_fails_and_is_told(cli: Cli) -> None:
+    good = cli("test", "loopback", "--only", "L2/chain", "--json")
+    Path("before.json").write_text(good.out)
+    again = cli("test", "loopback", "--only", "L2/chain", "--baseline", "before.json")
+    assert again.code == 0
+    target = "subgraphkit.testing.faulty.choosing:ClaimsNothing"
+    worse = cli("test", target, "--only", "L2/chain", "--baseline", "before.json")
+    assert worse.code == 1
+    assert "L2/chain  right   unclaimed" in worse.out
+
+
+def test_a_baseline_that_cannot_be_read_is_a_usage_error(cli: Cli) -> None:
+    Path("broken.json").write_text("{")
+    for name in ("broken.json", "absent.json"):
+        ended = cli("test", "loopback", "--only", "L2/chain", "--baseline", name)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"[SGK301] the baseline '{name}' cannot be read" in ended.err
+
+
+def test_a_pattern_that_matches_nothing_is_a_usage_error(cli: Cli) -> None:
+    ended = cli("test", "loopback", "--only", "L1/nothing*")
+    assert ended.code == 2
+    assert "no case up to level 7 matches 'L1/nothing*'" in ended.err
+
+
+def test_a_backend_that_is_not_installed_has_its_own_exit_code(cli: Cli) -> None:
+    ended = cli("test", "nope")
+    assert ended.code == 3
+    assert "[SGK102]" in ended.err

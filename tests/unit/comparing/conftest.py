@@ -1,0 +1,105 @@
+"""Backends in a folder of their own, where the child processes of a test find them."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from subgraphkit.backend import refresh_backends
+
+SOURCE = '''
+"""Backends that misbehave, each in its own way, when they run what they claimed."""
+import os, sys, time
+import numpy as np
+import subgraphkit as sk
+
+
+def _backend(word, act):
+    class Operator(sk.SubgraphOperator):
+        def __init__(self, subgraph, options):
+            self.subgraph, self.options = subgraph, options
+
+        def run(self, inputs, outputs=None):
+            return act(self, [np.maximum(one, 0) for one in inputs])
+
+    class Property(sk.SubgraphProperty):
+        def create_selector(self, graph):
+            return sk.OpSelector(graph, ["Relu"])
+
+        def create_operator(self, subgraph, context):
+            return Operator(subgraph, context.options)
+
+    class Plugin(sk.Backend):
+        name = word
+        options = (sk.Option("threads", int, default=0, help="Threads."),)
+
+        def properties(self):
+            return [Property()]
+
+    return Plugin
+
+
+def _crash(operator, results):
+    print("the last that was heard", flush=True)
+    os.kill(os.getpid(), 11)
+
+
+def _later(operator, results):
+    operator.runs = getattr(operator, "runs", 0) + 1
+    return _crash(operator, results) if operator.runs > 3 else results
+
+
+def _fail(operator, results):
+    raise ValueError("out of luck")
+
+
+def _environment(operator, results):
+    told = float(os.environ.get("OMP_NUM_THREADS", -1))
+    return [np.full_like(results[0], 100 * told + operator.options["threads"])]
+
+
+crashing = _backend("crashing", _crash)
+crashing_later = _backend("crashing_later", _later)
+hanging = _backend("hanging", lambda operator, results: time.sleep(60))
+failing = _backend("failing", _fail)
+wrong = _backend("wrong", lambda operator, results: [one + 1 for one in results])
+double = _backend("double", lambda operator, results: [one.astype("float64") for one in results])
+slow = _backend("slow", lambda operator, results: time.sleep(0.02) or results)
+threads = _backend("threads", _environment)
+'''
+
+NAMES = (
+    "crashing",
+    "crashing_later",
+    "hanging",
+    "failing",
+    "wrong",
+    "double",
+    "slow",
+    "threads",
+)
+
+
+@pytest.fixture
+def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Install the backends of ``NAMES``, which claim Relu, and work in an empty folder."""
+    site = tmp_path / "site"
+    metadata = site / "acme_bench-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (site / "acme_bench.py").write_text(SOURCE, encoding="utf-8")
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-bench\nVersion: 1.0\n", encoding="utf-8"
+    )
+    lines = [f"{name} = acme_bench:{name}" for name in NAMES]
+    (metadata / "entry_points.txt").write_text(
+        "\n".join(["[subgraphkit.backends]", *lines]), encoding="utf-8"
+    )
+    for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.chdir(tmp_path)
+    refresh_backends()
+    yield site
+    refresh_backends()

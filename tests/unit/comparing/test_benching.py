@@ -1,0 +1,189 @@
+"""Backends measured side by side, each in a process of its own."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.comparing import Benchmark, Schedule, bench
+from subgraphkit.comparing.step_times import StepTimes
+from subgraphkit.errors import CallerError, ConfigError
+from tests.models import CHAIN, parsed
+
+pytestmark = pytest.mark.usefixtures("misbehaving")
+
+FEEDS = {"x": np.array([[1, -2, 3, -4]], np.float32)}
+SHORT = Schedule(rounds=1, warmup=0, timeout_seconds=60)
+
+
+def _bench(*backends: str | None, schedule: Schedule = SHORT, **settings: Any) -> Benchmark:
+    return bench(parsed(CHAIN), FEEDS, backends, schedule=schedule, **settings)
+
+
+def test_everybody_takes_turns_and_the_first_is_what_others_are_compared_with() -> None:
+    found = _bench("numpy", "slow", schedule=Schedule(rounds=2, warmup=1))
+    numpy, slow = found.measured
+    assert found.model == "model.onnx"
+    assert (numpy.ran, slow.ran, found.agrees) == (True, True, True)
+    assert (found.ratio(numpy), slow.largest_difference) == (1.0, 0.0)
+    ratio = found.ratio(slow)
+    assert ratio is not None
+    assert ratio > 5
+    assert len(slow.seconds) >= 2 * 3
+    assert slow.median >= 0.04
+    assert slow.median <= slow.percentile(90) <= slow.percentile(99) <= max(slow.seconds)
+    assert slow.throughput == pytest.approx(1 / np.mean(slow.seconds))
+    assert slow.bind_seconds > 0
+    assert slow.first_seconds >= 0.04
+
+
+def test_a_run_is_shared_out_between_subgraphs_and_backends() -> None:
+    (slow,) = _bench("slow").measured
+    assert [(one.subgraph, one.backend, one.nodes) for one in slow.shares] == [
+        ("slow_0", "slow", 1),
+        ("numpy_1", "numpy", 1),
+        ("slow_2", "slow", 1),
+    ]
+    assert slow.part_of("slow") > 0.9
+    assert slow.part_of("slow") + slow.part_of("numpy") <= 1
+    assert min(slow.shares[0].seconds, slow.shares[2].seconds) >= 0.02
+
+
+def test_memory_is_that_of_the_contender_and_not_of_us(tmp_path: Path) -> None:
+    ours = np.ones(30_000_000)  # 240 MB in this process
+    model = parsed("g (float[4000, 2000] x) => (float[4000, 2000] y) { a = Neg(x)  y = Exp(a) }")
+    small, large = (
+        bench(one, feeds, ["numpy"], schedule=SHORT).measured[0].memory_bytes
+        for one, feeds in (
+            (parsed(CHAIN), FEEDS),
+            (model, {"x": np.zeros((4000, 2000), np.float32)}),
+        )
+    )
+    assert ours.sum() == ours.size
+    if small is None or large is None:
+        pytest.skip("the system does not tell how much memory a process uses")
+    assert large - small > 60_000_000  # the input and the output are 32 MB each
+    assert small < 150_000_000
+
+
+def test_who_cannot_run_says_why_and_stops_nobody() -> None:
+    found = _bench("no_such", "crashing", "failing", "numpy", "crashing_later")
+    codes = {one.selection: one.code for one in found.measured}
+    assert codes == {
+        "no_such": "SGK102",
+        "crashing": "SGK320",
+        "failing": "SGK131",
+        "numpy": "",
+        "crashing_later": "SGK320",
+    }
+    by_name = {one.selection: one for one in found.measured}
+    assert "while running for the first time: signal SIGSEGV" in by_name["crashing"].text
+    assert by_name["crashing"].printed == "the last that was heard\n"
+    assert "while running: signal SIGSEGV" in by_name["crashing_later"].text
+    assert "ValueError: out of luck" in by_name["failing"].text
+    assert by_name["failing"].kind == "ExecutionError"
+    assert by_name["numpy"].ran
+    assert found.ratio(by_name["numpy"]) is None
+
+
+def test_who_does_not_return_is_stopped() -> None:
+    found = _bench("hanging", "numpy", schedule=Schedule(1, 0, timeout_seconds=5))
+    assert [one.code for one in found.measured] == ["SGK321", ""]
+    assert "did not return from running for the first time within 5 s" in found.measured[0].text
+
+
+def test_wrong_results_are_told() -> None:
+    found = _bench("numpy", "wrong")
+    assert not found.agrees
+    assert [one.agrees for one in found.measured] == [True, False]
+    assert found.measured[1].largest_difference > 0.1
+
+
+def test_results_of_another_type_are_told() -> None:
+    found = _bench("numpy", "double", checked=False)
+    assert [one.agrees for one in found.measured] == [True, False]
+    assert found.measured[1].largest_difference == np.inf
+
+
+def test_libraries_are_told_how_many_threads_to_use() -> None:
+    # what the backend returns is 100 * OMP_NUM_THREADS + its option `threads`
+    model = parsed("g (float[1] x) => (float[1] y) { y = Relu(x) }")
+
+    def told(*selections: str, **settings: Any) -> list[float]:
+        found = bench(
+            model,
+            {"x": np.ones(1, np.float32)},
+            ["numpy", *selections],
+            schedule=Schedule(1, 0, threads=2),
+            **settings,
+        )
+        return [one.differences[0].got for one in found.measured[1:]]
+
+    assert told("threads", "threads:threads=3") == [202, 203]
+    assert told("threads", options={"threads": {"threads": 4}}) == [204]
+
+
+def test_a_path_and_what_is_configured_are_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(parsed(CHAIN), tmp_path / "chain.onnx")
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "slow,numpy")
+    found = bench("chain.onnx", FEEDS, [None], schedule=SHORT, shapes={"N": 1})
+    assert found.model == "chain.onnx"
+    assert [one.selection for one in found.measured] == ["slow,numpy"]
+    assert found.measured[0].ran
+
+
+def test_bytes_sequences_and_strings_can_be_fed() -> None:
+    text = """
+    g (seq(float[2]) q, string[2] s, float16[2] h) => (float[4] y, string[2] t, float16[2] k)
+    {
+      y = ConcatFromSequence <axis = 0> (q)
+      t = Identity(s)
+      k = Neg(h)
+    }
+    """
+    feeds = {
+        "q": [np.ones(2, np.float32), np.zeros(2, np.float32)],
+        "s": np.array(["a", "ü"], object),
+        "h": np.ones(2, np.float16),
+    }
+    data = parsed(text).SerializeToString()
+    found = bench(data, feeds, ["numpy", "numpy"], schedule=SHORT)
+    assert [one.text for one in found.measured] == ["", ""]
+    assert [one.name for one in found.measured[1].differences] == ["y", "t", "k"]
+    assert found.agrees
+
+
+def test_nonsense_is_refused_before_anything_is_started() -> None:
+    with pytest.raises(CallerError, match="there are no backends"):
+        _bench()
+    with pytest.raises(CallerError, match="0 rounds"):
+        Schedule(rounds=0)
+    with pytest.raises(ConfigError, match="SGK107"):
+        _bench("numpy;slow")
+
+
+def test_progress_is_told() -> None:
+    said: list[str] = []
+    _bench("numpy", progress=said.append)
+    assert said == ["binding numpy", "first run of numpy", "round 1 of 1"]
+
+
+def test_a_session_knows_nothing_of_the_clocks() -> None:
+    partitioning = sk.partition(sk.bind(sk.load(parsed(CHAIN)), backend="numpy"))
+    planned = sk.plan(partitioning, sk.compile_subgraphs(partitioning))
+    operators = [step.operator for step in planned.steps]
+    times = StepTimes(planned)
+    with sk.Session(planned) as session, sk.Session(times.plan) as clocked:
+        session.run(None, FEEDS)
+        assert times.take() == {"numpy_0": 0.0}
+        clocked.run(None, FEEDS)
+        assert times.take()["numpy_0"] > 0
+        assert times.take() == {"numpy_0": 0.0}
+        clocked.close()
+        session.run(None, FEEDS)
+    assert [step.operator for step in planned.steps] == operators

@@ -1,0 +1,99 @@
+"""A small model down the road, to see whether a backend is alive and right."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from subgraphkit.backend import Unsupported
+from subgraphkit.comparing import try_backend
+from subgraphkit.comparing.trial import OFFERED
+from tests.fakes import ReferenceOperator, backend_of, claiming
+
+
+class _Wrong(ReferenceOperator):
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        return [result * np.float32(1.5) for result in super().run(inputs)]
+
+
+class _Coarse(ReferenceOperator):
+    """Computes as half precision does."""
+
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        halves = [np.asarray(one, np.float16).astype(np.float32) for one in inputs]
+        return [np.asarray(y, np.float16).astype(np.float32) for y in super().run(halves)]
+
+
+def _fails(subgraph: Any) -> Any:
+    raise ValueError("out of luck")
+
+
+def _gives_back(subgraph: Any) -> Any:
+    raise Unsupported("not today")
+
+
+@pytest.mark.parametrize("operators", ["Relu", "Add", "Mul", "MatMul", "Softmax"])
+def test_a_backend_is_tried_on_what_it_takes(operators: str) -> None:
+    tried: list[str] = []
+    trial = try_backend(claiming([operators]), tried.append)
+    assert (trial.state, trial.operators, trial.text) == ("ok", operators, "")
+    assert tried == list(OFFERED)[: list(OFFERED).index(operators) + 1]
+
+
+def test_a_backend_that_takes_no_node_alone_is_tried_on_a_chain() -> None:
+    trial = try_backend(claiming(["MatMul", "Add", "Relu"], min_nodes=3))
+    assert (trial.state, trial.operators) == ("ok", "MatMul-Add-Relu")
+    trial = try_backend(claiming(["Add", "Relu", "Mul"], min_nodes=2))
+    assert (trial.state, trial.operators) == ("ok", "MatMul-Add-Relu")
+
+
+def test_every_model_offered_can_be_claimed_whole_and_is_right() -> None:
+    for operators, offer in OFFERED.items():
+        backend = claiming(operators.split("-"), min_nodes=operators.count("-") + 1)
+        nodes = len(offer.model().graph.nodes)
+        assert nodes == operators.count("-") + 1
+        assert try_backend(backend).state == "ok"
+
+
+def test_taking_nothing_is_a_finding() -> None:
+    trial = try_backend(backend_of([]))
+    assert (trial.state, trial.code) == ("idle", "")
+    assert trial.text.startswith("takes none of Relu, Add, Mul, MatMul")
+
+
+def test_giving_everything_back_is_taking_nothing() -> None:
+    assert try_backend(claiming(["Relu"], make=_gives_back)).state == "idle"
+
+
+def test_wrong_results_are_a_finding() -> None:
+    trial = try_backend(claiming(["Add"], "shaky", make=_Wrong))
+    assert (trial.state, trial.operators, trial.code) == ("wrong", "Add", "SGK322")
+    assert "backend 'shaky' computes Add wrongly" in trial.text
+
+
+def test_reduced_precision_is_not_wrong() -> None:
+    assert try_backend(claiming(["MatMul"], make=_Coarse)).state == "ok"
+
+
+def test_a_failure_to_compile_is_a_finding_with_its_cause() -> None:
+    trial = try_backend(claiming(["Relu"], make=_fails))
+    assert (trial.state, trial.code) == ("error", "SGK130")
+    assert "ValueError: out of luck" in trial.trace
+
+
+def test_without_a_fallback_a_backend_is_tried_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_FALLBACK", "absent")
+    trial = try_backend(claiming(["Softmax"]))
+    assert (trial.state, trial.operators) == ("ok", "Softmax")
+
+
+def test_settings_that_are_made_for_production_do_not_hide_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_ON_COMPILE_ERROR", "fallback")
+    monkeypatch.setenv("SUBGRAPH_STRICT", "1")
+    assert try_backend(claiming(["Relu"], make=_fails)).state == "error"
+    assert try_backend(claiming(["Softmax"])).operators == "Softmax"

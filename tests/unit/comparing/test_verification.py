@@ -1,0 +1,192 @@
+"""A backend held against a reference, whole and subgraph by subgraph."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.comparing import Verification, verify
+from subgraphkit.errors import BackendNotFoundError, ExecutionError
+from tests.fakes import ReferenceOperator, backend_of, claiming
+from tests.models import CHAIN, DIAMOND, parsed
+
+X = np.array([[1, -2, 3, -4], [-5, 6, -7, 8]], np.float32)
+
+TWICE = """
+twice (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) {
+  a = Exp(x)
+  b = Abs(a)
+  c = Exp(b)
+  d = Abs(c)
+  y = Exp(d)
+  z = Neg(b)
+}
+"""
+
+
+class _OffByOne(ReferenceOperator):
+    """Adds one to what the second of the subgraphs with Exp hands out."""
+
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        added = "c" in self.subgraph.outputs
+        return [result + np.float32(added) for result in super().run(inputs)]
+
+
+class _Writing(ReferenceOperator):
+    """Writes to its inputs, which no operator may."""
+
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        inputs[0][:] = 0
+        return super().run(inputs)
+
+
+class _Failing(ReferenceOperator):
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        raise ValueError("out of luck")
+
+
+class _Doubling(ReferenceOperator):
+    """Returns another dtype than declared."""
+
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        return [result.astype(np.float64) for result in super().run(inputs)]
+
+
+def _verified(text: str, backend: Any, feeds: Any = None, **settings: Any) -> Verification:
+    return verify(parsed(text), feeds or {"x": X / 8}, [backend, "numpy"], **settings)
+
+
+def test_a_right_backend_agrees() -> None:
+    found = _verified(CHAIN, claiming(["Relu"], "right"), per_subgraph=True)
+    assert found.agrees
+    assert (found.backend, found.reference) == ("right,numpy", "numpy")
+    assert found.nodes == {"right": 2, "numpy": 1}
+    assert [one.name for one in found.outputs] == ["y"]
+    assert found.subgraphs is not None
+    assert [(one.subgraph, one.agrees) for one in found.subgraphs] == [
+        ("right_0", True),
+        ("numpy_1", True),
+        ("right_2", True),
+    ]
+
+
+def test_a_wrong_backend_is_found_by_its_outputs_alone() -> None:
+    found = _verified(TWICE, claiming(["Exp"], "wrong", make=_OffByOne))
+    assert not found.agrees
+    assert found.subgraphs is None
+    assert {one.name: one.agrees for one in found.outputs} == {"y": False, "z": True}
+
+
+def test_only_the_subgraph_at_fault_is_named_and_not_those_it_fed() -> None:
+    found = _verified(TWICE, claiming(["Exp"], "wrong", make=_OffByOne), per_subgraph=True)
+    assert [one.subgraph for one in found.at_fault] == ["wrong_2"]
+    (fault,) = found.at_fault
+    assert (fault.backend, fault.nodes, fault.first) == ("wrong", 1, "#2 Exp")
+    assert [one.name for one in fault.differences] == ["c"]
+    assert fault.differences[0].max_abs == pytest.approx(1)
+
+
+def test_a_subgraph_that_fails_is_a_finding_and_the_others_are_still_checked() -> None:
+    found = _verified(CHAIN, claiming(["Neg"], "failing", make=_Failing), per_subgraph=True)
+    assert not found.agrees
+    assert "[SGK131]" in found.error
+    assert found.outputs == ()
+    assert [(one.subgraph, one.error) for one in found.at_fault] == [
+        ("failing_1", "ValueError: out of luck")
+    ]
+
+
+def test_an_operator_that_writes_to_its_inputs_is_at_fault_and_spoils_nothing() -> None:
+    found = _verified(
+        DIAMOND, claiming(["Neg"], "writing", make=_Writing), {"x": X[:, :3]}, per_subgraph=True
+    )
+    assert [one.subgraph for one in found.at_fault] == ["writing_1"]
+    assert "read-only" in found.at_fault[0].error
+
+
+def test_another_dtype_than_declared_is_told_and_does_not_end_the_comparison() -> None:
+    found = _verified(CHAIN, claiming(["Relu"], "double", make=_Doubling), per_subgraph=True)
+    assert [one.problem for one in found.outputs] == ["dtype float64, expected float32"]
+    assert [one.subgraph for one in found.at_fault] == ["double_0", "double_2"]
+
+
+def test_a_failure_is_not_hidden_by_moving_to_the_fallback() -> None:
+    backend = claiming(["Neg"], "failing", make=_Failing)
+    with sk.config(on_run_error="fallback"):
+        assert not _verified(CHAIN, backend).agrees
+
+
+def test_a_backend_that_took_nothing_is_called_idle() -> None:
+    found = _verified(CHAIN, claiming(["Conv"], "lazy"))
+    assert found.agrees
+    assert found.idle == ("lazy",)
+    assert verify(parsed(CHAIN), {"x": X}, "numpy").idle == ()
+
+
+def test_a_reference_that_fails_raises() -> None:
+    failing = claiming(["Neg"], "failing", make=_Failing)
+    with pytest.raises(ExecutionError, match="out of luck"):
+        verify(parsed(CHAIN), {"x": X}, "numpy", [failing, "numpy"])
+
+
+def test_a_backend_that_does_not_exist_raises() -> None:
+    with pytest.raises(BackendNotFoundError, match="SGK102"):
+        verify(parsed(CHAIN), {"x": X}, "no_such_backend")
+
+
+def test_shapes_and_options_are_those_of_bind() -> None:
+    found = _verified(CHAIN, claiming(["Relu"], "right"), shapes={"N": 2})
+    assert found.outputs[0].shape == (2, 4)
+    with pytest.raises(sk.errors.OptionError, match="SGK110"):
+        _verified(CHAIN, claiming(["Relu"], "right"), options={"numpy": {"nonsense": 1}})
+
+
+def test_strings_sequences_optionals_and_integers_cross_between_subgraphs() -> None:
+    text = """
+    kinds (float[4] x, int64[4] n, string[2] s) =>
+      (float[8] y, int64[4] m, string[2] t, optional(float[4]) o, seq(float[4]) q)
+    {
+      q = SequenceConstruct(x, x)
+      y = ConcatFromSequence <axis = 0> (q)
+      m = Neg(n)
+      u = Identity(s)
+      t = Identity(u)
+      o = Optional(x)
+    }
+    """
+    feeds = {"x": X[0], "n": np.arange(4), "s": np.array(["a", "b"], object)}
+    backend = claiming(["ConcatFromSequence", "Neg"], "part")
+    found = _verified(text, backend, feeds, per_subgraph=True)
+    assert found.agrees, found
+    assert [one.name for one in found.outputs] == ["y", "m", "t", "o", "q[0]", "q[1]"]
+    assert found.nodes["part"] == 2
+
+
+def test_inputs_with_a_default_and_values_that_are_in_and_out_are_known_to_the_subgraphs() -> None:
+    model = parsed(
+        "g (float[4] x, float[4] w) => (float[4] y, float[4] x2, float[4] a) {"
+        " a = Add(x, w)  y = Neg(a)  x2 = Relu(x) }"
+    )
+    tensor = model.graph.initializer.add(name="w", data_type=1, dims=[4])
+    tensor.float_data.extend([1, 2, 3, 4])
+    backend = claiming(["Neg", "Add"], "part")
+    for feeds in ({"x": X[0]}, {"x": X[0], "w": X[1]}):
+        found = verify(model, feeds, [backend, "numpy"], per_subgraph=True)
+        assert found.agrees, found
+
+
+def test_a_subgraph_that_hands_out_too_little_is_at_fault() -> None:
+    class Short(ReferenceOperator):
+        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            return list(super().run(inputs))[:1]
+
+    text = "g (float[4] x) => (float[4] y, float[4] z) { y = Neg(x)  z = Neg(y) }"
+    found = _verified(text, claiming(["Neg"], "short", make=Short), {"x": X[0]}, per_subgraph=True)
+    assert "[SGK132]" in found.error
+    assert found.at_fault[0].error == "returned 1 values, expected 2"
+
+
+def test_a_backend_of_nothing_at_all_is_no_trouble() -> None:
+    assert _verified(CHAIN, backend_of([], "empty"), per_subgraph=True).agrees
