@@ -15,7 +15,13 @@ author = "The subgraphkit authors"
 copyright = "The subgraphkit authors, Apache License 2.0"
 version = release = subgraphkit.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mapping_table"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "mapping_table",
+    "support_table",
+]
 exclude_patterns = ["_build", "_extensions"]
 html_theme = "furo"
 html_title = f"subgraphkit {release}"
@@ -43,7 +49,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(_thread|pathlib|threading|types|typing)\..*"),
     ("py:.*", r"(google|ml_dtypes|networkx|numpy|np|npt|onnx|pluggy)\..*"),
     ("py:.*", r"(.*\.)?_\w+"),
-    ("py:class", r"array|tuple\[str"),
+    ("py:class", r"array|(dict|tuple)\[str"),
     ("py:class", r"subgraphkit\.backend\.loading\.HookFactory"),
     ("py:class", r"subgraphkit\.partitioning\.turns\.Turns"),
 ]

@@ -1,7 +1,7 @@
 """Run a real ResNet-50 graph on the chosen backends and hold it against onnx.reference.
 
 The graph comes with the onnx wheel, 415 nodes of which 239 stand for weights; those are filled with
-seeded random values (see ``light_models.py``). ``SUBGRAPH_BACKEND`` says who runs it.
+seeded random values (``subgraphkit.testing.light_models``). ``SUBGRAPH_BACKEND`` says who runs it.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,7 @@ import onnx
 
 import subgraphkit as sk
 from subgraphkit.errors import SubgraphkitError
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where light_models.py lies
-from light_models import (
+from subgraphkit.testing.light_models import (
     REFERENCE_OPSET,
     light_model_path,
     reference_evaluator,

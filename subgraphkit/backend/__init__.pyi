@@ -8,6 +8,9 @@ from subgraphkit.backend.config import (
     ResolvedConfig,
     resolve,
 )
+from subgraphkit.backend.conformance import (
+    Conformance,
+)
 from subgraphkit.backend.contract import (
     Backend,
     ProbeResult,
@@ -105,6 +108,7 @@ __all__ = [
     "CompileEvent",
     "Config",
     "ConfigUndo",
+    "Conformance",
     "Connectivity",
     "ExtensionManager",
     "FallbackEvent",

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pluggy
 
+from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend, ProbeResult
 from subgraphkit.backend.events import Check, CompileEvent, FallbackEvent, RunEvent
 from subgraphkit.backend.property import PartitionSummary
@@ -49,6 +50,10 @@ class BackendHooks:
     @hookspec(firstresult=True)
     def subgraphkit_probe(self, deep: bool) -> ProbeResult | None:  # noqa: FBT001 (pluggy passes it by name)
         """Look whether the backend can run here; ``Backend.probe`` is asked if not implemented."""
+
+    @hookspec
+    def subgraphkit_conformance(self, suite: Conformance) -> None:
+        """Declare what is known not to work; as ``Backend.conformance``, in addition to it."""
 
 
 class ExtensionHooks:

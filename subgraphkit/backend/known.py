@@ -15,6 +15,10 @@ __all__ = ["KNOWN_BACKENDS"]
 KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "numpy": "pip install subgraphkit-numpy",
+        "onednn": "pip install subgraphkit-onednn",
+        "onnxruntime": "pip install 'subgraphkit-onnxruntime[cpu]'",
+        "openvino": "pip install subgraphkit-openvino",
+        "tvm": "pip install subgraphkit-tvm",
     }
 )
 """By backend name, the command that installs it."""

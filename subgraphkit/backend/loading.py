@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from subgraphkit.backend import messages
+from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend, ProbeResult
 from subgraphkit.backend.discovery import BACKENDS_GROUP, BackendRecord
 from subgraphkit.backend.hookspecs import (
@@ -77,6 +78,11 @@ class HookFactory:
         """Look whether the backend can run here."""
         found: ProbeResult | None = self._hooks.hook.subgraphkit_probe(deep=deep)
         return found if found is not None else type(self()).probe(deep=deep)
+
+    def conformance(self, suite: Conformance) -> None:
+        """Declare to the conformance kit what is known not to work."""
+        type(self()).conformance(suite)
+        self._hooks.hook.subgraphkit_conformance(suite=suite)
 
 
 BackendFactory = type[Backend] | HookFactory

@@ -18,14 +18,14 @@ def check_result(subgraph: Subgraph, name: str, type_: TensorType, result: Any) 
         ExecutionError: It is not as declared (SGK132).
     """
     if not isinstance(result, np.ndarray):
-        raise _wrong(subgraph, f"a {type(result).__name__} for {name!r}", "an array")
+        raise _wrong(subgraph, "run", f"a {type(result).__name__} for {name!r}", "an array")
     if result.dtype != type_.dtype.numpy:
-        raise _wrong(subgraph, f"dtype {result.dtype} for {name!r}", type_.dtype.label)
+        raise _wrong(subgraph, "dtype", f"dtype {result.dtype} for {name!r}", type_.dtype.label)
     if type_.shape is not None and not fits(result.shape, type_.shape):
-        raise _wrong(subgraph, f"shape {result.shape} for {name!r}", str(type_))
+        raise _wrong(subgraph, "shape", f"shape {result.shape} for {name!r}", str(type_))
 
 
-def _wrong(subgraph: Subgraph, got: str, expected: str) -> ExecutionError:
+def _wrong(subgraph: Subgraph, stage: str, got: str, expected: str) -> ExecutionError:
     return ExecutionError(
         "SGK132",
         f"subgraph {subgraph.id!r} on backend {subgraph.backend!r} returned {got}, "
@@ -34,4 +34,5 @@ def _wrong(subgraph: Subgraph, got: str, expected: str) -> ExecutionError:
         subgraph=subgraph.id,
         hint="Either the backend has a bug, and leaving it out of the list runs these nodes "
         "elsewhere; or the model states a type or shape that its values do not have.",
+        wrong=stage,
     )

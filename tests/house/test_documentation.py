@@ -25,7 +25,7 @@ def test_every_state_of_a_backend_is_explained() -> None:
 
 
 def test_every_command_is_in_the_table_of_commands() -> None:
-    listed = re.findall(r"^\| `(\w+)[^`]*` \|", _page("cli.md"), re.MULTILINE)
+    listed = re.findall(r"^\| `([\w-]+)[^`]*` \|", _page("cli.md"), re.MULTILINE)
     assert sorted(set(COMMANDS) - set(listed)) == []
 
 

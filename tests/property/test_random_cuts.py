@@ -11,10 +11,8 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.testing import light_models
 from tests.fakes import backend_of
-from tests.scripts import EXAMPLES, load_script
-
-light_models = load_script(EXAMPLES / "light_models.py")
 
 
 def random_half(seed: int) -> type[sk.Backend]:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import threadpoolctl
 
 __all__ = ["BUFFER", "BlasAlone", "cut", "halves", "share", "thread_count"]
 
@@ -233,6 +232,9 @@ class _Blas:
     @cached_property
     def libraries(self) -> list[Any]:
         """The BLAS libraries loaded; looked up once, because that takes milliseconds."""
+        # When imported it changes an environment variable, which to load a backend must not do.
+        import threadpoolctl  # noqa: PLC0415 (see above)
+
         controllers = threadpoolctl.ThreadpoolController().lib_controllers
         return [one for one in controllers if one.user_api == "blas"]
 

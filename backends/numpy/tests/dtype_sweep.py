@@ -15,7 +15,7 @@ import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, defs, helper, numpy_helper
 
 from backends.numpy.tests.dtype_templates import EXTRA
-from backends.numpy.tests.numpy_road import as_value
+from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.types import DataType
 
 __all__ = ["Combination", "Template", "combinations", "element_type", "model_of", "schemas"]
@@ -65,21 +65,17 @@ def _size(value: Any) -> int:
 
 @lru_cache(maxsize=1)
 def _templates() -> dict[tuple[str, str], list[Template]]:
-    from backends.numpy.tests.onnx_cases import cases  # noqa: PLC0415 (slow, and not always needed)
-
     found: dict[tuple[str, str], list[Template]] = {}
-    for case in cases("node"):
-        model = case.case.model
-        if model is None or len(model.graph.node) != 1 or not case.case.data_sets:
+    for case in official_cases("node"):
+        if len(case.model.graph.node) != 1:
             continue
-        node = model.graph.node[0]
-        opset = next(e.version for e in model.opset_import if e.domain == node.domain)
-        given = dict(
-            zip((v.name for v in model.graph.input), case.case.data_sets[0][0], strict=False)
-        )
+        node = case.model.graph.node[0]
+        opset = next(e.version for e in case.model.opset_import if e.domain == node.domain)
+        values, _ = next(case.data_sets())
+        given = case.feeds(values)
         if any(name and name not in given for name in node.input):
             continue
-        inputs = tuple(as_value(given[name]) if name else None for name in node.input)
+        inputs = tuple(given[name] if name else None for name in node.input)
         found.setdefault((node.domain, node.op_type), []).append(Template(node, opset, inputs))
     for node, opset, inputs in EXTRA:
         key = (node.domain, node.op_type)

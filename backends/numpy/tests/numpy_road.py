@@ -1,11 +1,9 @@
 """The road from a model to arrays on the NumPy backend alone: load, bind, compile, run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from subgraphkit.backend import BindContext, Unsupported
 from subgraphkit.binding import bind
@@ -14,7 +12,7 @@ from subgraphkit.onnx_io import load
 from subgraphkit_numpy import NumpyBackend
 from subgraphkit_numpy.operator import NumpyOperator
 
-__all__ = ["CompiledModel", "as_value", "compile_model"]
+__all__ = ["CompiledModel", "compile_model"]
 
 
 class CompiledModel:
@@ -54,19 +52,3 @@ class CompiledModel:
 def compile_model(proto: onnx.ModelProto, shapes: Any = None, **options: Any) -> CompiledModel:
     """Take a model down the road."""
     return CompiledModel(bind(load(proto), shapes), options)
-
-
-def as_value(item: Any) -> Any:
-    """Turn what test data hold (arrays, scalars, protobuf, lists) into a value."""
-    if item is None:
-        return None
-    if isinstance(item, onnx.TensorProto):
-        item = numpy_helper.to_array(item)
-    if isinstance(item, onnx.SequenceProto):
-        return numpy_helper.to_list(item)
-    if isinstance(item, onnx.OptionalProto):
-        return numpy_helper.to_optional(item)
-    if isinstance(item, Sequence) and not isinstance(item, str | bytes):
-        return [as_value(element) for element in item]
-    array = np.asarray(item)
-    return array.astype(object) if array.dtype.kind in "US" else array

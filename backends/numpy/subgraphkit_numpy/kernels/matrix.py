@@ -166,9 +166,8 @@ def _is_small(site: Site, axis: int) -> bool:
 
 def _scaled(x: Array, factor: float) -> Array:
     """Return a multiple; of integers as float64, so that the sum is cut off once, at the end."""
-    if x.dtype.kind in "iu" and not factor.is_integer():
-        return np.multiply(x, factor)
-    return np.multiply(x, x.dtype.type(factor))
+    is_fraction_of_integers = x.dtype.kind in "iu" and not factor.is_integer()
+    return np.asarray(np.multiply(x, factor if is_fraction_of_integers else x.dtype.type(factor)))
 
 
 @kernel("Einsum", aliases=True)

@@ -5,7 +5,7 @@ most of their weights are ``ConstantOfShape`` nodes that all say 0.02, so a netw
 whatever it is shown. ``seeded_model`` puts random weights of the right shapes in their place, drawn
 so that values neither vanish nor overflow on their way through the network.
 
-Examples, tests and benchmarks share this file.
+The kit, the tests, the examples and the benchmarks share this module.
 
 Source: He et al., "Delving Deep into Rectifiers", 2015, for the scale of the weights.
 """

@@ -1,0 +1,113 @@
+"""What the author of a backend declares about it for the conformance kit.
+
+A declaration is no way round a check: an expected failure that does not come is itself a failure,
+and what is skipped is counted, with its reason.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final
+
+from subgraphkit.errors import ConfigError
+
+__all__ = ["CAPABILITIES", "Conformance"]
+
+CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "control_flow": "taking If, Loop and Scan",
+        "dynamic_shapes": "compiling subgraphs with dimensions that are not known",
+        "serialize": "storing compiled subgraphs and restoring them",
+        "threads": "being used by several sessions in several threads",
+    }
+)
+"""What a backend may lack, by name, each with what it means."""
+
+
+@dataclass
+class Conformance:
+    """Collects what ``Backend.conformance`` declares.
+
+    Cases are named by patterns as in a shell, ``*`` standing for any text:
+    ``"L3/Conv/*dilations*"``.
+
+    Attributes:
+        xfails: Reasons by pattern: cases that are known to go wrong.
+        skips: Reasons by pattern: cases not to be tried at all.
+        tolerances: Relative and absolute tolerance by dtype, such as ``"float16"``.
+        lacking: Reasons by capability.
+    """
+
+    xfails: dict[str, str] = field(default_factory=dict)
+    skips: dict[str, str] = field(default_factory=dict)
+    tolerances: dict[str, tuple[float, float]] = field(default_factory=dict)
+    lacking: dict[str, str] = field(default_factory=dict)
+
+    def xfail(self, pattern: str, reason: str) -> None:
+        """Declare that cases go wrong; one that does not is a failure.
+
+        Raises:
+            ConfigError: The pattern or the reason is empty (SGK310).
+        """
+        self.xfails[_said("pattern", pattern)] = _said("reason", reason)
+
+    def skip(self, pattern: str, reason: str) -> None:
+        """Declare that cases must not be tried, because they take the machine down, say.
+
+        Raises:
+            ConfigError: The pattern or the reason is empty (SGK310).
+        """
+        self.skips[_said("pattern", pattern)] = _said("reason", reason)
+
+    def tolerance(self, dtype: str, *, rtol: float, atol: float) -> None:
+        """Declare how far results of a dtype may be off: ``atol + rtol * abs(expected)``.
+
+        Raises:
+            ConfigError: A tolerance is negative, or not a finite number (SGK310).
+        """
+        for value in (rtol, atol):
+            if not 0 <= value < float("inf"):
+                raise ConfigError(
+                    "SGK310", f"a tolerance of {dtype} is {value!r}, expected a number from 0"
+                )
+        self.tolerances[_said("dtype", dtype)] = (float(rtol), float(atol))
+
+    def lacks(self, capability: str, reason: str) -> None:
+        """Declare that the backend cannot do something; the cases that need it are skipped.
+
+        Args:
+            capability: A key of ``CAPABILITIES``.
+            reason: One sentence.
+
+        Raises:
+            ConfigError: There is no such capability, or no reason (SGK310).
+        """
+        if capability not in CAPABILITIES:
+            raise ConfigError(
+                "SGK310",
+                f"the conformance kit knows no capability {capability!r}",
+                hint=f"It knows: {', '.join(CAPABILITIES)}.",
+            )
+        self.lacking[capability] = _said("reason", reason)
+
+    def skipped(self, case: str, needs: tuple[str, ...] = ()) -> str:
+        """Return why a case is not to be tried; empty if it is."""
+        missing = [capability for capability in needs if capability in self.lacking]
+        if missing:
+            return f"needs {CAPABILITIES[missing[0]]}; {self.lacking[missing[0]]}"
+        return _first_match(self.skips, case)
+
+    def expected_failure(self, case: str) -> str:
+        """Return why a case is known to go wrong; empty if it is not."""
+        return _first_match(self.xfails, case)
+
+
+def _said(what: str, text: str) -> str:
+    if not text.strip():
+        raise ConfigError("SGK310", f"a conformance declaration has {text!r} as its {what}")
+    return text
+
+
+def _first_match(table: Mapping[str, str], case: str) -> str:
+    return next((reason for pattern, reason in table.items() if fnmatchcase(case, pattern)), "")

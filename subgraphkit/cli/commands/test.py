@@ -1,0 +1,122 @@
+"""``subgraphkit test``: hold a backend against the contract, case by case."""
+
+import json
+import sys
+import time
+from argparse import Namespace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Self
+
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.tables import Table
+from subgraphkit.errors import CallerError
+
+__all__ = ["execute"]
+
+_MOST_SHOWN: Final = 40
+_HEARTBEAT_SECONDS: Final = 30.0
+_REDRAW_SECONDS: Final = 0.2
+
+
+def execute(arguments: Namespace, report: Report) -> ExitCode:
+    """Run the levels, show what they come to, and write the files that were asked for."""
+    # The kit stands beside the command line, not below it, and is not imported for other commands.
+    kit = import_module("subgraphkit.testing")
+    baseline = _read(arguments.baseline) if arguments.baseline else None
+    findings = []
+    with _Progress(arguments.name) as progress:
+        for finding in kit.check_backend(
+            arguments.name,
+            arguments.level,
+            only=arguments.only,
+            models=arguments.models,
+            timeout_seconds=arguments.timeout,
+        ):
+            findings.append(finding)
+            progress.show(findings)
+    if not findings:
+        raise CallerError(
+            "SGK301",
+            f"no case up to level {arguments.level} matches {arguments.only!r}",
+            hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
+        )
+    result = kit.Report(arguments.name, findings)
+    worse = result.regressions(baseline) if baseline is not None else ()
+    report.data = result.to_dict()
+    if baseline is not None:
+        report.data["regressions"] = [
+            {"case": one.case, "before": one.before.value, "now": one.now.value} for one in worse
+        ]
+    _show(report, result, worse)
+    for file, text in ((arguments.csv, result.to_csv), (arguments.markdown, result.to_markdown)):
+        if file:
+            _write(file, text())
+    return ExitCode.OK if result.is_passed and not worse else ExitCode.CHECK_FAILED
+
+
+class _Progress:
+    """Says on standard error how far it is: on a terminal in one line, elsewhere now and then."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._stream = sys.stderr
+        self._terminal = self._stream.isatty()
+        self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def show(self, findings: list[Any]) -> None:
+        now = time.monotonic()
+        if now - self._last < (_REDRAW_SECONDS if self._terminal else _HEARTBEAT_SECONDS):
+            return
+        self._last = now
+        wrong = sum(finding.is_wrong for finding in findings)
+        last = findings[-1].case[:60]
+        line = f"{self._name}: {len(findings)} cases, {wrong} wrong, now {last}"
+        self._stream.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
+        self._stream.flush()
+
+
+def _show(report: Report, result: Any, worse: Any) -> None:
+    columns = import_module("subgraphkit.testing.report").LEVEL_COLUMNS
+    right = " ".join(columns[1:])
+    report.show(Table.of(" ".join(columns), result.level_rows(), right=right))
+    wrong = result.wrong
+    if wrong:
+        named = [(one.outcome.value, one.case, _line(one.detail)) for one in wrong[:_MOST_SHOWN]]
+        report.show(Table.of("outcome case finding", named))
+    if len(wrong) > _MOST_SHOWN:
+        report.show(f"and {len(wrong) - _MOST_SHOWN} more; --json has them all")
+    if result.skips:
+        counted = [(count, _line(reason)) for reason, count in result.skips.items()]
+        report.show(Table.of("skipped reason", counted, right="skipped"))
+    if worse:
+        rows = [(one.case, one.before.value, one.now.value, _line(one.detail)) for one in worse]
+        report.show(Table.of("worse before now finding", rows))
+    report.show(result.headline)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _read(file: str) -> Any:
+    try:
+        return json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CallerError("SGK301", f"the baseline {file!r} cannot be read: {error}") from error
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error

@@ -1,0 +1,176 @@
+"""What a case of the conformance kit is, and the ways in which it may end.
+
+Nothing heavy is imported here: the process that shows the findings needs neither NumPy nor onnx.
+"""
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Self
+
+__all__ = ["LEVELS", "Case", "Finding", "Outcome"]
+
+LEVELS: Final = (
+    "static",
+    "contract",
+    "partition_traps",
+    "operators",
+    "models",
+    "running",
+    "artefacts",
+    "stress",
+)
+"""The levels, by number; each is a module of ``subgraphkit.testing.levels``."""
+
+
+class Outcome(enum.Enum):
+    """How a case ended; every case ends in exactly one of these."""
+
+    RIGHT = "right"
+    """The backend claimed what it was offered, and all was right."""
+    UNCLAIMED = "unclaimed"
+    """The backend was offered nodes and took none of them; the fallback's result was right."""
+    PASSED = "passed"
+    """A check that offers no nodes holds."""
+    REFUSED = "refused"
+    """The model is refused, as it should be, before any backend is asked."""
+    XFAIL = "xfail"
+    """It went wrong, as the author of the backend has declared."""
+    SKIP = "skip"
+    """It was not tried, for the reason given."""
+    FAIL_PROBE = "fail_probe"
+    """The backend could not be found, imported, probed or built."""
+    FAIL_SELECT = "fail_select"
+    """A selector or a property failed or broke its contract."""
+    FAIL_COMPILE = "fail_compile"
+    """A subgraph that was claimed could not be compiled."""
+    FAIL_RUN = "fail_run"
+    """A subgraph failed while running, or returned something that is no result."""
+    FAIL_SHAPE = "fail_shape"
+    """A result has another shape than it should."""
+    FAIL_DTYPE = "fail_dtype"
+    """A result has another dtype than it should."""
+    FAIL_VALUE = "fail_value"
+    """A result has other values than it should."""
+    FAIL_ALIAS = "fail_alias"
+    """An input was written to, or arrays share memory that must not."""
+    FAIL_CONTRACT = "fail_contract"
+    """Another promise of the contract, or of the author's declarations, does not hold."""
+    CRASH = "CRASH"
+    """The process went down."""
+    HANG = "HANG"
+    """Nothing was heard for longer than the time allowed."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a level with a case that ended so is not passed."""
+        return self.name.startswith("FAIL_") or self in _ENDS_OF_PROCESS
+
+    @property
+    def is_offer(self) -> bool:
+        """Whether the case counts as offered, when the claimed and right ones are counted."""
+        return self not in _NO_OFFER
+
+    @classmethod
+    def wrong_at(cls, stage: str) -> "Outcome":
+        """Return the outcome for a stage, such as ``"shape"``."""
+        return cls(f"fail_{stage}")
+
+
+_ENDS_OF_PROCESS: Final = frozenset({Outcome.CRASH, Outcome.HANG})
+_NO_OFFER: Final = frozenset({Outcome.PASSED, Outcome.REFUSED, Outcome.SKIP})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """How one case ended.
+
+    A case returns the first three; who runs it adds the rest.
+
+    Attributes:
+        outcome: How it ended.
+        detail: What was found, expected and got; empty where all is right.
+        taken: Operators of the nodes the backend took, each once, in order.
+        case: Identifier of the case.
+        level: Level of the case.
+        operator: The operator under test, or empty.
+        domain: Domain of the operator; empty for the default one.
+        version: Version of the operator set.
+        dtypes: Element types of the operator's inputs, such as ``float32``.
+        offers: Whether nodes are offered to the backend in this case.
+        seconds: How long it took.
+    """
+
+    outcome: Outcome
+    detail: str = ""
+    taken: tuple[str, ...] = ()
+    case: str = ""
+    level: int = 0
+    operator: str = ""
+    domain: str = ""
+    version: int = 0
+    dtypes: tuple[str, ...] = ()
+    offers: bool = True
+    seconds: float = 0.0
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the level of the case is not passed because of this."""
+        return self.outcome.is_wrong
+
+    @property
+    def is_offer(self) -> bool:
+        """Whether it counts as offered, when the claimed and right ones are counted."""
+        return self.offers and self.outcome.is_offer
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {**asdict(self), "outcome": self.outcome.value}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Read what ``to_dict`` wrote."""
+        lists = {key: tuple(found[key]) for key in ("taken", "dtypes") if key in found}
+        return cls(**{**found, **lists, "outcome": Outcome(found["outcome"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case of the kit.
+
+    Attributes:
+        id: Unique, stable and readable, such as ``L3/Conv/test_conv_with_strides/sandwiched``.
+        level: Its level.
+        run: Carries it out on a ``Subject``. What it raises is a failure of the contract.
+        operator: The operator under test, or empty.
+        domain: Domain of the operator; empty for the default one.
+        version: Version of the operator set, where one operator is tested.
+        dtypes: Element types of the operator's inputs.
+        needs: Capabilities without which it is skipped; keys of ``CAPABILITIES``.
+        offers: Whether nodes are offered to the backend.
+        patience: How many times the usual time it may take.
+    """
+
+    id: str
+    level: int
+    run: Callable[[Any], Finding]
+    operator: str = ""
+    domain: str = ""
+    version: int = 0
+    dtypes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    offers: bool = True
+    patience: float = 1.0
+
+    def signed(self, finding: Finding) -> Finding:
+        """Return a finding that says of which case it is."""
+        return replace(
+            finding,
+            case=self.id,
+            level=self.level,
+            operator=self.operator,
+            domain=self.domain,
+            version=self.version,
+            dtypes=self.dtypes,
+            offers=self.offers,
+        )

@@ -1,0 +1,177 @@
+"""``check_backend``: the conformance kit for people without pytest."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.backend.config import resolve
+from subgraphkit.backend.discovery import IN_PROCESS
+from subgraphkit.backend.registry import find_record
+from subgraphkit.backend.selection import parse_selection
+from subgraphkit.errors import ConfigError
+from subgraphkit.testing.cases import LEVELS, Finding
+from subgraphkit.testing.children import Ended, Pool, Task
+
+__all__ = ["DEFAULT_SECONDS", "GATES", "LAST_LEVEL", "check_backend", "subject_of"]
+
+LAST_LEVEL: Final = len(LEVELS) - 1
+DEFAULT_SECONDS: Final = 60.0
+"""How long a case may take unless told otherwise."""
+
+GATES: Final = frozenset({"L0/import", "L0/probe"})
+"""Cases without which no other level has any sense."""
+_LOOPBACK: Final = {"loopback": "subgraphkit.testing.loopback:LoopbackBackend"}
+_MOST_CHILDREN: Final = 2
+_ORIGIN: Final = "the backend to be tested"
+
+
+def check_backend(
+    backend: Any,
+    level: int = LAST_LEVEL,
+    *,
+    options: Mapping[str, Any] | None = None,
+    only: str = "*",
+    models: str = "",
+    timeout_seconds: float = DEFAULT_SECONDS,
+) -> Iterator[Finding]:
+    """Hold a backend against the contract.
+
+    Every case runs in a child process: one that crashes or hangs is a finding like any other, and
+    the rest goes on. If the backend cannot be loaded or cannot run here, the findings end with the
+    checks that say so.
+
+    Args:
+        backend: Name of an installed backend, with options as in a selection
+            (``"numpy:fusion=off"``); ``"module:Class"``, a backend that is not installed; or a
+            ``Backend`` class that a new process can import by its name. ``"loopback"`` is a backend
+            that claims everything and runs it on the fallback.
+        level: The last level to be tried, from 0.
+        options: Values of the backend's options, by name.
+        only: A pattern that cases must match, ``*`` standing for any text.
+        models: A directory of models to be tried at level 4 besides those of ONNX: files
+            ``NAME.onnx``, compared with the NumPy backend, or ``NAME/model.onnx`` with what to feed
+            and to expect in ``NAME/test_data_set_0``, as ONNX stores them.
+        timeout_seconds: How long one case may take; some are given several times as much.
+
+    Yields:
+        One finding per case, level by level, in the order in which they come.
+
+    Raises:
+        ConfigError: There is no such level, no model in the directory, or a class no new process
+            could import (SGK310); or the selection cannot be read (SGK107).
+        BackendNotFoundError: No backend of that name is installed (SGK101, SGK102).
+
+    Thread-safety: several generators may be used at once, each by one thread.
+    """
+    if not 0 <= level <= LAST_LEVEL:
+        raise ConfigError(
+            "SGK310",
+            f"the conformance kit has no level {level}",
+            hint=f"Levels: 0 to {LAST_LEVEL}.",
+        )
+    if models and not any(Path(models).rglob("*.onnx")):
+        raise ConfigError(
+            "SGK310",
+            f"the directory {models!r} holds no models",
+            hint="Models are files NAME.onnx, or NAME/model.onnx with NAME/test_data_set_0 beside.",
+        )
+    subject = {**subject_of(backend, options or {}), "models": models}
+    return _findings(subject, level, only, timeout_seconds)
+
+
+def _findings(
+    subject: Mapping[str, Any], level: int, only: str, timeout_seconds: float
+) -> Iterator[Finding]:
+    pool = Pool(subject, min(_MOST_CHILDREN, os.cpu_count() or 1))
+    try:
+        for number in range(level + 1):
+            if not _may_match(number, only):
+                continue
+            shut = False
+            for finding in _of_level(pool, number, only, timeout_seconds):
+                shut |= finding.is_wrong and finding.case in GATES
+                yield finding
+            if shut:
+                return
+    finally:
+        pool.close()
+
+
+def _may_match(level: int, only: str) -> bool:
+    """Say whether a case of a level can match, for building the cases of some takes seconds."""
+    plain = re.split(r"[*?\[]", only, maxsplit=1)[0]
+    prefix = f"L{level}/"
+    return prefix.startswith(plain) or plain.startswith(prefix)
+
+
+def _of_level(pool: Pool, level: int, only: str, timeout_seconds: float) -> Iterator[Finding]:
+    try:
+        listed = pool.listed(level)
+    except Ended as ended:
+        yield Finding(
+            ended.outcome, ended.detail, case=f"L{level}/list of cases", level=level, offers=False
+        )
+        return
+    tasks = [
+        Task(Finding.from_dict(one["case"]), timeout_seconds * one["patience"]) for one in listed
+    ]
+    chosen = [task for task in tasks if fnmatchcase(task.case.case, only)]
+    yield from pool.findings(chosen)
+
+
+def subject_of(backend: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe a backend so that another process finds it.
+
+    Returns:
+        The arguments of ``Subject``, as JSON has them.
+
+    Raises:
+        ConfigError: It cannot be described, or the selection cannot be read (SGK310, SGK107).
+        BackendNotFoundError: No backend of that name is installed (SGK101, SGK102).
+    """
+    if isinstance(backend, type):
+        return {"target": _place(backend), "options": dict(options)}
+    if not isinstance(backend, str):
+        raise _not_a_backend(backend)
+    text = _LOOPBACK.get(backend, backend)
+    module, colon, name = text.partition(":")
+    if colon and "=" not in name.partition(":")[0]:
+        return {"target": f"{module}:{name}", "options": dict(options)}
+    choices = parse_selection(text, _ORIGIN)
+    if len(choices) != 1:
+        raise _not_a_backend(backend)
+    choice = choices[0]
+    given = {**choice.options, **options}
+    record = find_record(choice, resolve())
+    if record.distribution == IN_PROCESS:
+        return {"target": record.entry_point, "options": given}
+    return {"installed": choice.name, "distribution": choice.distribution, "options": given}
+
+
+def _place(backend: type) -> str:
+    """Return where a class is, if another process can import it from there."""
+    module, name = backend.__module__, backend.__qualname__
+    try:
+        found = attrgetter(name)(import_module(module))
+    except (ImportError, AttributeError):
+        found = None
+    if found is not backend or module == "__main__":
+        raise ConfigError(
+            "SGK310",
+            f"the class {module}.{name} cannot be imported by a process of its own",
+            hint="Each case runs in a new process. Define the class at the top level of a module.",
+        )
+    return f"{module}:{name}"
+
+
+def _not_a_backend(backend: object) -> ConfigError:
+    return ConfigError(
+        "SGK310",
+        f"expected the name of one backend or a Backend class to be tested, got {backend!r}",
+        hint='Name it as in "numpy", "numpy:fusion=off" or "module:Class".',
+    )

@@ -1,0 +1,166 @@
+"""Faults of what a backend stores, and of what it never gives back."""
+# ruff: noqa: ARG002 (they take what the contract gives them)
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from subgraphkit.backend import SubgraphOperator
+from subgraphkit.ir import Subgraph
+from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
+
+__all__ = [
+    "BreaksOthersOnClose",
+    "CannotRestore",
+    "FingerprintOfProcess",
+    "InformationUnwritable",
+    "LeaksRuns",
+    "LeaksSessions",
+    "Stores",
+    "StoresAddresses",
+    "TrustsWhatIsStored",
+]
+
+_KEPT: list[Any] = []
+_DIGEST: Final = 32
+
+
+class _LeakingRuns(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        results = super().run(inputs)
+        _KEPT.append([np.array(one) for one in results])
+        return results
+
+
+class LeaksRuns(WrappingBackend):
+    """Keeps the results of every run."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _LeakingRuns
+
+
+class _LeakingSessions(WrappedOperator):
+    def __init__(self, inner: SubgraphOperator, subgraph: Subgraph) -> None:
+        super().__init__(inner, subgraph)
+        _KEPT.append(np.ones(1 << 20, np.uint8))
+
+
+class LeaksSessions(WrappingBackend):
+    """Keeps its workspace when it is closed."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _LeakingSessions
+
+
+class _Joined(WrappedOperator):
+    open: ClassVar[list[bool]] = [True]
+
+    def __init__(self, inner: SubgraphOperator, subgraph: Subgraph) -> None:
+        super().__init__(inner, subgraph)
+        self.open[0] = True
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        if not self.open[0]:
+            raise RuntimeError("the library has been shut down")
+        return super().run(inputs)
+
+    def close(self) -> None:
+        self.open[0] = False
+
+
+class BreaksOthersOnClose(WrappingBackend):
+    """Shuts the library down for all when one of its operators is closed."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Joined
+
+
+class _Unwritable(WrappedOperator):
+    def info(self) -> Mapping[str, Any]:
+        return {"engine": object()}
+
+
+class InformationUnwritable(WrappingBackend):
+    """Tells about itself in objects."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Unwritable
+
+
+class FingerprintOfProcess(WrappingBackend):
+    """Has another fingerprint in every process, so that nothing stored is ever found."""
+
+    def fingerprint(self) -> str:
+        """Return a text with the number of the process."""
+        return f"{self.name};{os.getpid()}"
+
+
+class _Restored(SubgraphOperator):
+    """Runs a stored model on onnx's own implementation."""
+
+    def __init__(self, model: bytes) -> None:
+        self.evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        feeds = dict(zip(self.evaluator.input_names, inputs, strict=True))
+        return [np.array(one) for one in self.evaluator.run(None, feeds)]
+
+
+class _Storing(WrappedOperator):
+    def serialize(self) -> bytes | None:
+        model: bytes = self.subgraph.to_model().SerializeToString()
+        return hashlib.sha256(model).digest() + model
+
+
+class Stores(WrappingBackend):
+    """Stores its operators and restores them as it should; the others do not."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Storing
+
+    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+        """Restore an operator.
+
+        Raises:
+            ValueError: The bytes are damaged.
+        """
+        digest, model = blob[:_DIGEST], blob[_DIGEST:]
+        if hashlib.sha256(model).digest() != digest:
+            raise ValueError("the stored subgraph is damaged")
+        return _Restored(model)
+
+
+class TrustsWhatIsStored(Stores):
+    """Does not look whether what it restores is whole."""
+
+    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+        """Restore an operator, or part of one."""
+        return _Restored(blob[_DIGEST:])
+
+
+class StoresAddresses(Stores):
+    """Stores where in memory its operators are."""
+
+    places: ClassVar[dict[bytes, bytes]] = {}
+
+    class _Placed(_Storing):
+        def serialize(self) -> bytes | None:
+            place = str(id(self)).encode()
+            StoresAddresses.places[place] = super().serialize() or b""
+            return place
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Placed
+
+    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+        """Look an operator up.
+
+        Raises:
+            KeyError: It is another process's.
+        """
+        return super().deserialize(self.places[blob], subgraph)
+
+
+class CannotRestore(WrappingBackend):
+    """Stores its operators, and that is all."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Storing

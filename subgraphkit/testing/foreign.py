@@ -1,0 +1,128 @@
+"""A foreign neighbour: a backend that takes only the nodes that stand around the case under test.
+
+Its operator ``Carry`` hands a value on unchanged. It is of an operator set nobody else knows, so
+that it takes any type in any version of ONNX. Before the case it hands over arrays in the least
+convenient layout that the contract allows, read-only and not contiguous; behind it, copies.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.backend import (
+    Answer,
+    Backend,
+    BackendChoice,
+    BindContext,
+    Connectivity,
+    SubgraphOperator,
+    SubgraphProperty,
+    SubgraphSelector,
+)
+from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.partitioning import Constraints
+
+__all__ = ["CARRY", "DOMAIN", "ForeignBackend", "beside_foreign", "is_foreign", "is_own"]
+
+DOMAIN: Final = "subgraphkit.testing"
+"""The operator set of the foreign nodes; version 1."""
+
+CARRY: Final = "Carry"
+"""Their operator: one input, one output of the same type."""
+
+
+def is_foreign(node: Node) -> bool:
+    """Say whether a node belongs to the foreign neighbour."""
+    return node.domain == DOMAIN
+
+
+def is_own(node: Node) -> bool:
+    """Say whether a node belongs to the case under test."""
+    return not is_foreign(node)
+
+
+def beside_foreign(choice: BackendChoice) -> dict[str, Any]:
+    """Return the settings of a bind in which the foreign nodes go to the foreign backend.
+
+    Args:
+        choice: The backend under test.
+    """
+    return {
+        "constraints": Constraints(pins={is_foreign: ForeignBackend.name}),
+        "backend": [choice, ForeignBackend],
+    }
+
+
+class _Selector(SubgraphSelector):
+    stateless: ClassVar[bool] = True
+
+    def select(self, node: Node) -> Answer:
+        return is_foreign(node)
+
+
+class _Operator(SubgraphOperator):
+    thread_safe: ClassVar[bool] = True
+
+    def __init__(self, subgraph: Subgraph) -> None:
+        self._inputs = subgraph.inputs
+        self._outputs = subgraph.outputs
+        self._constants = {name: stored.array() for name, stored in subgraph.constants.items()}
+        # A value that leaves the model belongs to the caller, who is given a plain copy.
+        is_output = subgraph.graph.is_output
+        self._steps = [
+            (node.inputs[0], node.outputs[0], _copied if is_output(node.outputs[0]) else _awkward)
+            for node in subgraph.members
+        ]
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        del outputs  # the session copies into buffers what was not written there
+        values = dict(zip(self._inputs, inputs, strict=True)) | self._constants
+        for source, target, carry in self._steps:
+            values[target] = carry(values[source])
+        return [values[name] for name in self._outputs]
+
+
+class _Property(SubgraphProperty):
+    name: ClassVar[str] = "carry"
+    connectivity: Connectivity = "any"
+
+    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        del graph
+        return _Selector()
+
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+        del context
+        return _Operator(subgraph)
+
+
+class ForeignBackend(Backend):
+    """Carries values to the case under test and away from it."""
+
+    name: ClassVar[str] = "foreign"
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        """Return the one property."""
+        return (_Property(),)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_copied(element) for element in value]
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _awkward(value: Any) -> Any:
+    """Return an equal value whose arrays are read-only and, where they can be, not contiguous."""
+    if isinstance(value, list):
+        return [_awkward(element) for element in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    laid_out: npt.NDArray[Any] = value.copy()
+    if value.ndim:
+        spread = np.zeros((*value.shape[:-1], 2 * value.shape[-1]), value.dtype)
+        laid_out = spread[..., ::2]
+        laid_out[...] = value
+    laid_out.setflags(write=False)
+    return laid_out

@@ -1,0 +1,93 @@
+"""Level 4, models: those that ONNX ships, and a directory of the user's own.
+
+ONNX stores expected outputs with its models. The nine real networks it ships with nearly all
+weights alike, so that they answer the same whatever they are shown; they are run as shipped, and
+again with seeded random weights, compared with the NumPy backend, or with ``onnx.reference`` where
+the NumPy backend itself is under test.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.light_models import (
+    LIGHT_MODELS,
+    REFERENCE_OPSET,
+    reference_evaluator,
+    seeded_feeds,
+    seeded_model,
+)
+from subgraphkit.testing.official_cases import KINDS, OfficialCase, official_cases, stored_data
+from subgraphkit.testing.references import REFERENCE, drawn_feeds, reference_results
+from subgraphkit.testing.subject import DataSet, Subject
+
+__all__ = ["cases"]
+
+_LEVEL: Final = 4
+_LARGE: Final = 5.0  # how much longer than usual a real network may take
+_DEEP: Final = (1e-3, 2e-5)
+"""The least tolerances where a hundred layers round one after the other."""
+
+
+def cases(subject: Subject) -> Iterable[Case]:
+    """Build the cases of this level."""
+    for kind in KINDS[1:]:
+        large = _LARGE if kind == "real" else 1.0
+        for case in official_cases(kind):
+            yield _case(f"{kind}/{case.name}", partial(_run_official, case), large)
+    for name in LIGHT_MODELS:
+        yield _case(f"seeded/{name}", partial(_run_seeded, name), _LARGE)
+    if subject.models:
+        folder = Path(subject.models)
+        for path in sorted(folder.rglob("*.onnx")):
+            place = path.parent if path.name == "model.onnx" else path.with_suffix("")
+            name = place.relative_to(folder).as_posix()
+            yield _case(f"own/{name}", partial(_run_own, path), _LARGE)
+
+
+def _case(name: str, run: Any, patience: float) -> Case:
+    return Case(id=f"L{_LEVEL}/{name}", level=_LEVEL, run=run, patience=patience)
+
+
+def _run_official(case: OfficialCase, subject: Subject) -> Finding:
+    data = [(case.feeds(inputs), outputs) for inputs, outputs in case.data_sets()]
+    source = case.path if case.kind == "real" else case.model
+    return subject.check_model(source, data, tolerance=(case.rtol, case.atol))
+
+
+def _run_seeded(name: str, subject: Subject) -> Finding:
+    model = seeded_model(name)
+    feeds = seeded_feeds(model)
+    if subject.name == REFERENCE:
+        later = seeded_model(name, opset=REFERENCE_OPSET)
+        expected = list(reference_evaluator(later).run(None, dict(feeds)))
+    else:
+        expected = reference_results(model, feeds)
+    return subject.check_model(model, [(feeds, expected)], tolerance=_DEEP)
+
+
+def _run_own(path: Path, subject: Subject) -> Finding:
+    try:
+        data = list(_data_of(path, subject))
+    except SubgraphkitError as error:
+        return Finding(Outcome.SKIP, f"there is nothing to compare with: {error}")
+    return subject.check_model(path, data, tolerance=_DEEP)
+
+
+def _data_of(path: Path, subject: Subject) -> Iterator[DataSet]:
+    """Yield what is stored beside a model, or else one set that is drawn and computed."""
+    model = onnx.load(path, load_external_data=False)
+    stored = {tensor.name for tensor in model.graph.initializer}
+    names = [value.name for value in model.graph.input if value.name not in stored]
+    folders = sorted(path.parent.glob("test_data_set_*")) if path.name == "model.onnx" else []
+    for folder in folders:
+        inputs, outputs = stored_data(folder, model)
+        yield dict(zip(names, inputs, strict=False)), outputs
+    if not folders:
+        feeds = drawn_feeds(subject.bound(path), seed=0)
+        yield feeds, reference_results(path, feeds)

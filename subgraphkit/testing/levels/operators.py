@@ -1,0 +1,118 @@
+"""Level 3, operators: the official node cases of ONNX, each in several forms.
+
+*alone*, as the model of one node that ONNX has; *sandwiched*, between nodes of a foreign backend,
+so that every input and output crosses a boundary, in the least convenient layout; *folded*, with
+the inputs behind the first stored as initializers. Function bodies (``_expanded``) are run alone
+and count for no operator, for a backend may take their nodes without knowing the function.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+import onnx
+
+from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.draws import difference_of_draws, draws, repeated
+from subgraphkit.testing.foreign import beside_foreign, is_own
+from subgraphkit.testing.forms import FORMS, can_fold, folded, sandwiched, sandwiched_feeds
+from subgraphkit.testing.official_cases import OfficialCase, official_cases
+from subgraphkit.testing.subject import Stopped, Subject
+from subgraphkit.types import DataType
+
+__all__ = ["cases"]
+
+_LEVEL: Final = 3
+_HOLDS_BODIES: Final = frozenset({"If", "Loop", "Scan"})
+_STATED: Final = "Constant"
+"""The operator that nobody is offered: the core reads what it states."""
+
+
+def cases(subject: Subject) -> Iterable[Case]:
+    """Build the cases of this level."""
+    del subject
+    for case in official_cases("node"):
+        for form in _forms(case):
+            yield _case(case, form)
+
+
+def _forms(case: OfficialCase) -> Iterator[str]:
+    for form in FORMS[:1] if case.is_expanded else FORMS:
+        if form != "folded" or can_fold(case.model):
+            yield form
+
+
+def _case(case: OfficialCase, form: str) -> Case:
+    operator = "" if case.is_expanded else case.operator
+    versions = {entry.domain: entry.version for entry in case.model.opset_import}
+    return Case(
+        id=f"L{_LEVEL}/{case.operator}/{case.name}/{form}",
+        level=_LEVEL,
+        run=partial(_run, case, form),
+        operator=operator,
+        domain=case.domain,
+        version=versions.get(case.domain, 0),
+        dtypes=tuple(_dtypes(case.model)),
+        needs=("control_flow",) if case.operator in _HOLDS_BODIES else (),
+        offers=case.operator != _STATED,
+    )
+
+
+def _dtypes(model: onnx.ModelProto) -> Iterator[str]:
+    """Yield the element types of the inputs, each once, in order."""
+    seen = set()
+    for value in model.graph.input:
+        type_ = value.type
+        while not type_.HasField("tensor_type"):
+            type_ = getattr(type_, type_.WhichOneof("value")).elem_type
+        label = DataType(type_.tensor_type.elem_type).label
+        if label not in seen:
+            seen.add(label)
+            yield label
+
+
+def _run(case: OfficialCase, form: str, subject: Subject) -> Finding:
+    found = [_run_set(case, form, subject, *data) for data in case.data_sets()]
+    worst = next((finding for finding in found if finding.is_wrong), found[0])
+    if case.operator == _STATED and worst.outcome is Outcome.UNCLAIMED:
+        return Finding(Outcome.PASSED, worst.detail)
+    return worst
+
+
+def _run_set(
+    case: OfficialCase, form: str, subject: Subject, inputs: list[Any], expected: list[Any]
+) -> Finding:
+    model, feeds = case.model, case.feeds(inputs)
+    is_random = draws(case, feeds)
+    if is_random:
+        model, feeds = repeated(model, feeds)
+    all_feeds = feeds
+    road: dict[str, Any] = {}
+    if form == "folded":
+        model, feeds = folded(model, feeds)
+    elif form == "sandwiched":
+        model, feeds = sandwiched(model), sandwiched_feeds(feeds)
+        road = beside_foreign(subject.choice)
+    if is_random:
+        return _run_draws(case, subject, model, feeds, all_feeds, road)
+    return subject.check_model(model, [(feeds, expected)], of=is_own, **road)
+
+
+def _run_draws(
+    case: OfficialCase,
+    subject: Subject,
+    model: onnx.ModelProto,
+    feeds: Mapping[str, Any],
+    all_feeds: Mapping[str, Any],
+    road: Mapping[str, Any],
+) -> Finding:
+    try:
+        with subject.session(model, **road) as session:
+            taken = subject.operators_taken(session.partitioning)
+            results = subject.run(session, feeds)
+    except Stopped as stop:
+        return stop.finding
+    found = difference_of_draws(case, all_feeds, results, subject.declarations.tolerances)
+    if found is not None:
+        return Finding(Outcome.wrong_at(found.stage), found.text, taken)
+    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)

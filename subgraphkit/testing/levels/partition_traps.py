@@ -1,0 +1,111 @@
+"""Level 2, partition traps: graphs that are easily divided wrongly, or run wrongly once divided.
+
+Each is partitioned twice, which must give the same; the subgraphs must be able to run in their
+order; and the results must be those of onnx's own implementation.
+"""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.partitioning import Partitioning
+from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.foreign import beside_foreign, is_own
+from subgraphkit.testing.subject import Stopped, Subject
+from subgraphkit.testing.traps import Trap, chain, traps
+
+__all__ = ["cases", "order_fault"]
+
+_LEVEL: Final = 2
+_SHORT, _LONG = 250, 2000
+_MOST_TIMES_SLOWER: Final = 32.0
+"""Eight times the nodes; the rest is for machines that do other things as well."""
+_SLACK_SECONDS: Final = 0.5
+
+
+def cases(subject: Subject) -> Iterator[Case]:
+    """Build the cases of this level."""
+    del subject
+    for trap in traps():
+        yield Case(f"L2/{trap.name}", _LEVEL, partial(_spring, trap), needs=trap.needs)
+    yield Case("L2/time_is_linear", _LEVEL, _time, patience=2.0)
+
+
+def _spring(trap: Trap, subject: Subject) -> Finding:
+    model = trap.build()
+    feeds = trap.feeds(model)
+    foreign = any(node.domain for node in model.graph.node if not model.functions)
+    road = beside_foreign(subject.choice) if foreign else {}
+    found = _divided(subject, model, dict(road))
+    if found is not None:
+        return found
+    data = [(feeds, trap.results(model, feeds))]
+    found = subject.check_model(model, data, of=is_own, **road)
+    if not model.graph.node and found.outcome is Outcome.UNCLAIMED:
+        return Finding(Outcome.PASSED)
+    return found
+
+
+def _divided(subject: Subject, model: Any, road: dict[str, Any]) -> Finding | None:
+    """Partition twice; return what is wrong with it."""
+    constraints = road.pop("constraints", None)
+    try:
+        first, second = (
+            subject.partitioned(subject.bound(model, **road), constraints) for _ in range(2)
+        )
+    except SubgraphkitError as error:
+        return Finding(Outcome.REFUSED, str(error))
+    except Stopped as stop:
+        return stop.finding
+    fault = order_fault(first)
+    if not fault and _pieces(first) != _pieces(second):
+        fault = (
+            f"asked twice about the same graph, it took {_pieces(first)} and then {_pieces(second)}"
+        )
+    return Finding(Outcome.FAIL_SELECT, fault) if fault else None
+
+
+def _pieces(partitioning: Partitioning) -> list[tuple[str, tuple[int, ...]]]:
+    return [(one.backend, one.nodes) for one in partitioning.subgraphs]
+
+
+def order_fault(partitioning: Partitioning) -> str:
+    """Say what is wrong with a partitioning, by a test of its own; empty if nothing is.
+
+    Every node is at home in one subgraph, and each subgraph reads only what the graph is fed and
+    what earlier ones hand out. Then each is convex and all can run one after the other.
+    """
+    graph = partitioning.graph
+    ready = {*graph.inputs, *graph.defaults}
+    homes: list[int] = []
+    for subgraph in partitioning.subgraphs:
+        missing = [name for name in subgraph.inputs if name not in ready]
+        if missing:
+            return f"subgraph {subgraph.id!r} reads {missing[0]!r} before anything has made it"
+        homes += subgraph.home
+        ready.update(subgraph.outputs)
+    if sorted(homes) != list(range(len(graph.table.op_types))):
+        return "not every node is at home in one subgraph and one only"
+    lost = [name for name in graph.outputs if name not in ready and name not in graph.constants]
+    return f"output {lost[0]!r} of the graph is handed out by no subgraph" if lost else ""
+
+
+def _time(subject: Subject) -> Finding:
+    """Eight times the nodes take about eight times as long."""
+    seconds: list[float] = []
+    taken: tuple[str, ...] = ()
+    for length in (_SHORT, _LONG):
+        bound = subject.bound(chain(length))
+        started = time.process_time()
+        partitioning = subject.partitioned(bound)
+        seconds.append(time.process_time() - started)
+        taken = subject.operators_taken(partitioning)
+    short, long = seconds
+    if long > _MOST_TIMES_SLOWER * short + _SLACK_SECONDS:
+        text = (
+            f"a chain of {_SHORT} nodes takes {short:.2f} s to divide, one of {_LONG} {long:.2f} s"
+        )
+        return Finding(Outcome.FAIL_SELECT, f"{text}; expected about eight times as long", taken)
+    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)

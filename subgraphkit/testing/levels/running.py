@@ -1,0 +1,211 @@
+"""Level 5, run-time: what a session must keep to, run after run, whatever it is fed and by whom."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from onnx import ModelProto
+
+from subgraphkit.errors import ExecutionError
+from subgraphkit.partitioning import Constraints
+from subgraphkit.running import Session
+from subgraphkit.testing import run_checks
+from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.foreign import beside_foreign, is_own
+from subgraphkit.testing.random_graphs import random_graph
+from subgraphkit.testing.references import REFERENCE
+from subgraphkit.testing.run_checks import Check
+from subgraphkit.testing.small_models import SmallModel, model_of, small_models
+from subgraphkit.testing.subject import Subject
+
+__all__ = ["cases"]
+
+_LEVEL: Final = 5
+_RANDOM_GRAPHS: Final = 24
+
+_DYNAMIC: Final = (
+    """elementwise (float[N,8] x) => (float[N,8] y)
+       <float[8] w> { a = Add(x, w) m = Mul(a, x) y = Relu(m) }""",
+    """product (float[N,16] x) => (float[N,8] y)
+       <float[16,8] w> { y = MatMul(x, w) }""",
+    """normalised (float[N,M] x) => (float[N,M] y)
+       { s = Softmax<axis=1>(x) y = Sqrt(s) }""",
+    """convolution (float[N,3,H,W] x) => (float[N,8,H,W] y)
+       <float[8,3,3,3] w> { c = Conv<pads=[1,1,1,1], kernel_shape=[3,3]>(x, w) y = Relu(c) }""",
+)
+_SIZES: Final = (
+    {"N": 2, "M": 5, "H": 7, "W": 9},
+    {"N": 3, "M": 4, "H": 12, "W": 5},
+    {"N": 2, "M": 5, "H": 7, "W": 9},
+)
+_NO_ROWS: Final = {"N": 0, "M": 5}
+_CONVOLVES: Final = "convolution"
+"""Whether a convolution of no pictures means anything, runtimes do not agree."""
+
+_ODD: Final = (
+    "scalar (float x) => (float y) { m = Mul(x, x) a = Add(m, x) y = Abs(a) }",
+    "scalar_and_rows (float[4] x) => (float[4] y) <float w> { m = Mul(x, w) y = Add(m, x) }",
+    "no_rows (float[0,8] x) => (float[0,8] y) <float[8] w> { a = Add(x, w) y = Relu(a) }",
+    "no_columns (float[4,0] x) => (float[4,3] y) <float[0,3] w> { y = MatMul(x, w) }",
+    "one_element (float[1,1,1] x) => (float[1,1,1] y) { a = Add(x, x) y = Relu(a) }",
+)
+_NOT_FINITE: Final = """not_finite (float[4,8] x) => (float[4,8] y)
+    <float[8] w> { m = Mul(x, w) a = Add(m, x) s = Sigmoid(x) y = Add(a, s) }"""
+_STUMBLES: Final = """stumbles (float[4,8] x, int64[4] i) => (float[4,8] y)
+    <float[8] w>
+    { m = Mul(x, w) a = Add(m, x) h = Gather<axis=0>(a, i) b = Add(h, x) y = Mul(b, w) }"""
+_RIGHT_PLACES: Final = (2, 0, 3, 1)
+_WRONG_PLACES: Final = (2, 0, 99, 1)
+
+
+def cases(subject: Subject) -> Iterable[Case]:
+    """Build the cases of this level."""
+    del subject
+    yield from _cases_of_small_models()
+    for text in _DYNAMIC:
+        yield _case(f"shapes/several/{_name(text)}", partial(_several_shapes, text), _SHAPES)
+        if _name(text) != _CONVOLVES:
+            yield _case(f"shapes/no_rows/{_name(text)}", partial(_no_rows, text), _SHAPES)
+    for text in _ODD:
+        yield _case(f"shapes/{_name(text)}", partial(_as_it_is, text))
+    yield _case("values/not_finite", _not_finite)
+    yield _case("errors/good_run_after_a_bad_one", _stumbling)
+    for seed in range(_RANDOM_GRAPHS):
+        yield _case(f"random_graphs/{seed}", partial(_random, seed))
+
+
+_SHAPES: Final = ("dynamic_shapes",)
+_CHECKS: Final[dict[str, Check]] = {
+    "runs/repeated": run_checks.repeated_runs_are_equal,
+    "runs/results_stay": run_checks.results_stay,
+    "runs/refused_feeds": run_checks.good_run_after_refused_feeds,
+    "threads/one_session": run_checks.threads_share_a_session,
+    "io_binding/new_outputs": run_checks.bound_outputs_are_new,
+    "io_binding/buffers": run_checks.buffers_are_filled,
+    "io_binding/spread_buffers": run_checks.spread_buffers_are_filled,
+}
+
+
+def _cases_of_small_models() -> Iterator[Case]:
+    for model in small_models():
+        for name, check in _CHECKS.items():
+            yield _case(f"{name}/{model.name}", partial(_checked, model, check))
+        for name, form in FEEDING_FORMS.items():
+            fed = partial(run_checks.fed_in_a_form, form)
+            yield _case(f"feeds/{name}/{model.name}", partial(_checked, model, fed))
+        yield _case(f"sessions/two_in_turn/{model.name}", partial(_two_in_turn, model))
+        yield _case(
+            f"sessions/two_in_threads/{model.name}", partial(_two_in_threads, model), ("threads",)
+        )
+
+
+def _case(name: str, run: Callable[[Subject], Finding], needs: tuple[str, ...] = ()) -> Case:
+    return Case(id=f"L{_LEVEL}/{name}", level=_LEVEL, run=run, needs=needs)
+
+
+def _name(text: str) -> str:
+    return text.split(maxsplit=1)[0]
+
+
+def _model(text: str) -> SmallModel:
+    return SmallModel(model_of(text))
+
+
+def _feeds(text: str, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Draw feeds for a model whose input ``x`` has dimensions without a size."""
+    tensor = _model(text).proto.graph.input[0].type.tensor_type
+    shape = [sizes.get(dim.dim_param, dim.dim_value) for dim in tensor.shape.dim]
+    return {"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
+
+
+def _checked(model: SmallModel, check: Check, subject: Subject) -> Finding:
+    return _judged(subject, model.proto, partial(check, subject, model))
+
+
+def _judged(
+    subject: Subject,
+    proto: ModelProto,
+    check: Callable[[Session], Finding | None],
+    **road: Any,
+) -> Finding:
+    """Open a session and let a check find fault with it."""
+    with subject.session(proto, **road) as session:
+        taken = subject.operators_taken(session.partitioning)
+        found = check(session)
+    if found is not None:
+        return replace(found, taken=taken)
+    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)
+
+
+def _two_in_turn(model: SmallModel, subject: Subject) -> Finding:
+    with subject.session(model.proto) as other:
+        return _judged(
+            subject, model.proto, lambda one: run_checks.in_turn(subject, model, one, other)
+        )
+
+
+def _two_in_threads(model: SmallModel, subject: Subject) -> Finding:
+    with subject.session(model.proto) as other:
+        return _judged(
+            subject, model.proto, lambda one: run_checks.in_threads(subject, model, [one, other])
+        )
+
+
+def _several_shapes(text: str, subject: Subject) -> Finding:
+    return _fed(text, [_feeds(text, seed, sizes) for seed, sizes in enumerate(_SIZES)], subject)
+
+
+def _no_rows(text: str, subject: Subject) -> Finding:
+    return _fed(text, [_feeds(text, 0, _NO_ROWS)], subject)
+
+
+def _as_it_is(text: str, subject: Subject) -> Finding:
+    return _fed(text, [_model(text).feeds()], subject)
+
+
+def _not_finite(subject: Subject) -> Finding:
+    feeds = _model(_NOT_FINITE).feeds()
+    feeds["x"].flat[:3] = np.nan, np.inf, -np.inf
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _fed(_NOT_FINITE, [feeds], subject)
+
+
+def _fed(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> Finding:
+    """Run a model on several feeds, one after the other, in one session."""
+    model = _model(text)
+
+    def check(session: Session) -> Finding | None:
+        found = (run_checks.fed_with(subject, model, session, feeds) for feeds in several)
+        return next((finding for finding in found if finding is not None), None)
+
+    return _judged(subject, model.proto, check)
+
+
+def _stumbling(subject: Subject) -> Finding:
+    """Let a node of another backend fail between nodes of this one."""
+    model = _model(_STUMBLES)
+    right = {"x": model.feeds()["x"], "i": np.array(_RIGHT_PLACES)}
+
+    def check(session: Session) -> Finding | None:
+        found = run_checks.fed_with(subject, model, session, right)
+        try:
+            session.run(None, {**right, "i": np.array(_WRONG_PLACES)})
+        except ExecutionError:
+            return found or run_checks.fed_with(subject, model, session, right)
+        return Finding(Outcome.FAIL_CONTRACT, f"row {max(_WRONG_PLACES)} of 4 was found")
+
+    constraints = Constraints(pins={"Gather": REFERENCE})
+    return _judged(subject, model.proto, check, constraints=constraints)
+
+
+def _random(seed: int, subject: Subject) -> Finding:
+    graph = random_graph(seed)
+    return subject.check_model(
+        graph.model,
+        [(graph.feeds, graph.expected())],
+        of=is_own,
+        **beside_foreign(subject.choice),
+    )

@@ -1,0 +1,192 @@
+"""Level 0: what can be said of a backend without running anything on it."""
+
+import importlib.metadata
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from subgraphkit.backend.discovery import CATALOGUE, BackendRecord, name_problem
+from subgraphkit.backend.drift import manifest_drift
+from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.importing import Imported, import_in_child
+from subgraphkit.testing.subject import Subject
+
+__all__ = ["cases"]
+
+_CHILD_SECONDS: Final = 45.0
+_MOST_IMPORT_SECONDS: Final = 5.0
+"""Of processor time, the core's own imports and NumPy's not counted."""
+_MOST_PROBE_SECONDS: Final = 5.0
+_PASSED: Final = Finding(Outcome.PASSED)
+_NOT_INSTALLED: Final = Finding(Outcome.SKIP, "the backend is tested without being installed")
+_UPPER_BOUND: Final = re.compile(r"<|==|~=")
+_OUR_NAME: Final = re.compile(r"^subgraphkit(?![-_.\w])")
+
+
+def cases(subject: Subject) -> Iterator[Case]:
+    """List the checks."""
+    del subject
+    for check in (
+        _import,
+        _probe,
+        _name,
+        _registration,
+        _manifest,
+        _dependency,
+        _typed,
+        _listing,
+        _side_effects,
+        _output,
+    ):
+        yield Case(f"L0/{check.__name__[1:]}", 0, check, offers=False)
+
+
+@lru_cache(maxsize=1)
+def _found(target: str, installed: str, distribution: str) -> Imported:
+    return import_in_child(Subject(installed, distribution, target), _CHILD_SECONDS)
+
+
+def _imported(subject: Subject) -> Imported:
+    # All checks of one process look at one import.
+    return _found(subject.target, subject.installed, subject.distribution)
+
+
+def _import(subject: Subject) -> Finding:
+    """It can be imported, quickly, and the process ends well afterwards."""
+    found = _imported(subject)
+    if found.hang:
+        text = f"a process that imports and probes it does not end within {_CHILD_SECONDS:.0f} s"
+        return Finding(Outcome.HANG, text)
+    if found.crash:
+        text = f"a process that imports and probes it ended with {found.crash}"
+        return Finding(Outcome.CRASH, text)
+    if found.error:
+        return Finding(Outcome.FAIL_PROBE, found.error)
+    if found.seconds > _MOST_IMPORT_SECONDS:
+        text = f"importing it takes {found.seconds:.1f} s, expected {_MOST_IMPORT_SECONDS:g} s"
+        hint = "import the library when it is first used"
+        return Finding(Outcome.FAIL_CONTRACT, f"{text}; {hint}")
+    return _PASSED
+
+
+def _probe(subject: Subject) -> Finding:
+    """Its probe answers, soon, and says that it can run here."""
+    found = _imported(subject)
+    if found.error or found.crash or found.hang:
+        return _unseen(found)
+    if found.probe_error:
+        return Finding(Outcome.FAIL_PROBE, found.probe_error)
+    if found.problems:
+        return Finding(Outcome.FAIL_PROBE, f"it cannot run here: {'; '.join(found.problems)}")
+    if found.probe_seconds > _MOST_PROBE_SECONDS:
+        return Finding(Outcome.FAIL_CONTRACT, f"the probe takes {found.probe_seconds:.1f} s")
+    return _PASSED
+
+
+def _name(subject: Subject) -> Finding:
+    """Its name is a name."""
+    if not subject.installed:
+        return _NOT_INSTALLED
+    problem = name_problem(subject.installed)
+    return Finding(Outcome.FAIL_CONTRACT, problem) if problem else _PASSED
+
+
+def _records(subject: Subject) -> list[BackendRecord]:
+    return CATALOGUE.find(subject.installed, subject.distribution)
+
+
+def _registration(subject: Subject) -> Finding:
+    """One distribution provides it."""
+    if not subject.installed:
+        return _NOT_INSTALLED
+    records = _records(subject)
+    if len(records) != 1:
+        providers = ", ".join(record.provider for record in records) or "no distribution"
+        return Finding(Outcome.FAIL_CONTRACT, f"{providers} provides it, expected one")
+    if records[0].error is not None:
+        return Finding(Outcome.FAIL_CONTRACT, str(records[0].error))
+    return _PASSED
+
+
+def _manifest(subject: Subject) -> Finding:
+    """Its manifest says what the class says."""
+    if not subject.installed:
+        return _NOT_INSTALLED
+    manifest = _records(subject)[0].manifest
+    if manifest is None:
+        text = "there is no subgraphkit-backend.toml beside the package's __init__.py"
+        return Finding(Outcome.FAIL_CONTRACT, text)
+    if not manifest.summary:
+        return Finding(Outcome.FAIL_CONTRACT, "the manifest has no summary")
+    if not isinstance(subject.backend_class, type):
+        return _PASSED  # a namespace of hooks has its options from the manifest
+    drift = manifest_drift(manifest, subject.backend_class)
+    return Finding(Outcome.FAIL_CONTRACT, f"the manifest: {'; '.join(drift)}") if drift else _PASSED
+
+
+def _dependency(subject: Subject) -> Finding:
+    """Its distribution depends on ours, up to a version that may differ."""
+    if not subject.installed:
+        return _NOT_INSTALLED
+    name = _records(subject)[0].distribution
+    needs = importlib.metadata.requires(name) or []
+    ours = [need for need in needs if _OUR_NAME.match(need) and "extra ==" not in need]
+    if not ours:
+        return Finding(Outcome.FAIL_CONTRACT, f"{name} does not depend on subgraphkit")
+    if not any(map(_UPPER_BOUND.search, ours)):
+        text = f"{name} depends on {ours[0]!r}, expected an upper bound as well"
+        return Finding(Outcome.FAIL_CONTRACT, text)
+    return _PASSED
+
+
+def _typed(subject: Subject) -> Finding:
+    """Its package tells type checkers that it has types."""
+    if not subject.installed:
+        return _NOT_INSTALLED
+    package = _records(subject)[0].entry_point.partition(":")[0].partition(".")[0]
+    spec = find_spec(package)
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    if not any(Path(place, "py.typed").exists() for place in places):
+        return Finding(Outcome.FAIL_CONTRACT, f"package {package!r} has no file py.typed")
+    return _PASSED
+
+
+def _listing(subject: Subject) -> Finding:
+    """Listing the backends imports nothing of it."""
+    if not subject.installed:
+        return _NOT_INSTALLED
+    found = _imported(subject)
+    if found.crash or found.hang:
+        return _unseen(found)
+    if found.listing:
+        text = f"list_backends() imported {', '.join(found.listing)}"
+        return Finding(Outcome.FAIL_CONTRACT, text)
+    return _PASSED
+
+
+def _side_effects(subject: Subject) -> Finding:
+    """Importing it changes nothing in the process."""
+    found = _imported(subject)
+    if found.error or found.crash or found.hang:
+        return _unseen(found)
+    if found.changed:
+        return Finding(Outcome.FAIL_CONTRACT, f"importing it changes {', '.join(found.changed)}")
+    return _PASSED
+
+
+def _output(subject: Subject) -> Finding:
+    """Importing it prints nothing."""
+    found = _imported(subject)
+    if found.crash or found.hang:
+        return _unseen(found)
+    if found.printed:
+        return Finding(Outcome.FAIL_CONTRACT, f"importing it prints {found.printed!r}")
+    return _PASSED
+
+
+def _unseen(found: Imported) -> Finding:
+    reason = found.error or found.crash or "it does not end"
+    return Finding(Outcome.FAIL_PROBE, f"it could not be imported and probed: {reason}")

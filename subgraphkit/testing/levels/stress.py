@@ -1,0 +1,190 @@
+"""Level 7, stress: many runs, many sessions, many threads, and an interruption."""
+
+import _thread
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.running import Session
+from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.small_models import SmallModel, model_taken
+from subgraphkit.testing.subject import Stopped, Subject
+
+__all__ = ["cases"]
+
+_LEVEL: Final = 7
+_ROWS: Final = 8192
+_WARM_UP: Final = 50
+_RUNS: Final = 200
+_BINDS: Final = 50
+_THREADS: Final = 8
+_RUNS_PER_THREAD: Final = 12
+_MOST_GROWTH: Final = 8 << 20
+_INTERRUPT_SECONDS: Final = 0.2
+_PATIENCE_SECONDS: Final = 20.0
+_PASSED: Final = Finding(Outcome.PASSED)
+_STATM: Final = Path("/proc/self/statm")
+_HANDLES: Final = Path("/proc/self/fd")
+_TASKS: Final = Path("/proc/self/task")
+
+
+def cases(subject: Subject) -> Iterator[Case]:
+    """List the checks."""
+    del subject
+    yield _case(_many_runs)
+    yield _case(_many_sessions)
+    yield _case(_threads_in_one_session, "threads")
+    yield _case(_a_session_for_each_thread, "threads")
+    yield _case(_interrupted)
+
+
+def _case(check: Callable[[Subject], Finding], *needs: str) -> Case:
+    name = f"L7/{check.__name__[1:]}"
+    return Case(name, _LEVEL, check, needs=needs, offers=False, patience=4.0)
+
+
+def _memory() -> int:
+    """Return the bytes of memory this process has in use."""
+    gc.collect()
+    return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _many_runs(subject: Subject) -> Finding:
+    """Two hundred runs take no more memory than fifty."""
+    if not _STATM.exists():
+        return Finding(Outcome.SKIP, f"this system has no {_STATM} to read memory from")
+    model = model_taken(subject, _ROWS)
+    feeds = model.feeds()
+    with subject.session(model.proto) as session:
+        for _ in range(_WARM_UP):
+            subject.run(session, feeds)
+        before = _memory()
+        for _ in range(_RUNS):
+            subject.run(session, feeds)
+        growth = _memory() - before
+    if growth > _MOST_GROWTH:
+        return Finding(
+            Outcome.FAIL_CONTRACT,
+            f"{_RUNS} runs of model {model.name!r} took {growth >> 20} MiB that they keep",
+        )
+    return _PASSED
+
+
+def _many_sessions(subject: Subject) -> Finding:
+    """Sessions that are closed leave no memory, files or threads behind."""
+    if not _STATM.exists():
+        return Finding(Outcome.SKIP, f"this system has no {_STATM} to read memory from")
+    model = model_taken(subject, _ROWS)
+    _bind_and_close(subject, model, _BINDS // 5)
+    before, files, tasks = _memory(), _count(_HANDLES), _count(_TASKS)
+    _bind_and_close(subject, model, _BINDS)
+    growth = _memory() - before
+    more_files, more_tasks = _count(_HANDLES) - files, _count(_TASKS) - tasks
+    left = []
+    if growth > _MOST_GROWTH:
+        left.append(f"{growth >> 20} MiB of memory")
+    if more_files >= _BINDS:
+        left.append(f"{more_files} open files")
+    if more_tasks >= _BINDS:
+        left.append(f"{more_tasks} threads")
+    text = f"{_BINDS} sessions, all closed, left behind {', '.join(left)}"
+    return Finding(Outcome.FAIL_CONTRACT, text) if left else _PASSED
+
+
+def _bind_and_close(subject: Subject, model: SmallModel, times: int) -> None:
+    feeds = model.feeds()
+    for _ in range(times):
+        with subject.session(model.proto) as session:
+            subject.run(session, feeds)
+
+
+def _count(folder: Path) -> int:
+    return sum(1 for _ in folder.iterdir())
+
+
+def _threads_in_one_session(subject: Subject) -> Finding:
+    """Eight threads in one session get each its own results."""
+    model = model_taken(subject)
+    with subject.session(model.proto) as session:
+        return _in_threads(subject, model, lambda: session)
+
+
+def _a_session_for_each_thread(subject: Subject) -> Finding:
+    """Eight threads with a session each get the same results as one."""
+    model = model_taken(subject)
+    opened: list[Session] = []
+
+    def open_one() -> Session:
+        session = subject.compiled(subject.partitioned(subject.bound(model.proto)))
+        opened.append(session)
+        return session
+
+    try:
+        return _in_threads(subject, model, open_one)
+    finally:
+        for session in opened:
+            session.close()
+
+
+def _in_threads(subject: Subject, model: SmallModel, enter: Callable[[], Session]) -> Finding:
+    start = threading.Barrier(_THREADS)
+    wrong: list[Finding] = []
+
+    def work(number: int) -> None:
+        feeds = model.feeds(number)
+        expected = model.expected(feeds)
+        try:
+            session = enter()
+            start.wait(_PATIENCE_SECONDS)
+            results = [subject.run(session, feeds) for _ in range(_RUNS_PER_THREAD)]
+        except Stopped as stop:
+            start.abort()
+            wrong.append(stop.finding)
+        except threading.BrokenBarrierError:
+            return  # another thread has said why
+        else:
+            wrong.extend(filter(None, (subject.difference(expected, one) for one in results)))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(_THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if wrong:
+        return Finding(wrong[0].outcome, f"{_THREADS} threads at once: {wrong[0].detail}")
+    return _PASSED
+
+
+def _interrupted(subject: Subject) -> Finding:
+    """Ctrl-C in the middle of a run comes through, and leaves a process that works."""
+    model = model_taken(subject)
+    feeds = model.feeds()
+    expected = model.expected(feeds)
+    with subject.session(model.proto) as session:
+        if not _interrupt(lambda: subject.run(session, feeds)):
+            text = "KeyboardInterrupt did not come through"
+            return Finding(Outcome.FAIL_CONTRACT, text)
+        found = subject.difference(expected, subject.run(session, feeds))
+    if found is None:
+        with subject.session(model.proto) as other:
+            found = subject.difference(expected, subject.run(other, feeds))
+    if found is not None:
+        return Finding(found.outcome, f"after KeyboardInterrupt: {found.detail}")
+    return _PASSED
+
+
+def _interrupt(call: Callable[[], Any]) -> bool:
+    """Call again and again until an interruption comes through; say whether one did."""
+    timer = threading.Timer(_INTERRUPT_SECONDS, _thread.interrupt_main)
+    deadline = time.monotonic() + _INTERRUPT_SECONDS * 10
+    try:
+        timer.start()
+        while time.monotonic() < deadline:
+            call()
+    except KeyboardInterrupt:
+        return True
+    return False

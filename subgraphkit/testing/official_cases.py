@@ -1,0 +1,193 @@
+"""The official test cases of ONNX: models, inputs and expected outputs, as the wheel has them."""
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+__all__ = ["KINDS", "DataSet", "OfficialCase", "as_value", "official_cases", "stored_data"]
+
+KINDS: Final = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
+"""The kinds of cases there are."""
+
+DataSet = tuple[list[Any], list[Any]]
+"""Inputs and expected outputs, in the order of the model's inputs and outputs."""
+
+_PACKAGE: Final = Path(onnx.__file__).parent
+_EXPANDED: Final = re.compile(r"_expanded(_ver\d+)?$")
+
+
+@dataclass(eq=False)
+class OfficialCase:
+    """One official case; its model and data are read when asked for.
+
+    Attributes:
+        kind: One of ``KINDS``.
+        name: Its name, such as ``test_conv_with_strides_padding``.
+        operator: The operator that a node case is about; empty for other kinds.
+        domain: Domain of the operator; empty for the default one.
+        rtol: Relative tolerance stated by ONNX.
+        atol: Absolute tolerance stated by ONNX.
+    """
+
+    kind: str
+    name: str
+    operator: str
+    domain: str
+    rtol: float
+    atol: float
+    _source: Any
+
+    @property
+    def id(self) -> str:
+        """Kind and name, such as ``node/test_relu``."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def is_expanded(self) -> bool:
+        """Whether the node is written as the body of its function."""
+        return _EXPANDED.search(self.name) is not None
+
+    @cached_property
+    def model(self) -> onnx.ModelProto:
+        """The model; not to be changed."""
+        if self._source.model is not None:
+            made: onnx.ModelProto = self._source.model
+            return made
+        return onnx.load(self.path)
+
+    @property
+    def path(self) -> Path:
+        """The model's file.
+
+        Raises:
+            ValueError: The model is made in memory and has none.
+        """
+        if self._source.model_dir is not None:
+            return Path(self._source.model_dir) / "model.onnx"
+        if self._source.url is None:
+            raise ValueError(f"case {self.id} has no file")
+        return _PACKAGE.parent / str(self._source.url)
+
+    @property
+    def fed(self) -> list[str]:
+        """Names of the inputs that are not initializers as well."""
+        stored = {tensor.name for tensor in self.model.graph.initializer}
+        return [value.name for value in self.model.graph.input if value.name not in stored]
+
+    def data_sets(self) -> Iterator[DataSet]:
+        """Yield inputs and expected outputs; one or more of them."""
+        if self._source.data_sets is not None:
+            for inputs, outputs in self._source.data_sets:
+                yield [as_value(i) for i in inputs], [as_value(o) for o in outputs]
+        elif self._source.model_dir is not None:
+            for folder in sorted(self.path.parent.glob("test_data_set*")):
+                yield stored_data(folder, self.model)
+        else:
+            yield self._light_data()
+
+    def feeds(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        """Give the inputs of a data set their names."""
+        names = [value.name for value in self.model.graph.input]
+        return dict(zip(self.fed if len(inputs) < len(names) else names, inputs, strict=True))
+
+    def _light_data(self) -> DataSet:
+        """Return the ramp that onnx's runner feeds the real models, and the stored outputs."""
+        graph = self.model.graph
+        stored = {tensor.name for tensor in graph.initializer}
+        inputs = [
+            Runner.generate_dummy_data(value, name=self.name)
+            for value in graph.input
+            if value.name not in stored
+        ]
+        outputs = []
+        for place in range(len(graph.output)):
+            path = self.path.with_name(f"{self.path.stem}_output_{place}.pb")
+            outputs.append(as_value(onnx.TensorProto.FromString(path.read_bytes())))
+        return inputs, outputs
+
+
+def stored_data(folder: Path, model: onnx.ModelProto) -> DataSet:
+    """Read inputs and outputs from ``input_0.pb``, ``output_0.pb`` and so on.
+
+    Args:
+        folder: A directory ``test_data_set_N`` beside a model.
+        model: The model, which says of what kind each of them is.
+    """
+    graph = model.graph
+    return _stored(folder, "input", graph.input), _stored(folder, "output", graph.output)
+
+
+def _stored(folder: Path, prefix: str, values: Sequence[onnx.ValueInfoProto]) -> list[Any]:
+    protos: dict[Any, Any] = {
+        "sequence_type": onnx.SequenceProto,
+        "optional_type": onnx.OptionalProto,
+    }
+    items = []
+    for place in range(len(list(folder.glob(f"{prefix}_*.pb")))):
+        content = (folder / f"{prefix}_{place}.pb").read_bytes()
+        proto = protos.get(values[place].type.WhichOneof("value"), onnx.TensorProto)
+        items.append(as_value(proto.FromString(content)))
+    return items
+
+
+def as_value(item: Any) -> Any:
+    """Turn what test data hold (arrays, scalars, protobuf, lists) into what a session takes."""
+    if item is None:
+        return None
+    if isinstance(item, onnx.TensorProto):
+        item = numpy_helper.to_array(item)
+    if isinstance(item, onnx.SequenceProto):
+        return numpy_helper.to_list(item)
+    if isinstance(item, onnx.OptionalProto):
+        return numpy_helper.to_optional(item)
+    if isinstance(item, Sequence) and not isinstance(item, str | bytes):
+        return [as_value(element) for element in item]
+    array = np.asarray(item)
+    return array.astype(object) if array.dtype.kind in "US" else array
+
+
+@lru_cache(maxsize=len(KINDS))
+def official_cases(kind: str) -> tuple[OfficialCase, ...]:
+    """Return the cases of a kind, sorted by name; the same objects every time.
+
+    The node cases are computed by onnx when first asked for, which takes about five seconds.
+
+    Args:
+        kind: One of ``KINDS``.
+    """
+    with warnings.catch_warnings():
+        # onnx's own implementations convert NaN to integers and use what NumPy has deprecated
+        warnings.simplefilter("ignore")
+        found = sorted(load_model_tests(kind=kind), key=lambda case: case.name)
+    operators = _operators(found) if kind == "node" else {}
+    return tuple(
+        OfficialCase(
+            kind,
+            case.name,
+            *operators.get(_EXPANDED.sub("", case.name), ("", "")),
+            rtol=case.rtol,
+            atol=case.atol,
+            _source=case,
+        )
+        for case in found
+    )
+
+
+def _operators(found: Sequence[Any]) -> dict[str, tuple[str, str]]:
+    """Return operator and domain of every case that is not an expansion of another."""
+    names = {}
+    for case in found:
+        if not _EXPANDED.search(case.name):
+            (node,) = case.model.graph.node
+            names[case.name] = (node.op_type, node.domain)
+    return names

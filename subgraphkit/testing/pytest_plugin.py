@@ -1,0 +1,161 @@
+"""The conformance kit under pytest.
+
+``pytest --pyargs subgraphkit.testing --subgraph-backend=NAME`` runs one test per case.
+``--backend`` is understood as well, but only in a command line that names ``subgraphkit.testing``:
+other projects have an option of that name, and pytest takes each name once.
+
+Nothing but pytest is imported here until a backend is given, because pytest loads the plugin for
+everybody who has subgraphkit installed.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+__all__ = ["ConformanceCase", "ConformanceFile"]
+
+_PACKAGE: Final = "subgraphkit.testing"
+_HERE: Final = Path(__file__).parent
+_LAST_LEVEL: Final = 7
+_SECONDS: Final = 60.0
+_FILE: Final = pytest.StashKey["ConformanceFile"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options; their names are long, so that nobody else has them."""
+    group = parser.getgroup("subgraphkit", "conformance of a subgraphkit backend")
+    group.addoption(
+        "--subgraph-backend",
+        metavar="NAME",
+        help=f"the backend that 'pytest --pyargs {_PACKAGE}' holds against the contract",
+    )
+    group.addoption(
+        "--subgraph-level",
+        metavar="N",
+        type=int,
+        choices=range(_LAST_LEVEL + 1),
+        default=_LAST_LEVEL,
+        help="the last level to try (default: 7)",
+    )
+
+
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """Add the short option where it is surely meant for us."""
+    if _names_us(args):
+        parser.addoption("--backend", dest="subgraph_backend", metavar="NAME")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to test nothing.
+
+    Raises:
+        UsageError: The kit was asked to run, and not on what.
+    """
+    if _names_us(config.invocation_params.args) and not config.option.subgraph_backend:
+        raise pytest.UsageError(f"{_PACKAGE} tests a backend: add --subgraph-backend=NAME")
+
+
+def _names_us(arguments: Iterable[Any]) -> bool:
+    return any(str(word).partition("::")[0] == _PACKAGE for word in arguments)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ConformanceFile | None":
+    """Collect the cases where pytest comes upon this package, if there is a backend to test."""
+    if parent.config.option.subgraph_backend and file_path == _HERE / "__init__.py":
+        return ConformanceFile.from_parent(parent, path=file_path)
+    return None
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Show what it comes to."""
+    findings = [
+        dict(report.user_properties)["subgraphkit"]
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if "subgraphkit" in dict(getattr(report, "user_properties", ()))
+        and getattr(report, "when", "") == "call"
+    ]
+    if findings:
+        kit = import_module(_PACKAGE)
+        found = map(kit.Finding.from_dict, findings)
+        terminalreporter.section("conformance")
+        terminalreporter.line(kit.Report(config.option.subgraph_backend, found).headline)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stop the processes that carried out the cases."""
+    collected = session.config.stash.get(_FILE, None)
+    if collected is not None:
+        collected.pool.close()
+
+
+class ConformanceFile(pytest.File):
+    """All cases of the levels asked for, and the process that carries them out."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        checking = import_module(f"{_PACKAGE}.checking")
+        children = import_module(f"{_PACKAGE}.children")
+        self._task = children.Task
+        subject = checking.subject_of(self.config.option.subgraph_backend, {})
+        # pytest asks for one case after the other; who wants more at once has pytest-xdist.
+        self.pool = children.Pool(subject, 1)
+        self.gates = checking.GATES
+        self.shut = ""
+        self.config.stash[_FILE] = self
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """List the cases of every level.
+
+        Raises:
+            CollectError: The process that was to list them is gone.
+        """
+        for level in range(self.config.option.subgraph_level + 1):
+            try:
+                listed = self.pool.listed(level)
+            except Exception as error:
+                raise self.CollectError(f"the cases of level {level}: {error}") from error
+            for one in listed:
+                yield ConformanceCase.from_parent(self, name=one["case"]["case"], listed=one)
+
+    def carry_out(self, listed: Any) -> Any:
+        """Have a case carried out; return what is found."""
+        blank = import_module(f"{_PACKAGE}.cases").Finding.from_dict(listed["case"])
+        if self.shut:
+            return replace(blank, detail=f"not tried after {self.shut}")
+        (found,) = self.pool.findings([self._task(blank, _SECONDS * listed["patience"])])
+        if found.is_wrong and found.case in self.gates:
+            self.shut = found.case
+        return found
+
+
+class ConformanceCase(pytest.Item):
+    """One case."""
+
+    def __init__(self, *, listed: Any, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._listed = listed
+
+    def runtest(self) -> None:
+        """Carry the case out and tell pytest how it ended.
+
+        What the backend does not claim is skipped, not passed, so that claiming nothing shows.
+        """
+        parent: Any = self.parent
+        found = parent.carry_out(self._listed)
+        self.user_properties.append(("subgraphkit", found.to_dict()))
+        text = f"{found.outcome.value}: {found.detail}" if found.detail else found.outcome.value
+        if found.is_wrong:
+            pytest.fail(text, pytrace=False)
+        if found.outcome.value == "xfail":
+            pytest.xfail(found.detail)
+        if found.outcome.value not in {"right", "passed"}:
+            pytest.skip(text)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Name the case in reports."""
+        return self.path, None, self.name

@@ -1,0 +1,322 @@
+"""What the findings of a run come to: the headline, the levels, the operators; and as files."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from subgraphkit import __version__
+from subgraphkit.errors import ConfigError
+from subgraphkit.testing.cases import LEVELS, Finding, Outcome
+
+__all__ = ["LEVEL_COLUMNS", "SCHEMA", "LevelSummary", "OperatorSupport", "Regression", "Report"]
+
+SCHEMA: Final = "subgraphkit.conformance/1"
+"""Name and version of the JSON document; members may be added within it, none changes or goes."""
+
+LEVEL_COLUMNS: Final = (
+    "level",
+    "right",
+    "unclaimed",
+    "passed",
+    "refused",
+    "xfail",
+    "skip",
+    "wrong",
+)
+"""The columns of the table of levels; all but the first are counts."""
+
+_CSV_COLUMNS: Final = (
+    "operator",
+    "domain",
+    "versions",
+    "dtypes",
+    "offered",
+    "claimed",
+    "right",
+    "wrong",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSummary:
+    """What a level came to.
+
+    Attributes:
+        level: The level.
+        name: Its name.
+        counts: How many of its cases ended in each way; those that occurred, by outcome.
+    """
+
+    level: int
+    name: str
+    counts: Mapping[Outcome, int]
+
+    @property
+    def wrong(self) -> int:
+        """How many cases went wrong."""
+        return sum(count for outcome, count in self.counts.items() if outcome.is_wrong)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSupport:
+    """What became of the cases of one operator.
+
+    Attributes:
+        operator: Its name.
+        domain: Its domain; empty for the default one.
+        versions: Versions of the operator set in which a case was claimed and right, ascending.
+        dtypes: Element types of inputs in such cases, in order of name.
+        offered: How many cases were offered.
+        claimed: How many of them the backend claimed.
+        right: How many of those were right.
+        wrong: How many cases went wrong.
+    """
+
+    operator: str
+    domain: str
+    versions: tuple[int, ...]
+    dtypes: tuple[str, ...]
+    offered: int
+    claimed: int
+    right: int
+    wrong: int
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """A case that was better before.
+
+    Attributes:
+        case: Its identifier.
+        before: How it ended then.
+        now: How it ends now.
+        detail: What is found now.
+    """
+
+    case: str
+    before: Outcome
+    now: Outcome
+    detail: str
+
+
+class Report:
+    """The findings of a run.
+
+    Args:
+        backend: What was tested, as it was named.
+        findings: What was found.
+
+    Attributes:
+        backend: What was tested.
+        findings: What was found, ordered by level, and within it by case.
+    """
+
+    def __init__(self, backend: str, findings: Iterable[Finding]) -> None:
+        self.backend = backend
+        self.findings = tuple(sorted(findings, key=lambda one: (one.level, one.case)))
+
+    @property
+    def offered(self) -> int:
+        """How many cases offered nodes to the backend and came to an end that counts."""
+        return sum(finding.is_offer for finding in self.findings)
+
+    @property
+    def right(self) -> int:
+        """How many of those it claimed and got right."""
+        return sum(one.is_offer and one.outcome is Outcome.RIGHT for one in self.findings)
+
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """What went wrong."""
+        return tuple(finding for finding in self.findings if finding.is_wrong)
+
+    @cached_property
+    def levels(self) -> tuple[LevelSummary, ...]:
+        """The levels that were tried."""
+        counts: dict[int, Counter[Outcome]] = {}
+        for finding in self.findings:
+            counts.setdefault(finding.level, Counter())[finding.outcome] += 1
+        return tuple(
+            LevelSummary(level, LEVELS[level], dict(counts[level])) for level in sorted(counts)
+        )
+
+    @property
+    def level_passed(self) -> int | None:
+        """The highest level that is passed with all below it; None if not even the first is.
+
+        A level is passed if nothing went wrong in it. From the first level on that offers nodes,
+        something must have been claimed and right as well: who claims nothing passes nothing.
+        """
+        passed = None
+        for summary in self.levels:
+            up_to = [finding for finding in self.findings if finding.level <= summary.level]
+            offered = any(finding.is_offer for finding in up_to)
+            right = any(one.is_offer and one.outcome is Outcome.RIGHT for one in up_to)
+            if summary.wrong or (offered and not right):
+                break
+            passed = summary.level
+        return passed
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether every level that was tried is passed."""
+        return bool(self.levels) and self.level_passed == self.levels[-1].level
+
+    @property
+    def headline(self) -> str:
+        """The result in one line."""
+        if not self.offered:
+            share = "no nodes were offered"
+        else:
+            percent = 100 * self.right / self.offered
+            share = f"claimed and right: {self.right} of {self.offered} offered ({percent:.1f} %)"
+            share += "; it claims nothing, which scores nothing" if not self._claims else ""
+        verdict = (
+            f"level {self.level_passed} passed" if self.level_passed is not None else "not passed"
+        )
+        return f"{self.backend}: {verdict}; {share}"
+
+    @property
+    def _claims(self) -> bool:
+        return any(finding.is_offer and _is_claimed(finding) for finding in self.findings)
+
+    @cached_property
+    def operators(self) -> tuple[OperatorSupport, ...]:
+        """The operators of which there are cases, by domain and name."""
+        grouped: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            if finding.operator and finding.offers:
+                grouped.setdefault((finding.domain, finding.operator), []).append(finding)
+        return tuple(_support(grouped[key]) for key in sorted(grouped))
+
+    @property
+    def skips(self) -> Mapping[str, int]:
+        """How many cases were skipped, by reason, the commonest first."""
+        reasons = Counter(one.detail for one in self.findings if one.outcome is Outcome.SKIP)
+        return dict(reasons.most_common())
+
+    def regressions(self, baseline: Any) -> tuple[Regression, ...]:
+        """Return the cases that ended better in an earlier run.
+
+        Args:
+            baseline: What ``to_dict`` returned then, or a document that holds it under ``data``.
+
+        Raises:
+            ConfigError: It is something else (SGK310).
+        """
+        document: Any = baseline.get("data", baseline) if isinstance(baseline, Mapping) else {}
+        if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
+            raise ConfigError(
+                "SGK310",
+                f"the baseline is no document of schema {SCHEMA!r}",
+                hint="Write one with: subgraphkit test NAME --json > baseline.json",
+            )
+        before = {one["case"]: Outcome(one["outcome"]) for one in document["findings"]}
+        return tuple(
+            Regression(now.case, then, now.outcome, now.detail)
+            for now in self.findings
+            if (then := before.get(now.case)) is not None and _rank(now.outcome) < _rank(then)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, JSON-able."""
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "backend": self.backend,
+            "headline": self.headline,
+            "passed": self.is_passed,
+            "level_passed": self.level_passed,
+            "offered": self.offered,
+            "right": self.right,
+            "wrong": len(self.wrong),
+            "levels": [
+                {
+                    "level": one.level,
+                    "name": one.name,
+                    "outcomes": {outcome.value: count for outcome, count in one.counts.items()},
+                }
+                for one in self.levels
+            ],
+            "operators": [
+                dict(zip(_CSV_COLUMNS, _row(one), strict=True)) for one in self.operators
+            ],
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+    def to_csv(self) -> str:
+        """Return the operators as comma-separated values; lists are separated by blanks."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(_CSV_COLUMNS)
+        for one in self.operators:
+            writer.writerow([_joined(cell) for cell in _row(one)])
+        return stream.getvalue()
+
+    def to_markdown(self) -> str:
+        """Return headline, levels and operators as Markdown."""
+        lines = [f"**{self.headline}**", "", *_markdown(LEVEL_COLUMNS, self.level_rows())]
+        if self.operators:
+            rows = [[_joined(cell) for cell in _row(one)] for one in self.operators]
+            lines += ["", *_markdown(_CSV_COLUMNS, rows)]
+        return "\n".join(lines) + "\n"
+
+    def level_rows(self) -> list[list[str]]:
+        """Return a row of text per level, in the columns of ``LEVEL_COLUMNS``."""
+        return [
+            [f"{one.level} {one.name}", *(str(cell) for cell in _counted(one.counts))]
+            for one in self.levels
+        ]
+
+
+def _counted(counts: Mapping[Outcome, int]) -> list[int]:
+    plain = [counts.get(Outcome(word), 0) for word in LEVEL_COLUMNS[1:-1]]
+    return [*plain, sum(count for outcome, count in counts.items() if outcome.is_wrong)]
+
+
+def _is_claimed(finding: Finding) -> bool:
+    # What crashed, hung or failed was claimed, unless it never came to that.
+    never = {Outcome.UNCLAIMED, Outcome.FAIL_PROBE, Outcome.FAIL_SELECT}
+    return bool(finding.taken) or finding.outcome not in never
+
+
+def _support(findings: list[Finding]) -> OperatorSupport:
+    offered = [finding for finding in findings if finding.is_offer]
+    right = [finding for finding in offered if finding.outcome is Outcome.RIGHT]
+    return OperatorSupport(
+        findings[0].operator,
+        findings[0].domain,
+        tuple(sorted({finding.version for finding in right})),
+        tuple(sorted({dtype for finding in right for dtype in finding.dtypes})),
+        len(offered),
+        sum(map(_is_claimed, offered)),
+        len(right),
+        sum(finding.is_wrong for finding in findings),
+    )
+
+
+def _row(one: OperatorSupport) -> list[Any]:
+    return [getattr(one, column) for column in _CSV_COLUMNS]
+
+
+def _joined(cell: Any) -> str:
+    return " ".join(map(str, cell)) if isinstance(cell, tuple) else str(cell)
+
+
+def _markdown(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    table = [list(columns), *map(list, rows)]
+    lines = ["| " + " | ".join(row) + " |" for row in table]
+    return [lines[0], "| " + " | ".join("---" for _ in table[0]) + " |", *lines[1:]]
+
+
+def _rank(outcome: Outcome) -> int:
+    """Order outcomes from bad to good; those of one rank are equally good."""
+    if outcome.is_wrong:
+        return 0
+    if outcome in {Outcome.XFAIL, Outcome.SKIP}:
+        return 1
+    return 2 if outcome is Outcome.UNCLAIMED else 3

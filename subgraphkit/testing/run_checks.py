@@ -1,0 +1,223 @@
+"""What is held against a session: runs, results that stay, threads, buffers.
+
+Each check takes the subject, a small model and an open session of it, and returns what is wrong, or
+None. It raises ``Stopped`` where a run fails.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.errors import InputError, SubgraphkitError
+from subgraphkit.running import Session
+from subgraphkit.testing.cases import Finding, Outcome
+from subgraphkit.testing.small_models import SmallModel
+from subgraphkit.testing.subject import Stopped, Subject, shared, untouched
+
+__all__ = [
+    "Check",
+    "bound_outputs_are_new",
+    "buffers_are_filled",
+    "fed_in_a_form",
+    "fed_with",
+    "good_run_after_refused_feeds",
+    "in_threads",
+    "in_turn",
+    "repeated_runs_are_equal",
+    "results_stay",
+    "spread_buffers_are_filled",
+    "threads_share_a_session",
+]
+
+_Array = npt.NDArray[Any]
+Check = Callable[[Subject, SmallModel, Session], Finding | None]
+"""Finds fault with a session of a model, or returns None."""
+
+_RUNS: Final = 5
+_THREADS: Final = 8
+_PATIENCE_SECONDS: Final = 30.0
+_GUARD: Final = 77  # what stands beside a buffer, and must stand there afterwards
+
+
+def fed_with(
+    subject: Subject, model: SmallModel, session: Session, feeds: Mapping[str, Any]
+) -> Finding | None:
+    """Run once and compare; the feeds must stay as they are, and share nothing with the results."""
+    expected = model.expected({name: _native(array) for name, array in feeds.items()})
+    with untouched(feeds):
+        results = subject.run(session, feeds)
+    return subject.difference(expected, results) or shared(feeds, results)
+
+
+def _native(array: _Array) -> _Array:
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def fed_in_a_form(
+    form: Callable[[_Array], _Array], subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Feed arrays of some layout or byte order."""
+    return fed_with(subject, model, session, {n: form(a) for n, a in model.feeds().items()})
+
+
+def repeated_runs_are_equal(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Run several times on the same, with something else in between."""
+    feeds, others = model.feeds(0), model.feeds(1)
+    found = fed_with(subject, model, session, feeds) or fed_with(subject, model, session, others)
+    if found is not None:
+        return found
+    before = [array.copy() for array in subject.run(session, feeds)]
+    for _ in range(_RUNS):
+        subject.run(session, others)
+        after = subject.run(session, feeds)
+        for name, one, other in zip(session.graph.outputs, before, after, strict=True):
+            if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
+                return Finding(Outcome.FAIL_VALUE, f"output {name!r} differs from run to run")
+    return None
+
+
+def results_stay(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+    """Keep the results of several runs: none may change or share memory with another."""
+    kept: list[tuple[list[_Array], list[_Array]]] = []
+    for seed in range(_RUNS):
+        results = subject.run(session, model.feeds(seed))
+        kept.append((results, [array.copy() for array in results]))
+    for number, (results, copies) in enumerate(kept):
+        for name, one, other in zip(session.graph.outputs, results, copies, strict=True):
+            if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
+                text = f"output {name!r} of run {number} was overwritten by a later run"
+                return Finding(Outcome.FAIL_ALIAS, text)
+            if not one.flags.writeable:
+                text = f"output {name!r} belongs to the caller and cannot be written to"
+                return Finding(Outcome.FAIL_ALIAS, text)
+    return shared({}, [array for results, _ in kept for array in results])
+
+
+def good_run_after_refused_feeds(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Feed what does not fit, again and again; it is refused, and does no harm."""
+    for wrong in ({}, {"x": np.zeros((1, 2, 3, 4, 5), np.float16)}, {"z": np.zeros(3)}):
+        try:
+            session.run(None, wrong)
+        except InputError:
+            continue
+        return Finding(Outcome.FAIL_CONTRACT, f"feeds that do not fit were accepted: {wrong}")
+    return fed_with(subject, model, session, model.feeds())
+
+
+# -- several at once -----------------------------------------------------------------------------
+
+
+def threads_share_a_session(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Run one session from eight threads, each with feeds of its own."""
+    return in_threads(subject, model, [session] * _THREADS)
+
+
+def in_threads(subject: Subject, model: SmallModel, sessions: Sequence[Session]) -> Finding | None:
+    """Run each session in a thread of its own, all at once."""
+    expected = [model.expected(model.feeds(seed)) for seed in range(len(sessions))]
+    start = threading.Barrier(len(sessions))
+
+    def work(number: int) -> Finding | None:
+        feeds = model.feeds(number)
+        start.wait(_PATIENCE_SECONDS)
+        for _ in range(_RUNS):
+            try:
+                found = subject.difference(expected[number], subject.run(sessions[number], feeds))
+            except Stopped as stop:
+                found = stop.finding
+            if found is not None:
+                text = f"in thread {number} of {len(sessions)}: {found.detail}"
+                return Finding(found.outcome, text)
+        return None
+
+    with ThreadPoolExecutor(len(sessions)) as pool:
+        found = list(pool.map(work, range(len(sessions))))
+    return next((finding for finding in found if finding is not None), None)
+
+
+def in_turn(subject: Subject, model: SmallModel, one: Session, other: Session) -> Finding | None:
+    """Run two sessions in turn; the results of neither touch those of the other."""
+    feeds = [model.feeds(seed) for seed in range(2)]
+    expected = [model.expected(fed) for fed in feeds]
+    pairs = list(zip((one, other), feeds, expected, strict=True))
+    kept = [(want, subject.run(session, fed)) for session, fed, want in pairs * 2]
+    for want, results in kept:
+        found = subject.difference(want, results)
+        if found is not None:
+            return found
+    return shared({}, [array for _, results in kept for array in results])
+
+
+# -- buffers -------------------------------------------------------------------------------------
+
+
+def bound_outputs_are_new(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+    """Bind inputs, let outputs be allocated; those of one run outlive the next."""
+    feeds, kept = [model.feeds(seed) for seed in range(2)], []
+    binding = session.io_binding()
+    for fed in feeds:
+        for name, array in fed.items():
+            binding.bind_cpu_input(name, array)
+        for name in session.graph.outputs:
+            binding.bind_output(name)
+        _run_bound(session, binding)
+        kept.append(binding.get_outputs())
+    for fed, results in zip(feeds, kept, strict=True):
+        found = subject.difference(model.expected(fed), results)
+        if found is not None:
+            return found
+    return shared({}, [array for results in kept for array in results])
+
+
+def buffers_are_filled(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+    """Have results written into buffers, the same ones for several runs."""
+    return _filled(subject, model, session, spread=False)
+
+
+def spread_buffers_are_filled(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Have results written into every second column of larger arrays, and nowhere else."""
+    return _filled(subject, model, session, spread=True)
+
+
+def _filled(
+    subject: Subject, model: SmallModel, session: Session, *, spread: bool
+) -> Finding | None:
+    binding = session.io_binding()
+    rooms = []
+    for name, want in zip(session.graph.outputs, model.expected(model.feeds()), strict=True):
+        step = 2 if spread else 1
+        room = np.full((*want.shape[:-1], step * want.shape[-1]), _GUARD, want.dtype)
+        binding.bind_output(name, room[..., ::step])
+        rooms.append(room)
+    for seed in range(2):
+        feeds = model.feeds(seed)
+        for name, array in feeds.items():
+            binding.bind_cpu_input(name, array)
+        with untouched(feeds):
+            _run_bound(session, binding)
+        step = 2 if spread else 1
+        found = subject.difference(model.expected(feeds), [room[..., ::step] for room in rooms])
+        if found is not None:
+            return Finding(found.outcome, f"in the buffer: {found.detail}")
+        if spread and any((room[..., 1::2] != _GUARD).any() for room in rooms):
+            return Finding(Outcome.FAIL_ALIAS, "it wrote beside the elements of a buffer")
+    return None
+
+
+def _run_bound(session: Session, binding: Any) -> None:
+    try:
+        session.run_with_iobinding(binding)
+    except SubgraphkitError as error:
+        raise Stopped(Outcome.FAIL_RUN, str(error)) from error

@@ -1,0 +1,350 @@
+"""The backend under test, and how a case takes a model down the road with it.
+
+Thread-safety: a subject may be used from several threads; its declarations are not to be changed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit.backend.config import resolve
+from subgraphkit.backend.conformance import Conformance
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.registry import find_record, load_record
+from subgraphkit.backend.selection import BackendChoice
+from subgraphkit.binding import Shapes, bind
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.errors import (
+    BackendUnavailableError,
+    CallerError,
+    ConfigError,
+    ExecutionError,
+    ModelError,
+    SelectorContractError,
+    SubgraphkitError,
+    UnclaimedNodesError,
+)
+from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.partitioning import Constraints, Partitioning, partition
+from subgraphkit.planning import plan
+from subgraphkit.running import Session
+from subgraphkit.testing.cases import Finding, Outcome
+from subgraphkit.testing.tolerances import difference
+
+__all__ = ["DataSet", "Stopped", "Subject"]
+
+DataSet = tuple[Mapping[str, Any], Sequence[Any]]
+"""Feeds by input name, and the outputs expected, in the order of the graph."""
+
+_FALLBACK: Final = "numpy"
+_ORIGIN: Final = "the conformance kit"
+_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "strict": False,
+        "on_missing": "error",
+        "fallback": _FALLBACK,
+        "on_unsupported": "repartition",
+        "on_compile_error": "raise",
+        "on_run_error": "raise",
+        "checked": True,
+    }
+)
+"""What the environment of the person who tests must not change."""
+
+
+class Stopped(Exception):  # noqa: N818 (an ending, which need not be an error)
+    """A case has ended before its last step.
+
+    Attributes:
+        finding: How it ended.
+    """
+
+    def __init__(self, outcome: Outcome, detail: str, taken: tuple[str, ...] = ()) -> None:
+        self.finding = Finding(outcome, detail, taken)
+        super().__init__(detail)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The backend under test.
+
+    Attributes:
+        installed: The name it is installed by, or empty.
+        distribution: The distribution it must come from, where several provide the name.
+        target: Where its class is, as ``module:Class``, if it is tested without being installed.
+        options: Values of its options, by name.
+        models: A directory of further models to be tried, or empty.
+    """
+
+    installed: str = ""
+    distribution: str = ""
+    target: str = ""
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    models: str = ""
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the backend.
+
+        Raises:
+            SubgraphkitError: It is tested without being installed, and cannot be loaded.
+        """
+        return self.installed or str(self.backend_class.name)
+
+    @cached_property
+    def backend_class(self) -> Any:
+        """What builds the backend: its class, or a factory with the same attributes.
+
+        Raises:
+            SubgraphkitError: It cannot be found or loaded.
+        """
+        if not self.target:
+            choice = BackendChoice(self.installed, self.distribution, origin=_ORIGIN)
+            return load_record(find_record(choice, resolve()))
+        module, _, name = self.target.partition(":")
+        found = attrgetter(name)(import_module(module))
+        if not (isinstance(found, type) and issubclass(found, Backend)):
+            raise ConfigError("SGK310", f"{self.target!r} is not a subclass of Backend")
+        return found
+
+    @cached_property
+    def choice(self) -> BackendChoice:
+        """The backend as an item of a selection."""
+        return BackendChoice(
+            self.name,
+            self.distribution,
+            options=self.options,
+            target=self.backend_class if self.target else None,
+            origin=_ORIGIN,
+        )
+
+    @cached_property
+    def declarations(self) -> Conformance:
+        """What the backend's author has declared."""
+        suite = Conformance()
+        self.backend_class.conformance(suite)
+        return suite
+
+    # -- the road, step by step --------------------------------------------------------------
+
+    def bound(
+        self, source: ModelSource | Model, shapes: Shapes | None = None, **settings: Any
+    ) -> BoundGraph:
+        """Load and bind a model for this backend, whatever the environment says.
+
+        Args:
+            source: The model.
+            shapes: As for ``bind``.
+            **settings: Settings in place of the kit's own, such as other backends beside this one.
+
+        Raises:
+            SubgraphkitError: As ``load`` and ``bind``.
+        """
+        model = source if isinstance(source, Model) else load(source)
+        return bind(model, shapes, **{"backend": [self.choice], **_SETTINGS, **settings})
+
+    def partitioned(
+        self, bound: BoundGraph, constraints: Constraints | None = None
+    ) -> Partitioning:
+        """Let the backend claim what it takes, and the NumPy backend the rest.
+
+        Raises:
+            Stopped: It failed while being opened or asked, or nobody at all takes a node.
+        """
+        try:
+            return partition(bound, constraints=constraints)
+        except ConfigError:
+            raise
+        except UnclaimedNodesError as error:
+            raise Stopped(Outcome.SKIP, _told(error)) from error
+        except SelectorContractError as error:
+            raise Stopped(Outcome.FAIL_SELECT, _told(error)) from error
+        except SubgraphkitError as error:
+            named = isinstance(error, BackendUnavailableError | CallerError) or hasattr(
+                error, "backend"
+            )
+            raise Stopped(
+                Outcome.FAIL_PROBE if named else Outcome.FAIL_SELECT, _told(error)
+            ) from error
+
+    def compiled(self, partitioning: Partitioning) -> Session:
+        """Compile what was claimed.
+
+        Raises:
+            Stopped: A backend failed to compile its subgraph.
+        """
+        taken = self.operators_taken(partitioning)
+        try:
+            return Session(plan(partitioning, compile_subgraphs(partitioning)))
+        except SubgraphkitError as error:
+            raise Stopped(Outcome.FAIL_COMPILE, _told(error), taken) from error
+
+    @contextmanager
+    def session(
+        self,
+        source: ModelSource | Model,
+        shapes: Shapes | None = None,
+        *,
+        constraints: Constraints | None = None,
+        **settings: Any,
+    ) -> Iterator[Session]:
+        """Open a session on the backend with the NumPy backend beside it; close it at the end.
+
+        Raises:
+            Stopped: The model is refused, or the backend failed on the way.
+        """
+        try:
+            bound = self.bound(source, shapes, **settings)
+        except ModelError as error:
+            raise Stopped(Outcome.REFUSED, _told(error)) from error
+        with self.compiled(self.partitioned(bound, constraints)) as session:
+            yield session
+
+    def run(self, session: Session, feeds: Mapping[str, Any]) -> list[Any]:
+        """Run a session once.
+
+        Raises:
+            Stopped: A subgraph failed, or returned something other than it declared.
+        """
+        try:
+            return session.run(None, feeds)
+        except ExecutionError as error:
+            taken = self.operators_taken(session.partitioning)
+            raise Stopped(_stage_of(error), _told(error), taken) from error
+
+    # -- what became of it -------------------------------------------------------------------
+
+    def nodes_taken(self, partitioning: Partitioning) -> tuple[Node, ...]:
+        """Return the nodes of the subgraphs that the backend has, ``Constant`` nodes apart."""
+        return tuple(
+            node
+            for subgraph in partitioning.subgraphs
+            if subgraph.backend == self.name
+            for node in subgraph.members
+        )
+
+    def operators_taken(self, partitioning: Partitioning) -> tuple[str, ...]:
+        """Return the operators of those nodes, each once."""
+        return tuple(dict.fromkeys(node.op_type for node in self.nodes_taken(partitioning)))
+
+    def difference(
+        self,
+        expected: Sequence[Any],
+        actual: Sequence[Any],
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> Finding | None:
+        """Compare results with what they should be, by the tolerances of their dtypes.
+
+        Returns:
+            None where all is right, or what is wrong.
+        """
+        if len(expected) != len(actual):
+            text = f"{len(actual)} outputs, expected {len(expected)}"
+            return Finding(Outcome.FAIL_RUN, text)
+        for place, (want, have) in enumerate(zip(expected, actual, strict=True)):
+            found = difference(want, have, self.declarations.tolerances, rtol, atol)
+            if found is not None:
+                return Finding(Outcome.wrong_at(found.stage), f"output {place}: {found.text}")
+        return None
+
+    def check_model(
+        self,
+        source: ModelSource | Model,
+        data_sets: Iterable[DataSet],
+        *,
+        shapes: Shapes | None = None,
+        constraints: Constraints | None = None,
+        tolerance: tuple[float | None, float | None] = (None, None),
+        of: Callable[[Node], bool] = lambda _: True,
+        **settings: Any,
+    ) -> Finding:
+        """Take a model down the whole road and compare.
+
+        Args:
+            source: The model.
+            data_sets: What to feed and to expect.
+            shapes: As for ``bind``.
+            constraints: As for ``partition``.
+            tolerance: Relative and absolute tolerance, where not those of the dtype.
+            of: Which of the nodes count as offered: it is enough that the backend takes one.
+            **settings: As for ``bound``.
+
+        Returns:
+            How it ended; nothing is raised because of the backend.
+        """
+        rtol, atol = tolerance
+        try:
+            with self.session(source, shapes, constraints=constraints, **settings) as session:
+                taken = self.operators_taken(session.partitioning)
+                claimed = any(map(of, self.nodes_taken(session.partitioning)))
+                for feeds, expected in data_sets:
+                    with untouched(feeds):
+                        results = self.run(session, feeds)
+                    found = self.difference(expected, results, rtol, atol) or shared(feeds, results)
+                    if found is not None:
+                        return Finding(found.outcome, found.detail, taken)
+        except Stopped as stop:
+            return stop.finding
+        return Finding(Outcome.RIGHT if claimed else Outcome.UNCLAIMED, taken=taken)
+
+
+@contextmanager
+def untouched(feeds: Mapping[str, Any]) -> Iterator[None]:
+    """Watch over the arrays that are fed.
+
+    Raises:
+        Stopped: One of them was written to.
+    """
+    before = {name: _bytes_of(value) for name, value in feeds.items()}
+    yield
+    for name, value in feeds.items():
+        if _bytes_of(value) != before[name]:
+            raise Stopped(Outcome.FAIL_ALIAS, f"input {name!r} was written to")
+
+
+def shared(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
+    """Look for memory that results share with inputs or with one another."""
+    seen = [(f"input {name!r}", array) for name, value in feeds.items() for array in _arrays(value)]
+    for place, value in enumerate(results):
+        mine = [(f"output {place}", array) for array in _arrays(value)]
+        for _, array in mine:
+            for other, before in seen:
+                if np.may_share_memory(array, before) and np.shares_memory(array, before):
+                    text = f"output {place} shares memory with {other}"
+                    return Finding(Outcome.FAIL_ALIAS, text)
+        seen += mine
+    return None
+
+
+def _arrays(value: Any) -> list[Any]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    return [array for item in value for array in _arrays(item)] if isinstance(value, list) else []
+
+
+def _bytes_of(value: Any) -> list[Any]:
+    return [
+        array.tolist() if array.dtype.hasobject else array.tobytes() for array in _arrays(value)
+    ]
+
+
+def _stage_of(error: ExecutionError) -> Outcome:
+    wrong = error.context.get("wrong")
+    return Outcome.wrong_at(wrong) if wrong else Outcome.FAIL_RUN
+
+
+def _told(error: SubgraphkitError) -> str:
+    """Return an error as one line, with the plugin's own exception."""
+    cause = error.__cause__
+    reason = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
+    text = f"[{error.code}] {error.message}"
+    return text if reason.strip(" ()") in text else text + reason

@@ -1,0 +1,128 @@
+"""One operator of the backend under test, taken out of its session, with what to feed it.
+
+What a session does around an operator (locks, checks, copies) would hide what the operator does.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx.reference import ReferenceEvaluator
+
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.ir import Subgraph
+from subgraphkit.partitioning import Claim, Partitioning
+from subgraphkit.testing.cases import Outcome
+from subgraphkit.testing.small_models import SmallModel, model_taken
+from subgraphkit.testing.subject import Stopped, Subject
+
+__all__ = ["Workbench", "workbench"]
+
+_Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Workbench:
+    """An operator with its surroundings.
+
+    Attributes:
+        subject: The backend under test.
+        model: The model its subgraph is part of.
+        partitioning: The partitioning of the model.
+        subgraph: The subgraph.
+        operator: What the backend made of it.
+    """
+
+    subject: Subject
+    model: SmallModel
+    partitioning: Partitioning
+    subgraph: Subgraph
+    operator: SubgraphOperator
+
+    @property
+    def claim(self) -> Claim:
+        """The property and the instance of the backend that compiled it."""
+        return self.partitioning.claim_of(self.subgraph)
+
+    def with_operator(self, operator: SubgraphOperator) -> "Workbench":
+        """Return the same with another operator of the same subgraph."""
+        return replace(self, operator=operator)
+
+    def check(self, seed: int = 0, remark: str = "") -> None:
+        """Run once and compare.
+
+        Raises:
+            Stopped: It fails, or is wrong.
+        """
+        self.require_right(self.run(self.inputs(seed)), seed, remark)
+
+    def inputs(self, seed: int = 0) -> list[_Array]:
+        """Return what the operator is to be fed, new arrays each time."""
+        return self._values(self.subgraph.inputs, seed)
+
+    def expected(self, seed: int = 0) -> list[_Array]:
+        """Return what it must return for them."""
+        return self._values(self.subgraph.outputs, seed)
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[_Array]:
+        """Call the operator.
+
+        Raises:
+            Stopped: It raised, or returned something that is no list of arrays.
+        """
+        try:
+            results: Any = self.operator.run(inputs, outputs)
+        except Exception as error:
+            text = f"the operator raised {type(error).__name__}: {error}"
+            raise Stopped(Outcome.FAIL_RUN, text) from error
+        expected = len(self.subgraph.outputs)
+        if not isinstance(results, Sequence) or len(results) != expected:
+            text = f"run() returned {type(results).__name__}, expected a sequence of {expected}"
+            raise Stopped(Outcome.FAIL_RUN, text)
+        return [
+            value if isinstance(value, np.ndarray) else np.from_dlpack(value) for value in results
+        ]
+
+    def require_right(self, results: Sequence[Any], seed: int = 0, remark: str = "") -> None:
+        """Compare results with what they must be.
+
+        Raises:
+            Stopped: They are something else.
+        """
+        found = self.subject.difference(self.expected(seed), results)
+        if found is not None:
+            raise Stopped(found.outcome, f"{remark}: {found.detail}" if remark else found.detail)
+
+    def _values(self, names: Sequence[str], seed: int) -> list[_Array]:
+        feeds = self.model.feeds(seed)
+        evaluator = ReferenceEvaluator(self.model.proto)
+        made: Any = evaluator.run(None, dict(feeds), intermediate=True)
+        return [np.array({**feeds, **made}[name]) for name in names]
+
+
+@contextmanager
+def workbench(subject: Subject) -> Iterator[Workbench]:
+    """Compile a subgraph of the first small model that the backend takes; close it at the end.
+
+    Raises:
+        Stopped: It takes none, or fails on the way.
+    """
+    model = model_taken(subject)
+    partitioning = subject.partitioned(subject.bound(model.proto))
+    try:
+        compiled = compile_subgraphs(partitioning)
+    except SubgraphkitError as error:
+        raise Stopped(Outcome.FAIL_COMPILE, str(error)) from error
+    try:
+        pairs = zip(compiled.partitioning.subgraphs, compiled, strict=True)
+        mine = [(one, operator) for one, operator in pairs if one.backend == subject.name]
+        if not mine:
+            raise Stopped(Outcome.UNCLAIMED, f"it gave all nodes of model {model.name!r} back")
+        yield Workbench(subject, model, compiled.partitioning, *mine[0])
+    finally:
+        compiled.close()

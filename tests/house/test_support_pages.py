@@ -1,0 +1,65 @@
+"""Each backend's page of operators is written from a file that the conformance kit wrote."""
+
+import csv
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from subgraphkit.testing import Finding, Outcome, Report
+from tests.house.tree import ROOT
+from tests.scripts import load_script
+
+SUPPORT = ROOT / "docs" / "support"
+FILES = sorted(SUPPORT.glob("*.csv"))
+NAMES = [path.stem for path in FILES]
+
+
+def rows(text: str) -> list[Mapping[str, str]]:
+    """Read the rows of a file."""
+    return list(csv.DictReader(text.splitlines()))
+
+
+def support_table() -> Any:
+    """Load the Sphinx extension that writes the pages."""
+    pytest.importorskip("sphinx")
+    return load_script(ROOT / "docs" / "_extensions" / "support_table.py")
+
+
+def test_every_file_has_a_page_in_the_table_of_contents_and_every_page_a_file() -> None:
+    pages = sorted(path.stem for path in SUPPORT.glob("*.md") if path.stem != "index")
+    contents = (SUPPORT / "index.md").read_text()
+    listed = contents.partition("```{toctree}\n")[2].partition("```")[0].split()[2:]
+    assert "numpy" in NAMES
+    assert pages == NAMES == sorted(listed)
+    for name in NAMES:
+        assert f"```{{support-table}} {name}.csv\n```" in (SUPPORT / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_a_file_is_one_that_the_kit_writes_and_nothing_in_it_is_wrong(path: Any) -> None:
+    found = rows(path.read_text())
+    assert list(found[0]) == Report("none", []).to_csv().strip().split(",")
+    assert len(found) >= 190
+    assert sum(int(row["wrong"]) for row in found) == 0
+    assert all(int(row["right"]) <= int(row["claimed"]) <= int(row["offered"]) for row in found)
+
+
+def test_a_page_says_what_is_taken_and_what_is_left() -> None:
+    made = [
+        Finding(Outcome.RIGHT, operator="Add", version=14, dtypes=("float32",), case="a"),
+        Finding(Outcome.UNCLAIMED, operator="Add", version=14, dtypes=("int8",), case="b"),
+        Finding(Outcome.UNCLAIMED, operator="Loop", version=13, case="c"),
+        Finding(Outcome.FAIL_VALUE, operator="Scaler", domain="ai.onnx.ml", version=1, case="d"),
+    ]
+    extension = support_table()
+    found = rows(Report("mine", made).to_csv())
+    assert extension.summary(found) == (
+        "It takes 1 of 3 operators: 1 of 4 cases are claimed and right, 1 is wrong."
+    )
+    table = extension._table(found).astext()
+    assert "Add" in table
+    assert "14\n\nfloat32\n\n1 / 2" in table
+    assert "ai.onnx.ml::Scaler" in table
+    (left,) = extension._not_taken(found)
+    assert left.astext() == "Left to other backends: Loop"

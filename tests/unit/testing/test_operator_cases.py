@@ -1,0 +1,139 @@
+"""Level 3: the official cases in every form; what is wrong is caught, what is not taken is told."""
+
+import numpy as np
+import pytest
+
+from subgraphkit.testing import Case, Finding, Outcome, Subject
+from subgraphkit.testing.draws import difference_of_draws, draws, repeated
+from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.levels import cases_of_level
+from subgraphkit.testing.official_cases import official_cases
+
+LOOPBACK = Subject(target="subgraphkit.testing.loopback:LoopbackBackend")
+CASES = cases_of_level(3, LOOPBACK)
+FORMS = ("alone", "sandwiched", "folded")
+
+
+def found(case: str, backend: str = "loopback:LoopbackBackend") -> Finding:
+    """Carry a case out on a backend of the kit."""
+    return carry_out(CASES[case], Subject(target=f"subgraphkit.testing.{backend}"))
+
+
+def faulty(case: str, name: str) -> Finding:
+    """Carry a case out on a backend that computes something wrong."""
+    return found(case, f"faulty.computing:{name}")
+
+
+def test_every_official_case_is_run_alone_and_every_plain_one_sandwiched() -> None:
+    names = {case.name: case for case in official_cases("node")}
+    forms: dict[str, set[str]] = {}
+    for case in CASES:
+        _, _, name, form = case.split("/")
+        forms.setdefault(name, set()).add(form)
+    assert forms.keys() == names.keys()
+    for name, case_ in names.items():
+        assert forms[name] - {"folded"} == (
+            {"alone"} if case_.is_expanded else {"alone", "sandwiched"}
+        )
+
+
+def test_a_case_says_which_operator_it_is_about() -> None:
+    case: Case = CASES["L3/Gather/test_gather_0/folded"]
+    assert (case.operator, case.domain, case.version) == ("Gather", "", 13)
+    assert case.dtypes == ("float32", "int64")
+    assert CASES["L3/Loop/test_loop11/alone"].needs == ("control_flow",)
+    machine_learning = CASES["L3/TreeEnsemble/test_ai_onnx_ml_tree_ensemble_set_membership/alone"]
+    assert machine_learning.domain == "ai.onnx.ml"
+    assert CASES["L3/Gelu/test_gelu_default_1_expanded/alone"].operator == ""
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Conv/test_conv_with_strides_padding",
+        "Resize/test_resize_upsample_scales_linear",
+        "Loop/test_loop13_seq",
+        "StringConcat/test_string_concat",
+        "QuantizeLinear/test_quantizelinear_e4m3fn",
+        "Dropout/test_training_dropout_mask",
+        "SequenceInsert/test_sequence_insert_at_back",
+    ],
+)
+def test_what_is_taken_and_right_is_right_in_every_form(name: str, form: str) -> None:
+    finding = found(f"L3/{name}/{form}")
+    assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
+    assert finding.taken
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        ("WrongValue", Outcome.FAIL_VALUE),
+        ("WrongDtype", Outcome.FAIL_DTYPE),
+        ("WrongShape", Outcome.FAIL_SHAPE),
+        ("RaisesInRun", Outcome.FAIL_RUN),
+        ("OutputsTooFew", Outcome.FAIL_RUN),
+    ],
+)
+def test_a_wrong_result_is_caught_at_its_stage_in_every_form(
+    fault: str, outcome: Outcome, form: str
+) -> None:
+    assert faulty(f"L3/Add/test_add_bcast/{form}", fault).outcome is outcome
+
+
+def test_whoever_ignores_strides_is_caught_between_foreign_nodes_only() -> None:
+    assert faulty("L3/Relu/test_relu/alone", "IgnoresStrides").outcome is Outcome.RIGHT
+    finding = faulty("L3/Relu/test_relu/sandwiched", "IgnoresStrides")
+    assert finding.outcome is Outcome.FAIL_VALUE
+    assert "of 60 elements differ" in finding.detail
+
+
+def test_what_the_fallback_had_to_run_is_not_right_but_unclaimed() -> None:
+    for form in FORMS:
+        finding = found(f"L3/Add/test_add_bcast/{form}", "faulty.choosing:ClaimsNothing")
+        assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
+
+
+def test_a_case_that_offers_nothing_passes() -> None:
+    finding = found("L3/Constant/test_constant/alone")
+    assert finding.outcome is Outcome.PASSED
+    assert not finding.is_offer
+
+
+RANDOM = (
+    "test_bernoulli",
+    "test_bernoulli_seed",
+    "test_bernoulli_double_expanded",
+    "test_training_dropout_default_mask",
+)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_what_is_drawn_is_checked_by_what_it_must_have_in_common(name: str) -> None:
+    case = next(case for case in official_cases("node") if case.name == name)
+    ((inputs, _),) = case.data_sets()
+    feeds = case.feeds(inputs)
+    assert draws(case, feeds)
+    model, feeds = repeated(case.model, feeds)
+    with LOOPBACK.session(model) as session:
+        results = session.run(None, feeds)
+    assert difference_of_draws(case, feeds, results, {}) is None
+    always = [np.ones_like(results[0]), *results[1:]]
+    never = [np.zeros_like(results[0]), *results[1:]]
+    for wrong in (always, never):
+        fault = difference_of_draws(case, feeds, wrong, {})
+        assert fault is not None
+        assert fault.stage == "value"
+    wide = difference_of_draws(case, feeds, [results[0].astype(np.int8), *results[1:]], {})
+    assert wide is not None
+    assert wide.stage == "dtype"
+
+
+def test_dropout_that_drops_nothing_is_compared_as_it_is() -> None:
+    names = {"test_training_dropout_zero_ratio", "test_dropout_default"}
+    for case in official_cases("node"):
+        if case.name in names:
+            ((inputs, _),) = case.data_sets()
+            assert not draws(case, case.feeds(inputs))

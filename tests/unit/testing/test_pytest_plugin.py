@@ -1,0 +1,105 @@
+"""The kit under pytest, each time in a pytest of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT
+
+FAULTY = "subgraphkit.testing.faulty.computing"
+HEAVY = ("numpy", "onnx", "subgraphkit.backend.contract", "ml_dtypes")
+
+
+ENTRY_POINTS = "[pytest11]\nsubgraphkit = subgraphkit.testing.pytest_plugin\n"
+
+
+def run_pytest(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a stranger's pytest, which has nothing of this project but what is installed."""
+    # An installed distribution, to pytest, is a folder with metadata.
+    metadata = folder / "installed" / "subgraphkit-0.1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: subgraphkit\nVersion: 0.1.0\n")
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rsxX", *words],
+        cwd=folder,
+        env={"PYTHONPATH": f"{metadata.parent}{os.pathsep}{ROOT}", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("option", ["--subgraph-backend=loopback", "--backend=loopback"])
+def test_one_test_runs_per_case_and_the_headline_is_told(option: str, tmp_path: Path) -> None:
+    done = run_pytest(
+        "--pyargs", "subgraphkit.testing", option, "--subgraph-level=0", "-v", folder=tmp_path
+    )
+    assert done.returncode == 0, done.stdout
+    assert "L0/import PASSED" in done.stdout
+    assert "L0/manifest SKIPPED" in done.stdout
+    assert "skip: the backend is tested without being installed" in done.stdout
+    assert "loopback: level 0 passed; no nodes were offered" in done.stdout
+
+
+def test_a_case_that_goes_wrong_fails_with_what_was_found(tmp_path: Path) -> None:
+    done = run_pytest(
+        "--pyargs",
+        "subgraphkit.testing",
+        f"--subgraph-backend={FAULTY}:WrongDtype",
+        "--subgraph-level=2",
+        "-k",
+        "L2/two_roots or L2/no_nodes or L2/int64",
+        folder=tmp_path,
+    )
+    assert done.returncode == 1
+    assert "3 failed" not in done.stdout
+    assert "fail_dtype: [SGK132] subgraph 'faulty_0'" in done.stdout
+    assert "not passed; claimed and right: 0 of 2 offered" in done.stdout
+
+
+def test_what_is_not_claimed_is_no_pass(tmp_path: Path) -> None:
+    target = "subgraphkit.testing.faulty.choosing:ClaimsNothing"
+    done = run_pytest(
+        "--pyargs",
+        "subgraphkit.testing",
+        f"--subgraph-backend={target}",
+        "--subgraph-level=2",
+        "-k",
+        "L2/chain",
+        folder=tmp_path,
+    )
+    assert "2 skipped" in done.stdout
+    assert "passed," not in done.stdout
+    assert "it claims nothing, which scores nothing" in done.stdout
+
+
+def test_testing_nothing_is_a_usage_error(tmp_path: Path) -> None:
+    done = run_pytest("--pyargs", "subgraphkit.testing", folder=tmp_path)
+    assert done.returncode == 4
+    assert "add --subgraph-backend=NAME" in done.stderr
+
+
+def test_an_option_called_backend_stays_free_for_others(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n    parser.addoption('--backend', default='theirs')\n"
+    )
+    (tmp_path / "test_theirs.py").write_text(
+        "def test_it(request):\n    assert request.config.option.backend == 'mine'\n"
+    )
+    done = run_pytest("--backend=mine", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_loading_the_plugin_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, subgraphkit.testing.pytest_plugin; "
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

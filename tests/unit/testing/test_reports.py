@@ -1,0 +1,120 @@
+"""What findings come to: headline, levels, operators, files, regressions."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from subgraphkit.errors import ConfigError
+from subgraphkit.testing import Finding, Outcome, Report
+
+
+def found(case: str, outcome: Outcome, **more: object) -> Finding:
+    return Finding(outcome, case=case, level=int(case[1]), **more)  # type: ignore[arg-type]
+
+
+STATIC = found("L0/import", Outcome.PASSED, offers=False)
+CONV = {"operator": "Conv", "version": 17, "dtypes": ("float32",)}
+RIGHT = found("L3/Conv/plain/alone", Outcome.RIGHT, **CONV)
+WRONG = found("L3/Conv/dilated/alone", Outcome.FAIL_VALUE, **CONV)
+UNCLAIMED = found("L3/Loop/plain/alone", Outcome.UNCLAIMED, operator="Loop", version=17)
+SKIPPED = found("L3/Conv/big/alone", Outcome.SKIP, detail="too big", **CONV)
+
+
+def test_every_outcome_either_counts_as_wrong_or_does_not() -> None:
+    wrong = {outcome.value for outcome in Outcome if outcome.is_wrong}
+    assert wrong == {
+        *(
+            f"fail_{stage}"
+            for stage in ["probe", "select", "compile", "run", "shape", "dtype", "value"]
+        ),
+        "fail_alias",
+        "fail_contract",
+        "CRASH",
+        "HANG",
+    }
+    assert Outcome.wrong_at("shape") is Outcome.FAIL_SHAPE
+
+
+def test_a_finding_is_the_same_after_a_trip_through_json() -> None:
+    assert Finding.from_dict(json.loads(json.dumps(RIGHT.to_dict()))) == RIGHT
+
+
+def test_the_headline_counts_what_was_claimed_and_right_among_what_was_offered() -> None:
+    report = Report("mine", [STATIC, RIGHT, UNCLAIMED, SKIPPED])
+    assert report.headline == ("mine: level 3 passed; claimed and right: 1 of 2 offered (50.0 %)")
+    assert report.is_passed
+
+
+def test_a_backend_that_claims_nothing_passes_no_level_that_offers_nodes() -> None:
+    report = Report("idle", [STATIC, UNCLAIMED])
+    assert report.level_passed == 0
+    assert not report.is_passed
+    assert report.headline.endswith(
+        "0 of 1 offered (0.0 %); it claims nothing, which scores nothing"
+    )
+
+
+def test_one_wrong_case_fails_its_level_and_all_above() -> None:
+    above = found("L7/many_runs", Outcome.PASSED, offers=False)
+    report = Report("mine", [above, WRONG, RIGHT, STATIC])
+    assert (report.level_passed, report.is_passed) == (0, False)
+    assert [one.case for one in report.wrong] == ["L3/Conv/dilated/alone"]
+
+
+def test_a_report_without_findings_passes_nothing() -> None:
+    assert not Report("mine", []).is_passed
+
+
+def test_operators_are_listed_with_what_was_right() -> None:
+    half = found(
+        "L3/Conv/half/alone", Outcome.RIGHT, operator="Conv", version=22, dtypes=("float16",)
+    )
+    report = Report("mine", [RIGHT, WRONG, UNCLAIMED, SKIPPED, half])
+    conv, loop = csv.DictReader(io.StringIO(report.to_csv()))
+    assert conv == {
+        "operator": "Conv",
+        "domain": "",
+        "versions": "17 22",
+        "dtypes": "float16 float32",
+        "offered": "3",
+        "claimed": "3",
+        "right": "2",
+        "wrong": "1",
+    }
+    assert (loop["offered"], loop["claimed"], loop["right"]) == ("1", "0", "0")
+
+
+def test_the_markdown_has_headline_levels_and_operators() -> None:
+    text = Report("mine", [STATIC, RIGHT]).to_markdown()
+    assert text.startswith("**mine: level 3 passed;")
+    assert "| 3 operators | 1 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
+    assert "| Conv |  | 17 | float32 | 1 | 1 | 1 | 0 |" in text
+
+
+def test_skips_are_counted_by_reason() -> None:
+    assert Report("mine", [SKIPPED, SKIPPED, RIGHT]).skips == {"too big": 2}
+
+
+@pytest.mark.parametrize("wrap", [lambda document: document, lambda document: {"data": document}])
+def test_a_case_that_ended_better_in_the_baseline_is_a_regression(wrap: Any) -> None:
+    former = found("L3/Conv/dilated/alone", Outcome.RIGHT, **CONV)
+    gone = found("L3/Conv/gone/alone", Outcome.RIGHT, **CONV)
+    baseline = json.loads(json.dumps(Report("mine", [former, gone, UNCLAIMED]).to_dict()))
+    now = Report("mine", [WRONG, found("L3/Loop/plain/alone", Outcome.RIGHT, operator="Loop")])
+    (worse,) = now.regressions(wrap(baseline))
+    assert (worse.case, worse.before, worse.now) == (
+        "L3/Conv/dilated/alone",
+        Outcome.RIGHT,
+        Outcome.FAIL_VALUE,
+    )
+    assert Report("mine", [former]).regressions(baseline) == ()
+
+
+@pytest.mark.parametrize("baseline", [[], {"schema": "subgraphkit.doctor/1", "data": {}}])
+def test_a_baseline_that_is_none_is_refused(baseline: object) -> None:
+    with pytest.raises(ConfigError, match="no document of schema") as caught:
+        Report("mine", [RIGHT]).regressions(baseline)
+    assert caught.value.code == "SGK310"

@@ -1,0 +1,106 @@
+"""Level 5: what goes wrong from run to run, in threads, in buffers and in odd feeds is caught."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from subgraphkit.testing import Finding, Outcome, Subject
+from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.levels import cases_of_level
+from subgraphkit.testing.random_graphs import random_graph
+
+CASES = cases_of_level(5, Subject("numpy"))
+
+
+def found(case: str, backend: str) -> Finding:
+    """Carry a case out on a backend of the kit."""
+    return carry_out(CASES[f"L5/{case}"], Subject(target=f"subgraphkit.testing.{backend}"))
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if "/convolution" in name])
+def test_a_right_backend_passes_every_check(case: str) -> None:
+    finding = found(case.removeprefix("L5/"), "loopback:LoopbackBackend")
+    assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name.count("/") == 2])
+def test_a_right_backend_passes_odd_shapes_values_errors_and_random_graphs(case: str) -> None:
+    finding = found(case.removeprefix("L5/"), "loopback:LoopbackBackend")
+    assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
+
+
+@pytest.mark.parametrize(
+    ("fault", "case", "outcome", "text"),
+    [
+        ("ReturnsOwnBuffer", "runs/results_stay/product", Outcome.FAIL_ALIAS, "overwritten"),
+        ("ReturnsOwnBuffer", "sessions/two_in_turn/product", Outcome.FAIL_ALIAS, "shares memory"),
+        ("ReturnsOwnBuffer", "io_binding/new_outputs/product", Outcome.FAIL_VALUE, "differ"),
+        ("CachesFirstResult", "threads/one_session/product", Outcome.FAIL_VALUE, "in thread"),
+        ("CachesFirstResult", "io_binding/buffers/product", Outcome.FAIL_VALUE, "in the buffer"),
+        ("CachesFirstResult", "runs/repeated/product", Outcome.FAIL_VALUE, "differ"),
+        ("IgnoresStrides", "feeds/not_contiguous/product", Outcome.FAIL_VALUE, "differ"),
+        ("IgnoresStrides", "feeds/columns_first/product", Outcome.FAIL_VALUE, "differ"),
+        ("IgnoresStrides", "feeds/stride_zero/product", Outcome.FAIL_VALUE, "differ"),
+        ("WritesInputs", "runs/repeated/product", Outcome.FAIL_ALIAS, "was written to"),
+        ("ReturnsInput", "feeds/not_contiguous/moved", Outcome.RIGHT, ""),
+        ("RaisesInRun", "threads/one_session/product", Outcome.FAIL_RUN, "device lost"),
+        ("WrongValue", "random_graphs/3", Outcome.FAIL_VALUE, "differ"),
+        ("WrongValue", "values/not_finite", Outcome.FAIL_VALUE, "differ"),
+        ("WrongShape", "shapes/scalar", Outcome.FAIL_SHAPE, "shape"),
+    ],
+)
+def test_a_fault_is_caught_at_its_stage(fault: str, case: str, outcome: Outcome, text: str) -> None:
+    finding = found(case, f"faulty.computing:{fault}")
+    assert finding.outcome is outcome
+    assert text in finding.detail
+
+
+def test_a_backend_that_takes_nothing_is_right_in_nothing() -> None:
+    for case in ("runs/repeated/mlp", "random_graphs/0", "errors/good_run_after_a_bad_one"):
+        finding = found(case, "faulty.choosing:ClaimsNothing")
+        assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
+
+
+def test_cases_say_what_they_need() -> None:
+    assert CASES["L5/shapes/several/product"].needs == ("dynamic_shapes",)
+    assert CASES["L5/sessions/two_in_threads/mlp"].needs == ("threads",)
+
+
+@pytest.mark.parametrize("form", FEEDING_FORMS)
+def test_a_form_has_the_layout_it_is_named_after_and_keeps_the_values(form: str) -> None:
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    made = FEEDING_FORMS[form](array)
+    flags: dict[str, Any] = {
+        "read_only": not made.flags.writeable,
+        "not_contiguous": not made.flags.contiguous,
+        "backwards": min(made.strides) < 0,
+        "columns_first": made.flags.f_contiguous and not made.flags.c_contiguous,
+        "stride_zero": made.strides[0] == 0,
+        "big_endian": made.dtype.byteorder == ">",
+        "not_aligned": not made.flags.aligned,
+    }
+    assert flags[form]
+    assert made.shape == array.shape
+    if form != "stride_zero":
+        np.testing.assert_array_equal(made, array)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_random_graph_is_the_same_for_the_same_seed(seed: int) -> None:
+    one, other = random_graph(seed), random_graph(seed)
+    assert one.model == other.model
+    assert one.model != random_graph(seed + 1).model
+    for name, array in one.feeds.items():
+        np.testing.assert_array_equal(array, other.feeds[name])
+
+
+def test_random_graphs_are_cut_by_foreign_nodes_and_their_numbers_stay_small() -> None:
+    for seed in range(8):
+        graph = random_graph(seed)
+        assert any(node.domain for node in graph.model.graph.node)
+        for value, result in zip(graph.model.graph.output, graph.expected(), strict=True):
+            shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            assert list(result.shape) == shape
+            assert np.abs(result).max() < 100
