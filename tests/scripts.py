@@ -1,12 +1,14 @@
-"""Scripts that belong to no package, loaded by their path."""
+"""Scripts that belong to no package, loaded by their path, and packages installed for a test."""
 
 import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-__all__ = ["BENCHMARKS", "EXAMPLES", "load_script"]
+__all__ = ["BENCHMARKS", "EXAMPLES", "ROOT", "install_project", "load_script", "run_python"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 EXAMPLES: Final = ROOT / "examples"
@@ -29,3 +31,31 @@ def load_script(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def install_project(project: Path, folder: Path) -> None:
+    """Let pip build a project and install it into a folder of its own; nothing is downloaded."""
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation"]
+    command += ["--no-index", "--quiet", "--disable-pip-version-check", "--target", str(folder)]
+    done = subprocess.run(
+        [*command, str(project)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def run_python(
+    *words: str, site: Path, folder: Path, timeout: float = 60, **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run Python in a folder, with the packages of ``site`` and no setting from a file."""
+    path = os.pathsep.join([str(site), str(ROOT), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, "SUBGRAPH_CONFIG": "none", **variables},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done

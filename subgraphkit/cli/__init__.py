@@ -58,7 +58,7 @@ def _attempt(command: str, words: Sequence[str], report: Report) -> int:
         if command not in COMMANDS:
             report.as_json = False  # the command is an extension's, and so is its output
             return int(arguments.handler(arguments) or ExitCode.OK)
-        module = import_module(f"subgraphkit.cli.commands.{command}")
+        module = import_module(f"subgraphkit.cli.commands.{command.replace('-', '_')}")
         with plugin_output_apart():
             return int(module.execute(arguments, report))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)

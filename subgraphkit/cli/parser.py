@@ -10,8 +10,14 @@ from typing import Any, Final, NoReturn
 
 from subgraphkit import __version__
 from subgraphkit.backend.suggestion import did_you_mean
+from subgraphkit.cli.arguments.bench import add_bench
+from subgraphkit.cli.arguments.cache import add_cache
+from subgraphkit.cli.arguments.model import add_bind_words, add_feed_words
+from subgraphkit.cli.arguments.new_backend import add_new_backend
+from subgraphkit.cli.arguments.test import add_test
+from subgraphkit.cli.arguments.verify import add_verify
 from subgraphkit.cli.exits import EXIT_CODES
-from subgraphkit.cli.values import file_of_input, option_value, seconds, shape_of, symbol_size
+from subgraphkit.cli.values import seconds
 from subgraphkit.errors import CallerError
 
 __all__ = ["COMMANDS", "CommandLine"]
@@ -21,10 +27,15 @@ PROGRAM: Final = "subgraphkit"
 COMMANDS: Final = {
     "run": "run a model once, on given or random inputs",
     "plan": "show which nodes would run where, and why; nothing is compiled",
+    "verify": "compare what a backend computes with a reference, subgraph by subgraph if asked",
+    "bench": "measure backends on one model, taking turns",
     "list": "list the backends",
     "info": "show what a backend says about itself",
     "doctor": "find out what works here, and how to mend what does not",
     "config": "show every setting and where its value comes from",
+    "cache": "list, check or remove the compiled engines that are kept",
+    "new-backend": "write a package to start a backend of your own from",
+    "test": "hold a backend against the contract, case by case",
     "version": "show versions",
 }
 """The built-in commands, each with what it does."""
@@ -33,10 +44,18 @@ _EXAMPLES: Final = {
     "": ("run model.onnx --backend numpy", "plan model.onnx --backend tensorrt,numpy --reasons"),
     "run": ("run model.onnx --seed 1", "run model.onnx --input x=picture.npy -o results.npz"),
     "plan": ("plan model.onnx --symbol batch=8", "plan model.onnx --explain 12"),
+    "verify": ("verify model.onnx --backend openvino", "verify model.onnx --per-subgraph"),
+    "bench": (
+        "bench model.onnx --backends numpy,openvino",
+        "bench model.onnx --backends numpy --backend onednn,openvino,numpy",
+    ),
     "list": ("list", "list --all --json"),
     "info": ("info numpy", "info tensorrt --options"),
-    "doctor": ("doctor", "doctor tensorrt --timeout 60"),
+    "doctor": ("doctor", "doctor tensorrt --timeout 120"),
     "config": ("config", "SUBGRAPH_BACKEND=numpy subgraphkit config"),
+    "cache": ("cache ls", "cache prune --size 4GiB --older-than 30"),
+    "new-backend": ("new-backend acme_npu", "new-backend acme_npu ~/src/acme"),
+    "test": ("test numpy --level 3", "test numpy --only 'L3/Conv/*' --markdown support.md"),
     "version": ("version", "version --verbose"),
 }
 
@@ -138,33 +157,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    add_bind_words(parser)
     parser.add_argument(
         "--backend", metavar="LIST", help="backends in order, such as tensorrt:device=0,numpy"
-    )
-    parser.add_argument(
-        "--option",
-        metavar="BACKEND.KEY=VALUE",
-        type=option_value,
-        action="append",
-        default=[],
-        help="an option of a backend",
-    )
-    parser.add_argument(
-        "--shape",
-        metavar="INPUT=N,N,...",
-        type=shape_of,
-        action="append",
-        default=[],
-        help="the shape of an input; ? leaves a dimension as it is",
-    )
-    parser.add_argument(
-        "--symbol",
-        metavar="NAME=N",
-        type=symbol_size,
-        action="append",
-        default=[],
-        help="the size of a named dimension",
     )
     parser.add_argument(
         "--strict",
@@ -176,17 +171,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
-    parser.add_argument(
-        "--input",
-        metavar="INPUT=FILE.npy",
-        type=file_of_input,
-        action="append",
-        default=[],
-        help="the array to feed; inputs not given are random",
-    )
-    parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="seed of random inputs (default: 0)"
-    )
+    add_feed_words(parser)
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="where to store the outputs")
 
 
@@ -223,12 +208,10 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="SECONDS",
         type=seconds,
-        default=30.0,
-        help="how long a backend may take to answer (default: 30)",
+        default=60.0,
+        help="how long a backend may take to answer (default: 60)",
     )
-    parser.add_argument(
-        "--deep", action="store_true", help="let backends compile and run a small model"
-    )
+    parser.add_argument("--deep", action="store_true", help="let backends probe thoroughly as well")
 
 
 def _add_nothing(parser: argparse.ArgumentParser) -> None:
@@ -244,9 +227,14 @@ def _add_version(parser: argparse.ArgumentParser) -> None:
 _ARGUMENTS: Final = {
     "run": _add_run,
     "plan": _add_plan,
+    "verify": add_verify,
+    "bench": add_bench,
     "list": _add_list,
     "info": _add_info,
     "doctor": _add_doctor,
     "config": _add_nothing,
+    "cache": add_cache,
+    "new-backend": add_new_backend,
+    "test": add_test,
     "version": _add_version,
 }

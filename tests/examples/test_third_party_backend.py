@@ -1,17 +1,16 @@
 """The example of a third-party backend, really installed by pip and used by its name."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import onnx
 import pytest
 
 from tests.models import parsed
-from tests.scripts import EXAMPLES, ROOT
+from tests.scripts import EXAMPLES, install_project, run_python
 
 PROJECT = EXAMPLES / "third_party_backend"
 SOURCE = PROJECT / "subgraphkit_fastmath" / "__init__.py"
@@ -35,12 +34,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the package into a folder of its own."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation"]
-    command += ["--no-index", "--quiet", "--disable-pip-version-check", "--target", str(folder)]
-    done = subprocess.run(
-        [*command, str(PROJECT)], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    install_project(PROJECT, folder)
     return folder
 
 
@@ -49,21 +43,7 @@ def command(site: Path, tmp_path: Path) -> Command:
     """Return a function that runs Python where the package is installed."""
     onnx.save(parsed(MODEL), tmp_path / "model.onnx")
 
-    def run(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        path = os.pathsep.join([str(site), str(ROOT), *filter(None, sys.path)])
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": path, "SUBGRAPH_CONFIG": "none", **variables},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done
-
-    return run
+    return partial(run_python, site=site, folder=tmp_path)
 
 
 def test_the_whole_backend_is_less_than_sixty_lines() -> None:

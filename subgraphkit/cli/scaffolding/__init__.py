@@ -1,0 +1,1 @@
+"""The package that ``subgraphkit new-backend`` writes, and how it is written."""
