@@ -1,0 +1,227 @@
+"""The backend: one property that takes every node this build of ONNX Runtime can run."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+import onnx
+
+from subgraphkit.backend import (
+    Answer,
+    Backend,
+    BindContext,
+    Connectivity,
+    Option,
+    ProbeResult,
+    Refusal,
+    SubgraphOperator,
+    SubgraphProperty,
+    SubgraphSelector,
+    Unsupported,
+)
+from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.onnx_io import outside_weights
+from subgraphkit.onnx_io.protos import write_value_info
+from subgraphkit.types import ValueType
+from subgraphkit_onnxruntime.claims import Claims, is_known
+from subgraphkit_onnxruntime.library import installed_wheels, is_refusal, onnxruntime, words_of
+from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
+from subgraphkit_onnxruntime.settings import NAME, OPTIONS, SessionSettings, read_settings
+from subgraphkit_onnxruntime.tensors import is_plain
+from subgraphkit_onnxruntime.versions import write_for_library
+
+__all__ = ["OnnxRuntimeBackend", "OnnxRuntimeProperty"]
+
+_INSTALL: Final = (
+    "pip install 'subgraphkit-onnxruntime[cpu]', or [gpu] for NVIDIA devices; one of them only, "
+    "since both own the module onnxruntime."
+)
+_OURS: Final = re.compile(r"#(\d+)\b")
+"""How nodes are named in sessions, so that ONNX Runtime's words lead back to them."""
+
+
+class _Selector(SubgraphSelector):
+    """Takes every node that ONNX Runtime says it can run."""
+
+    stateless: ClassVar[bool] = True
+
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
+
+    def select(self, node: Node) -> Answer:
+        return self._claims.answer(node)
+
+
+class OnnxRuntimeProperty(SubgraphProperty):
+    """Whatever ONNX Runtime can run, in as few sessions as possible.
+
+    Args:
+        settings: What every session of the bind has in common.
+    """
+
+    name: ClassVar[str] = "sessions"
+    connectivity: Connectivity = "any"
+
+    def __init__(self, settings: SessionSettings) -> None:
+        self._settings = settings
+        self._claims: Claims | None = None
+
+    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        return _Selector(self._about(graph))
+
+    def accept(self, subgraph: Subgraph) -> Answer:
+        """Refuse the one mixture at the edge that ONNX Runtime has no call for."""
+        claims = self._about(subgraph.graph)
+        types = [claims.type_of(name) for name in (*subgraph.inputs, *subgraph.outputs)]
+        if all(map(is_plain, types)) or all(map(_is_number, types)):
+            return True
+        return Refusal(
+            "border", "strings or sequences and bfloat16 or float8 enter or leave together"
+        )
+
+    def accept_input(self, node: Node, value: str) -> Answer:
+        return self._about(node.graph).may_cross(value)
+
+    def accept_output(self, node: Node, value: str) -> Answer:
+        return self._about(node.graph).may_cross(value)
+
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+        """Open a session over the weights of the model, without a copy of them.
+
+        Raises:
+            Unsupported: ONNX Runtime refuses the region; names the nodes it complains about.
+        """
+        claims = self._about(subgraph.graph)
+        model = subgraph.to_model(weights="outside")
+        _name_nodes(model.graph, subgraph)
+        _fill_types(model.graph, claims)
+        weights = outside_weights(model, subgraph)
+        profile = context.options.get("profile")
+        prefix = f"{Path(profile)}_{subgraph.id}" if profile else ""
+        try:
+            session = self._settings.open(write_for_library(model), weights, prefix)
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            raise _given_back(subgraph, error) from error
+        return OnnxRuntimeOperator(
+            session,
+            _types(claims, subgraph.inputs),
+            _types(claims, subgraph.outputs),
+            weights,
+            _facts(session, subgraph, self._settings, profiling=bool(prefix)),
+        )
+
+    def _about(self, graph: Any) -> Claims:
+        if self._claims is None or self._claims.graph is not graph:
+            self._claims = Claims(graph, self._settings)
+        return self._claims
+
+
+class OnnxRuntimeBackend(Backend):
+    """Runs whole subgraphs as sessions of ONNX Runtime."""
+
+    name: ClassVar[str] = NAME
+    api: ClassVar[str] = "1.0"
+    options: ClassVar[Sequence[Option]] = OPTIONS
+
+    def __init__(self, options: Mapping[str, Any] = MappingProxyType({})) -> None:
+        super().__init__(options)
+        self._settings = read_settings(options)
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return (OnnxRuntimeProperty(self._settings),)
+
+    @classmethod
+    def probe(cls, *, deep: bool = False) -> ProbeResult:
+        """Say which wheel is installed and what its build can run on."""
+        wheels = installed_wheels()
+        clash = (
+            f"{' and '.join(wheels)} own the same module and break each other: uninstall all of "
+            "them, then install one."
+            if len(wheels) > 1
+            else ""
+        )
+        try:
+            library = onnxruntime()
+            providers = tuple(library.get_available_providers())
+            versions = wheels or {"onnxruntime": str(library.__version__)}
+            if deep:
+                read_settings({})
+        except Exception as error:  # noqa: BLE001 (a probe never raises)
+            problem = f"onnxruntime cannot be imported: {type(error).__name__}: {error}"
+            return ProbeResult(
+                available=False, versions=wheels, problems=(problem,), hint=clash or _INSTALL
+            )
+        return ProbeResult(available=True, devices=providers, versions=versions, hint=clash)
+
+    def fingerprint(self) -> str:
+        """Return the identity of build and providers."""
+        library = onnxruntime()
+        return f"{NAME};{library.__version__};{library.get_build_info()};{self._settings.key}"
+
+
+def _is_number(type_: ValueType | None) -> bool:
+    return (
+        type_ is not None
+        and type_.onnx_name.startswith("tensor(")
+        and "string" not in type_.onnx_name
+    )
+
+
+def _types(claims: Claims, names: Sequence[str]) -> dict[str, ValueType]:
+    return {name: type_ for name in names if (type_ := claims.type_of(name)) is not None}
+
+
+def _name_nodes(graph: onnx.GraphProto, subgraph: Subgraph) -> None:
+    """Name nodes by their place in the model: ONNX lets names be empty or repeated."""
+    makers = subgraph.graph.producers
+    for proto in graph.node:
+        made = next((makers[name] for name in proto.output if name), None)
+        if made is not None:
+            proto.name = f"#{made} {proto.name}".rstrip()
+
+
+def _fill_types(graph: onnx.GraphProto, claims: Claims) -> None:
+    """Tell what ONNX Runtime itself found out about values that ONNX cannot type."""
+    for value in (*graph.input, *graph.output):
+        if not is_known(claims.graph.types.get(value.name)):
+            value.CopyFrom(write_value_info(value.name, claims.type_of(value.name)))
+
+
+def _given_back(subgraph: Subgraph, error: Exception) -> Unsupported:
+    words = words_of(error)
+    named = {int(number) for number in _OURS.findall(words)}
+    blamed = [node for node in subgraph.nodes if node in named]
+    return Unsupported(f"ONNX Runtime: {words}", nodes=blamed)
+
+
+def _facts(
+    session: Any, subgraph: Subgraph, settings: SessionSettings, *, profiling: bool
+) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "library": f"onnxruntime {onnxruntime().__version__}",
+        "providers": list(session.get_providers()),
+        "optimization": settings.options["optimization"],
+        "nodes": len(subgraph.members),
+        "weight_bytes": sum(stored.type.nbytes or 0 for stored in subgraph.constants.values()),
+    }
+    assigned = assigned_nodes(session)
+    if assigned:
+        facts["nodes_by_provider"] = assigned
+    if profiling:
+        facts["profiling"] = True
+    return facts
+
+
+def assigned_nodes(session: Any) -> dict[str, int]:
+    """Return how many nodes each provider runs, as far as ONNX Runtime recorded it."""
+    counts: dict[str, int] = {}
+    recorded = getattr(session, "get_provider_graph_assignment_info", None)
+    if recorded is None:
+        return counts
+    for group in recorded():
+        counts[group.ep_name] = counts.get(group.ep_name, 0) + len(group.get_nodes())
+    return counts

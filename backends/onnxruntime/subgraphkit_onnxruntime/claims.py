@@ -1,0 +1,229 @@
+"""Claims by asking: a node is taken if ONNX Runtime opens a session that consists of it.
+
+What a build can run depends on its version, its providers and their kernels, and no list says it as
+well as the build itself. A session of one node takes a fraction of a millisecond, and nodes that
+are alike are asked about once per process.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import onnx
+
+from subgraphkit.backend import Answer, Refusal
+from subgraphkit.errors import BackendUnavailableError
+from subgraphkit.ir import BoundGraph, Initializer, Node, make_subgraph
+from subgraphkit.onnx_io.protos import write_value_info
+from subgraphkit.types import DataType, SequenceType, TensorType, ValueType
+from subgraphkit_onnxruntime.deviations import deviation
+from subgraphkit_onnxruntime.library import words_of
+from subgraphkit_onnxruntime.settings import SessionSettings
+from subgraphkit_onnxruntime.tensors import crosses
+from subgraphkit_onnxruntime.versions import changed_since, newest_opset, write_for_library
+
+__all__ = ["Claims", "is_known"]
+
+_MOST_REMEMBERED: Final = 10_000
+_SMALL: Final = 128
+"""Constants of this many bytes and fewer are part of the question."""
+
+_LACKS: Final = "op_unsupported"
+_CODES: Final = (
+    ("No Op registered", _LACKS),
+    ("No opset import for domain", _LACKS),
+    ("is not a registered function/op", _LACKS),
+    ("Could not find an implementation", _LACKS),
+    ("official released onnx opset", "opset"),
+    ("Type Error", "dtype"),
+    ("is invalid", "dtype"),
+    ("not currently registered or supported", "dtype"),
+)
+"""What ONNX Runtime says, and the code of a refusal it amounts to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What a session of one node told.
+
+    Attributes:
+        answer: Whether the node can run.
+        types: Types of the outputs that are not left out, in order; None where not understood.
+    """
+
+    answer: Answer
+    types: tuple[ValueType | None, ...] = ()
+
+
+_remembered: dict[tuple[Any, ...], _Verdict] = {}
+
+
+class Claims:
+    """Answers whether nodes of one graph can run, under the settings of one bind.
+
+    Args:
+        graph: The graph.
+        settings: What every session of the bind has in common.
+
+    Thread-safety: used by one thread at a time; what is remembered is shared safely.
+    """
+
+    def __init__(self, graph: BoundGraph, settings: SessionSettings) -> None:
+        self.graph = graph
+        self._settings = settings
+        self._found: dict[str, ValueType] = {}
+        self._opsets = tuple(sorted(graph.opset_imports.items()))
+        if any(not is_known(type_) for type_ in graph.types.values()):
+            self._find_types()
+
+    def type_of(self, value: str) -> ValueType | None:
+        """Return the type of a value, by ONNX Runtime's word where the graph cannot tell it."""
+        type_ = self.graph.types.get(value)
+        return type_ if is_known(type_) else self._found.get(value)
+
+    def answer(self, node: Node) -> Answer:
+        """Say whether ONNX Runtime can run a node; a refusal has ONNX Runtime's own words."""
+        return self._verdict(node).answer
+
+    def may_cross(self, value: str) -> Answer:
+        """Say whether a value can be handed to ONNX Runtime and back."""
+        type_ = self.type_of(value)
+        if type_ is None:
+            return Refusal("border", f"the type of value {value!r} is not known")
+        if not crosses(type_):
+            return Refusal("border", f"{type_} cannot be handed to ONNX Runtime from outside")
+        return True
+
+    def _find_types(self) -> None:
+        """Follow the graph: operators that ONNX does not define hide the types behind them."""
+        graph = self.graph
+        for index in graph.order:
+            node = graph.nodes[index]
+            if graph.is_constant_node(index):
+                continue
+            outputs = [name for name in node.outputs if name]
+            if all(is_known(graph.types.get(name)) for name in outputs):
+                continue
+            for name, type_ in zip(outputs, self._verdict(node).types, strict=False):
+                if type_ is not None:
+                    self._found[name] = type_
+
+    def _verdict(self, node: Node) -> _Verdict:
+        unknown = [n for n in (*node.inputs, *node.captures) if n and self.type_of(n) is None]
+        if unknown:
+            return _Verdict(Refusal("dtype", f"the type of input {unknown[0]!r} is not known"))
+        changed = changed_since(node, newest_opset())
+        if changed:
+            text = f"ONNX Runtime knows operator sets up to {newest_opset()}, {changed} is newer"
+            return _Verdict(Refusal("opset", text))
+        wrong = deviation(node)
+        if wrong:
+            return _Verdict(Refusal("deviates", f"ONNX Runtime's {node.op_type}: {wrong}"))
+        signature = (self._settings.key, *self._signature(node))
+        verdict = _recalled(signature, lambda: self._ask(node, exactly=False))
+        if verdict.answer:
+            return verdict
+        # Where sizes and weights decide, the general question is answered too strictly.
+        shapes = tuple(str(self.type_of(name)) for name in node.inputs if name)
+        exact = _recalled((*signature, shapes), lambda: self._ask(node, exactly=True))
+        lacks_kernel = isinstance(verdict.answer, Refusal) and verdict.answer.code == _LACKS
+        return verdict if lacks_kernel and not exact.answer else exact
+
+    def _signature(self, node: Node) -> Iterator[Any]:
+        """Yield what two nodes must share for one general answer to hold for both."""
+        proto = self._proto(node)
+        yield from (node.domain, node.op_type, node.opset)
+        yield tuple(a.SerializeToString(deterministic=True) for a in proto.attribute)
+        yield tuple(bool(name) for name in node.outputs)
+        yield tuple(self._trait(name) for name in node.inputs)
+        if node.bodies:
+            # Inside, names and all operator sets matter, and so do captured constants.
+            yield self._opsets
+            yield tuple((name, self._trait(name)) for name in node.captures)
+
+    def _trait(self, value: str) -> tuple[Any, ...]:
+        if not value:
+            return ()
+        constant = self.graph.constants.get(value)
+        if constant is None or not _is_small(constant):
+            return (str(_generalised(self.type_of(value))),)
+        array = constant.array()
+        content = repr(array.tolist()) if array.dtype == object else array.tobytes()
+        return str(constant.type), content
+
+    def _proto(self, node: Node) -> onnx.NodeProto:
+        writer = self.graph.writer
+        proto: onnx.NodeProto = writer.node_proto(node) if writer is not None else onnx.NodeProto()
+        return proto
+
+    def _ask(self, node: Node, *, exactly: bool) -> _Verdict:
+        try:
+            session = self._settings.open_quickly(self._question(node, exactly=exactly))
+        except BackendUnavailableError:
+            raise
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is ONNX Runtime's answer)
+            return _Verdict(_refusal(error))
+        types = tuple(_read_type(output.type) for output in session.get_outputs())
+        return _Verdict(answer=True, types=types)
+
+    def _question(self, node: Node, *, exactly: bool) -> bytes:
+        """Return a model of one node; unless ``exactly``, without sizes and large constants."""
+        subgraph = make_subgraph(self.graph, (node.id,), "asked")
+        model: onnx.ModelProto = subgraph.to_model(weights="inside" if exactly else "outside")
+        graph = model.graph
+        stored = subgraph.constants
+        weights = [name for name in stored if not exactly and not _is_small(stored[name])]
+        kept = [tensor for tensor in graph.initializer if tensor.name not in weights]
+        for field in ("initializer", "input", "output", "value_info"):
+            graph.ClearField(field)
+        graph.initializer.extend(kept)
+        for name in (*subgraph.inputs, *weights):
+            type_ = self.type_of(name)
+            graph.input.append(write_value_info(name, type_ if exactly else _generalised(type_)))
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.outputs if name)
+        return write_for_library(model)
+
+
+def _recalled(key: tuple[Any, ...], ask: Callable[[], _Verdict]) -> _Verdict:
+    verdict = _remembered.get(key)
+    if verdict is None:
+        verdict = ask()
+        if len(_remembered) >= _MOST_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = verdict
+    return verdict
+
+
+def _is_small(constant: Initializer) -> bool:
+    """Say whether a constant is axes, scales and the like, and so part of the question."""
+    nbytes = constant.type.nbytes
+    return nbytes is not None and nbytes <= _SMALL
+
+
+def is_known(type_: ValueType | None) -> bool:
+    """Say whether an element type is known, so that ONNX Runtime can be told."""
+    if isinstance(type_, TensorType):
+        return type_.dtype is not DataType.UNDEFINED
+    return type_ is not None
+
+
+def _generalised(type_: ValueType | None) -> ValueType | None:
+    """Return a type without sizes, so that one answer serves all; vectors may be axes or sizes."""
+    if isinstance(type_, TensorType) and type_.shape is not None and len(type_.shape) > 1:
+        return TensorType(type_.dtype, (None,) * len(type_.shape))
+    return type_
+
+
+def _read_type(name: str) -> ValueType | None:
+    """Read how ONNX Runtime writes a type, such as ``seq(tensor(float))``."""
+    if name.startswith("seq("):
+        element = _read_type(name.removeprefix("seq(").removesuffix(")"))
+        return None if element is None else SequenceType(element)
+    word = name.removeprefix("tensor(").removesuffix(")").upper()
+    return TensorType(DataType[word]) if word in DataType.__members__ else None
+
+
+def _refusal(error: Exception) -> Refusal:
+    words = words_of(error)
+    code = next((code for part, code in _CODES if part in words), "compile_failed")
+    return Refusal(code, f"ONNX Runtime: {words}")

@@ -1,0 +1,163 @@
+"""A region as one session of ONNX Runtime."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.backend import SubgraphOperator
+from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit_onnxruntime.library import onnxruntime
+from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
+
+__all__ = ["OnnxRuntimeOperator"]
+
+
+class OnnxRuntimeOperator(SubgraphOperator):
+    """Runs a region by one call of ``InferenceSession.run``.
+
+    Contiguous inputs are read where they are, and outputs are handed out where ONNX Runtime made
+    them. Output buffers are written to directly; element types that NumPy lacks go the same way.
+
+    Thread-safety: any number of threads may be inside ``run``; ONNX Runtime allows it.
+
+    Args:
+        session: The session.
+        inputs: Types of the inputs by name, in order.
+        outputs: Types of the outputs by name, in order.
+        weights: Arrays that the session reads from; held as long as it is open.
+        facts: What ``info`` says beside what the session tells.
+    """
+
+    thread_safe: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        session: Any,
+        inputs: Mapping[str, ValueType],
+        outputs: Mapping[str, ValueType],
+        weights: Mapping[str, npt.NDArray[Any]],
+        facts: Mapping[str, Any],
+    ) -> None:
+        self._session = session
+        self._weights = weights
+        self._facts = facts
+        self._inputs = tuple(inputs)
+        self._outputs = list(outputs)
+        self._dtypes = tuple(map(_dtype, outputs.values()))
+        self._strings = tuple(
+            place for place, type_ in enumerate(inputs.values()) if _holds_strings(type_)
+        )
+        self._all_plain = all(map(is_plain, (*inputs.values(), *outputs.values())))
+        # Only numbers in tensors can be bound to memory of ours.
+        self._bindable = all(map(_is_bindable, (*inputs.values(), *outputs.values())))
+        self._call = _quickest_run(session)
+        self._profile = ""
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        if self._strings:
+            inputs = self._with_text(inputs)
+        if outputs is None and self._all_plain:
+            results: list[Any] = self._call(
+                self._outputs, dict(zip(self._inputs, inputs, strict=True)), None
+            )
+            return results
+        buffers = outputs if outputs is not None else (None,) * len(self._outputs)
+        if self._bindable:
+            return self._run_bound(inputs, buffers)
+        results = self._call(self._outputs, dict(zip(self._inputs, inputs, strict=True)), None)
+        return [_moved(result, buffer) for result, buffer in zip(results, buffers, strict=True)]
+
+    def info(self) -> Mapping[str, Any]:
+        """Return the number of nodes, providers, weights and the profile's path; JSON-able."""
+        facts: dict[str, Any] = dict(self._facts)
+        if self._profile:
+            facts["profile"] = self._profile
+        return facts
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None and "profiling" in self._facts:
+            self._profile = str(Path(session.end_profiling()).absolute())
+        self._call = _closed
+        self._weights = {}
+
+    def _with_text(self, inputs: Sequence[Any]) -> list[Any]:
+        """Turn bytes into text: ONNX Runtime would take what ``str`` makes of them."""
+        texts = list(inputs)
+        for place in self._strings:
+            texts[place] = _text(texts[place])
+        return texts
+
+    def _run_bound(self, inputs: Sequence[Any], buffers: Sequence[Any]) -> list[Any]:
+        binding = onnxruntime().IOBinding(self._session)
+        held = []
+        for name, array in zip(self._inputs, inputs, strict=True):
+            value, memory = as_ort_value(array)
+            held.append(memory)
+            binding.bind_ortvalue_input(name, value)
+        targets = [_target(buffer) for buffer in buffers]
+        for name, target in zip(self._outputs, targets, strict=True):
+            if target is None:
+                binding.bind_output(name)
+            else:
+                value, memory = as_ort_value(target)
+                held.append(memory)
+                binding.bind_ortvalue_output(name, value)
+        self._session.run_with_iobinding(binding)
+        made = zip(binding.get_outputs(), self._dtypes, buffers, targets, strict=True)
+        return [
+            as_array(value, dtype) if target is None else _moved(target, buffer)
+            for value, dtype, buffer, target in made
+        ]
+
+
+def _quickest_run(session: Any) -> Callable[..., list[Any]]:
+    """Return the compiled ``run`` below the Python one, whose checks the bind has made already."""
+    compiled = getattr(session, "_sess", None)
+    run: Callable[..., list[Any]] = getattr(compiled, "run", session.run)
+    return run
+
+
+def _closed(*_: Any) -> list[Any]:
+    raise RuntimeError("the ONNX Runtime session is closed")
+
+
+def _holds_strings(type_: ValueType) -> bool:
+    return DataType.STRING.onnx_name in type_.onnx_name
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_text(item) for item in value]
+    if not isinstance(value, np.ndarray) or not any(isinstance(x, bytes) for x in value.flat):
+        return value
+    texts = [x.decode() if isinstance(x, bytes) else x for x in value.flat]
+    return np.array(texts, dtype=object).reshape(value.shape)
+
+
+def _is_bindable(type_: ValueType) -> bool:
+    return isinstance(type_, TensorType) and type_.dtype is not DataType.STRING
+
+
+def _dtype(type_: ValueType) -> np.dtype[Any]:
+    return type_.dtype.numpy if isinstance(type_, TensorType) else np.dtype(object)
+
+
+def _target(buffer: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
+    """Return the memory to bind for a buffer: its own if it is contiguous."""
+    if buffer is None or buffer.flags.c_contiguous:
+        return buffer
+    return np.empty(buffer.shape, buffer.dtype)
+
+
+def _moved(result: Any, buffer: npt.NDArray[Any] | None) -> Any:
+    """Put a result into the buffer it is meant for, unless it is there already."""
+    if buffer is None or result is buffer:
+        return result
+    if buffer.shape != result.shape:
+        raise ValueError(f"the output is of shape {result.shape}, its buffer of {buffer.shape}")
+    np.copyto(buffer, result)
+    return buffer

@@ -1,0 +1,256 @@
+"""The options of the backend, and the ONNX Runtime sessions they ask for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy.typing as npt
+
+from subgraphkit.backend import Option, messages
+from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit.types import DataType
+from subgraphkit_onnxruntime.library import onnxruntime
+from subgraphkit_onnxruntime.versions import small_model
+
+__all__ = ["NAME", "OPTIONS", "SessionSettings", "read_settings"]
+
+NAME: Final = "onnxruntime"
+"""Name of the backend."""
+
+_SUFFIX: Final = "ExecutionProvider"
+_CPU: Final = "CPUExecutionProvider"
+
+_RECORD: Final = "session.record_ep_graph_assignment_info"
+
+_LEVELS: Final = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+_MODES: Final = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
+_SEVERITIES: Final = {"verbose": 0, "info": 1, "warning": 2, "error": 3, "fatal": 4}
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "providers",
+        "list",
+        default=("cpu",),
+        cache=True,
+        help="Execution providers, best first: cpu, cuda, tensorrt, or names as ONNX Runtime "
+        "spells them. One that this build lacks is an error.",
+    ),
+    Option(
+        "provider_options",
+        "list",
+        cache=True,
+        help="Options of providers as key=value for the first one, PROVIDER.key=value for another.",
+    ),
+    Option(
+        "threads",
+        int,
+        default=0,
+        minimum=0,
+        help="Threads within a node (intra_op_num_threads); 0 lets ONNX Runtime decide.",
+    ),
+    Option(
+        "inter_op_threads",
+        int,
+        default=0,
+        minimum=0,
+        help="Threads between nodes, in execution mode parallel; 0 lets ONNX Runtime decide.",
+    ),
+    Option(
+        "optimization",
+        "enum",
+        default="all",
+        choices=tuple(_LEVELS),
+        cache=True,
+        help="Graph optimization level.",
+    ),
+    Option(
+        "execution_mode",
+        "enum",
+        default="sequential",
+        choices=tuple(_MODES),
+        help="Whether nodes that do not depend on each other may run at the same time.",
+    ),
+    Option(
+        "session_config",
+        "list",
+        cache=True,
+        help="Session configuration entries as key=value, handed on as they are; ONNX Runtime "
+        "ignores keys it does not know.",
+    ),
+    Option(
+        "profile",
+        "path",
+        help="Prefix of the files to which each session writes ONNX Runtime's own profile when "
+        "it is closed.",
+    ),
+    Option(
+        "log_level",
+        "enum",
+        default="error",
+        choices=tuple(_SEVERITIES),
+        help="From which severity on ONNX Runtime writes to standard error.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """What every session of a bind has in common.
+
+    Attributes:
+        providers: Names as ONNX Runtime spells them, best first.
+        provider_options: For each provider its options.
+        options: Values by option name.
+        config: Session configuration entries.
+    """
+
+    providers: tuple[str, ...]
+    provider_options: tuple[Mapping[str, str], ...]
+    options: Mapping[str, Any] = field(repr=False)
+    config: Mapping[str, str]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What decides whether a node can run; settings of equal key may share answers."""
+        by_provider = tuple(tuple(sorted(given.items())) for given in self.provider_options)
+        return self.providers, by_provider, tuple(sorted(self.config.items()))
+
+    def open(self, model: bytes, weights: Mapping[str, npt.NDArray[Any]], profile: str = "") -> Any:
+        """Open an ``onnxruntime.InferenceSession`` that never changes its providers by itself.
+
+        Args:
+            model: A serialized ``ModelProto``.
+            weights: Data of the initializers that the model leaves out; read as long as the
+                session lives, so hold them.
+            profile: Prefix of the profile to write; nothing is written if empty.
+
+        Raises:
+            Exception: What ONNX Runtime raises.
+            BackendUnavailableError: A provider is in the build but does not load (SGK104).
+        """
+        chosen = self._session_options()
+        chosen.add_session_config_entry(_RECORD, "1")
+        if profile:
+            chosen.enable_profiling = True
+            chosen.profile_file_prefix = profile
+        if weights:
+            make = onnxruntime().OrtValue.ortvalue_from_numpy_with_onnx_type
+            values = [make(array, int(DataType.of(array.dtype))) for array in weights.values()]
+            chosen.add_external_initializers(list(weights), values)
+        return self._open(model, chosen)
+
+    def open_quickly(self, model: bytes) -> Any:
+        """Open a session that is to be asked, not run: nothing is optimised or printed."""
+        chosen = self._session_options()
+        chosen.graph_optimization_level = (
+            onnxruntime().GraphOptimizationLevel.ORT_DISABLE_ALL  # what runs is not what matters
+        )
+        chosen.intra_op_num_threads = chosen.inter_op_num_threads = 1
+        chosen.log_severity_level = _SEVERITIES["fatal"]
+        return self._open(model, chosen)
+
+    def _session_options(self) -> Any:
+        library, values = onnxruntime(), self.options
+        chosen = library.SessionOptions()
+        chosen.intra_op_num_threads = values["threads"]
+        chosen.inter_op_num_threads = values["inter_op_threads"]
+        level, mode = _LEVELS[values["optimization"]], _MODES[values["execution_mode"]]
+        chosen.graph_optimization_level = getattr(library.GraphOptimizationLevel, level)
+        chosen.execution_mode = getattr(library.ExecutionMode, mode)
+        chosen.log_severity_level = _SEVERITIES[values["log_level"]]
+        for key, value in self.config.items():
+            chosen.add_session_config_entry(key, value)
+        return chosen
+
+    def _open(self, model: bytes, chosen: Any) -> Any:
+        session = onnxruntime().InferenceSession(
+            model,
+            chosen,
+            providers=list(self.providers),
+            provider_options=[dict(given) for given in self.provider_options],
+            enable_fallback=0,
+        )
+        missing = [name for name in self.providers if name not in session.get_providers()]
+        if missing:
+            raise BackendUnavailableError(
+                "SGK104",
+                f"backend {NAME!r} cannot run here: ONNX Runtime has {', '.join(missing)} but "
+                f"could not load it, and would run on {', '.join(session.get_providers())}",
+                backend=NAME,
+                hint="Install the libraries the provider needs, or take it out of the option "
+                "'providers'. log_level=warning shows what ONNX Runtime says about it.",
+            )
+        return session
+
+
+def read_settings(values: Mapping[str, Any]) -> SessionSettings:
+    """Check the options against the build of ONNX Runtime that is installed.
+
+    Args:
+        values: Values by option name; defaults are used for those left out.
+
+    Raises:
+        OptionError: A provider is not in this build or named twice, or an entry is not
+            ``key=value`` (SGK112).
+        BackendUnavailableError: A provider is in the build but does not load (SGK104).
+    """
+    values = {option.name: values.get(option.name, option.default) for option in OPTIONS}
+    providers = _providers(values["providers"])
+    given: dict[str, dict[str, str]] = {name: {} for name in providers}
+    for key, value in _entries("provider_options", values["provider_options"]).items():
+        provider, dot, rest = key.partition(".")
+        name = _full_name(provider, providers) if dot else providers[0]
+        if name is None:
+            expected = f"options of {', '.join(map(_short_name, providers))}"
+            raise _out_of_range("provider_options", f"{key}={value}", expected)
+        given[name][rest if dot else key] = value
+    settings = SessionSettings(
+        providers,
+        tuple(given.values()),
+        values,
+        _entries("session_config", values["session_config"]),
+    )
+    if providers != (_CPU,):
+        settings.open_quickly(small_model())  # what does not load is then known at once
+    return settings
+
+
+def _providers(words: Sequence[str]) -> tuple[str, ...]:
+    available = onnxruntime().get_available_providers()
+    found = []
+    for word in words or (_CPU,):
+        name = _full_name(word, available)
+        if name is None or name in found:
+            has = ", ".join(map(_short_name, available))
+            expected = f"one of what this build of ONNX Runtime has, each once: {has}"
+            raise _out_of_range("providers", word, expected)
+        found.append(name)
+    return tuple(found)
+
+
+def _full_name(word: str, names: Sequence[str]) -> str | None:
+    wanted = word.lower().removesuffix(_SUFFIX.lower())
+    return next((name for name in names if name.lower() == f"{wanted}{_SUFFIX.lower()}"), None)
+
+
+def _short_name(name: str) -> str:
+    return name.removesuffix(_SUFFIX).lower()
+
+
+def _entries(option: str, items: Sequence[str] | None) -> dict[str, str]:
+    entries = {}
+    for item in items or ():
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not key or not equals or key in entries:
+            raise _out_of_range(option, item, "entries key=value, each key once")
+        entries[key] = value
+    return entries
+
+
+def _out_of_range(option: str, given: str, expected: str) -> OptionError:
+    return messages.option_out_of_range(NAME, option, repr(given), expected)

@@ -1,0 +1,40 @@
+"""Small models, and what becomes of them on ONNX Runtime."""
+
+from typing import Any
+
+import onnx
+from onnx import parser
+
+import subgraphkit as sk
+
+__all__ = ["homes", "open_ort", "operators", "parsed", "refusals"]
+
+
+def parsed(body: str, opset: int = 18, imports: str = "") -> onnx.ModelProto:
+    """Parse the text of a graph into a model."""
+    more = f", {imports}" if imports else ""
+    return parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}{more}]>\n{body}')
+
+
+def open_ort(
+    model: onnx.ModelProto, backend: str = "onnxruntime,numpy", **options: Any
+) -> sk.InferenceSession:
+    """Open a session with options of the backend."""
+    given = {"onnxruntime": options} if options else None
+    return sk.InferenceSession(model.SerializeToString(), backend=backend, options=given)
+
+
+def homes(session: sk.InferenceSession) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the backends and nodes of the regions."""
+    return [(one.backend, one.nodes) for one in session.partitioning.subgraphs]
+
+
+def operators(session: sk.InferenceSession) -> list[Any]:
+    """Return the operators of the regions on ONNX Runtime."""
+    return [s.operator for s in session.plan.steps if s.subgraph.backend == "onnxruntime"]
+
+
+def refusals(session: sk.InferenceSession, node: int = 0) -> list[tuple[str, str]]:
+    """Return why ONNX Runtime does not run a node."""
+    told = session.partitioning.refusals[node]
+    return [(r.refusal.code, r.refusal.text) for r in told if r.backend == "onnxruntime"]

@@ -1,0 +1,161 @@
+"""Missing libraries, wrong options, and regions that ONNX Runtime refuses as a whole."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+import subgraphkit as sk
+import subgraphkit_onnxruntime
+from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed
+from subgraphkit.backend import BindContext, manifest_drift
+from subgraphkit.backend.manifest import read_manifest
+from subgraphkit_onnxruntime import OnnxRuntimeBackend, backend
+from subgraphkit_onnxruntime.settings import SessionSettings
+
+CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Neg(a) }"
+
+WITHOUT_LIBRARY = """
+import sys
+sys.modules["onnxruntime"] = None
+import subgraphkit as sk
+from subgraphkit_onnxruntime import OnnxRuntimeBackend
+found = OnnxRuntimeBackend.probe(deep=True)
+print(found.available, *found.problems, found.hint, sep=" | ")
+try:
+    sk.InferenceSession(sys.argv[1], backend="onnxruntime,numpy")
+except sk.SubgraphkitError as error:
+    print(error)
+with sk.InferenceSession(sys.argv[1], backend="onnxruntime?,numpy") as session:
+    print([one.backend for one in session.partitioning.subgraphs])
+"""
+
+
+def test_without_the_library_the_package_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(parsed(CHAIN).SerializeToString())
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LIBRARY, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    probe, *error, optional = done.stdout.splitlines()
+    assert probe.startswith("False | onnxruntime cannot be imported")
+    assert "subgraphkit-onnxruntime[cpu]" in probe
+    assert "[SGK104]" in error[0]
+    assert optional == "['numpy']"
+
+
+def test_importing_the_package_does_not_import_the_library() -> None:
+    code = "import sys, subgraphkit_onnxruntime; assert 'onnxruntime' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_probe_names_library_and_providers() -> None:
+    found = OnnxRuntimeBackend.probe(deep=True)
+    assert found.available
+    assert "CPUExecutionProvider" in found.devices
+    assert onnxruntime.__version__ in found.versions.values()
+
+
+def test_the_manifest_says_what_the_class_says() -> None:
+    path = Path(subgraphkit_onnxruntime.__file__).with_name("subgraphkit-backend.toml")
+    assert manifest_drift(read_manifest(path, "onnxruntime"), OnnxRuntimeBackend) == []
+
+
+@pytest.mark.parametrize("name", ["cpu", "CPU", "CPUExecutionProvider", "cpuexecutionprovider"])
+def test_a_provider_may_be_written_short(name: str) -> None:
+    with open_ort(parsed(CHAIN), providers=[name]) as session:
+        assert homes(session) == [("onnxruntime", (0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"providers": ["nope"]}, r"SGK112.*providers.*'nope'.*one of .*cpu"),
+        ({"providers": ["cpu", "cpu"]}, r"SGK112.*providers.*'cpu'.*each once"),
+        ({"provider_options": ["cuda.device_id=0"]}, r"SGK112.*provider_options.*options of cpu"),
+        ({"session_config": ["nonsense"]}, r"SGK112.*session_config.*'nonsense'.*key=value"),
+        ({"session_config": ["a=1", "a=2"]}, r"SGK112.*session_config.*each key once"),
+        ({"threads": -1}, r"SGK112.*threads.*at least 0"),
+        ({"threads": "many"}, r"SGK111.*threads"),
+        ({"optimization": "max"}, r"SGK112.*optimization.*'extended'"),
+        ({"thread": 1}, r"SGK110.*'thread'.*threads"),
+    ],
+)
+def test_a_wrong_option_is_an_error_when_binding(options: dict[str, object], told: str) -> None:
+    with pytest.raises(sk.SubgraphkitError) as caught:
+        open_ort(parsed(CHAIN), **options)
+    assert re.search(told, str(caught.value).replace("\n", " "))
+
+
+def test_a_provider_that_does_not_load_is_an_error_and_not_the_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = onnxruntime.get_available_providers()
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", *real]
+    )
+    with (
+        pytest.warns(UserWarning, match="CUDAExecutionProvider"),
+        pytest.raises(sk.SubgraphkitError, match=r"SGK104.*could not load"),
+    ):
+        open_ort(parsed(CHAIN), providers=["cuda"])
+
+
+def test_options_reach_the_session() -> None:
+    settings = backend.read_settings(
+        {
+            "threads": 2,
+            "execution_mode": "parallel",
+            "inter_op_threads": 3,
+            "optimization": "none",
+            "session_config": ("session.disable_prepacking=1",),
+        }
+    )
+    made = settings._session_options()
+    assert made.intra_op_num_threads == 2
+    assert made.inter_op_num_threads == 3
+    assert made.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
+    assert made.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    assert made.get_session_config_entry("session.disable_prepacking") == "1"
+
+
+def test_a_region_refused_as_a_whole_gives_the_named_nodes_back() -> None:
+    model = parsed("g (float[2, 8] x) => (float[2, 8] y) { a = Neg(x) b = Exp(a) y = Relu(b) }")
+    loaded = sk.load(model)
+    with sk.InferenceSession(loaded, backend="onnxruntime,numpy") as session:
+        (subgraph,) = session.partitioning.subgraphs
+    # What was claimed turns into something that nobody knows.
+    loaded.proto.graph.node[1].op_type = "Gemma"
+    (property_,) = OnnxRuntimeBackend().properties()
+    with pytest.raises(sk.Unsupported, match=r"ONNX Runtime: .*Gemma") as caught:
+        property_.create_operator(subgraph, BindContext("onnxruntime"))
+    assert caught.value.nodes == (1,)
+
+
+def test_trouble_that_is_not_about_the_model_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def out_of_memory(*_: object) -> object:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(SessionSettings, "open", out_of_memory)
+    with pytest.raises(sk.SubgraphkitError, match=r"SGK130.*no room"):
+        open_ort(parsed(CHAIN))
+
+
+def test_a_failed_compile_may_move_the_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> object:
+        raise RuntimeError("broken driver")
+
+    monkeypatch.setattr(SessionSettings, "open", broken)
+    with sk.InferenceSession(
+        parsed(CHAIN).SerializeToString(),
+        backend="onnxruntime,numpy",
+        on_compile_error="fallback",
+    ) as session:
+        assert homes(session) == [("numpy", (0, 1))]

@@ -1,0 +1,151 @@
+"""Which nodes are taken, and what is said of those that are not."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import subgraphkit as sk
+from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed, refusals
+from subgraphkit_onnxruntime import claims
+
+CHAIN = "g (float[N, 4] x) => (float[N, 4] y) { a = Relu(x) b = Exp(a) y = Neg(b) }"
+
+
+def test_a_model_that_onnxruntime_can_run_is_one_region() -> None:
+    with open_ort(parsed(CHAIN)) as session:
+        assert homes(session) == [("onnxruntime", (0, 1, 2))]
+
+
+def test_an_element_type_without_a_kernel_is_refused_in_onnxruntimes_words() -> None:
+    model = parsed("g (int16[4] x) => (int16[4] y) { y = Relu(x) }")
+    with open_ort(model) as session:
+        assert homes(session) == [("numpy", (0,))]
+        ((code, text),) = refusals(session)
+    assert code == "op_unsupported"
+    assert text.startswith("ONNX Runtime: Could not find an implementation for")
+    assert "ONNXRuntimeError" not in text
+
+
+def test_a_node_with_one_side_refused_is_surrounded() -> None:
+    model = parsed(
+        "g (float[4] x) => (float[4] y) { a = Exp(x) i = Cast<to=5>(a) j = Relu(i) "
+        "k = Cast<to=1>(j) y = Neg(k) }"
+    )
+    x = np.array([0, 1, 2, 3], np.float32)
+    with open_ort(model) as session:
+        assert [backend for backend, _ in homes(session)] == ["onnxruntime", "numpy", "onnxruntime"]
+        (y,) = session.run(None, {"x": x})
+    np.testing.assert_array_equal(y, -np.trunc(np.exp(x)))
+
+
+def test_alike_nodes_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "_remembered", {})
+    layers = "".join(f"a{i + 1} = MatMul(a{i}, w) " for i in range(40))
+    model = parsed(f"g (float[2, 8] a0) => (float[2, 8] a40) {{ {layers} }}")
+    model.graph.initializer.append(numpy_helper.from_array(np.eye(8, dtype=np.float32), "w"))
+    with open_ort(model):
+        assert len(claims._remembered) == 1
+    with open_ort(model):
+        assert len(claims._remembered) == 1
+
+
+def test_operators_of_onnxruntimes_own_domain_are_taken_with_what_follows_them() -> None:
+    model = parsed(
+        "g (float[4] x) => (float[4] y) { h = com.microsoft.Gelu(x) i = Relu(h) y = Neg(i) }",
+        imports='"com.microsoft" : 1',
+    )
+    with open_ort(model) as session:
+        assert homes(session) == [("onnxruntime", (0, 1, 2))]
+        (y,) = session.run(None, {"x": np.array([-1, 0, 1, 10], np.float32)})
+    np.testing.assert_allclose(y, [0, 0, -0.8413447, -10], rtol=1e-5)
+
+
+def test_a_value_of_which_only_onnxruntime_knows_the_type_may_leave() -> None:
+    model = parsed(
+        "g (float[4] x) => (float[4] y) { h = com.microsoft.Gelu(x) c = Cast<to=5>(h) "
+        "i = Relu(c) d = Cast<to=1>(i) k = com.microsoft.Gelu(d) y = Neg(k) }",
+        imports='"com.microsoft" : 1',
+    )
+    with open_ort(model) as session:
+        assert {"onnxruntime", "numpy"} == {backend for backend, _ in homes(session)}
+        (y,) = session.run(None, {"x": np.array([-1, 0, 3, 10], np.float32)})
+    np.testing.assert_allclose(y, [0, 0, -1.9544997, -10], rtol=1e-5)
+
+
+def test_an_operator_of_an_unknown_domain_is_refused() -> None:
+    model = parsed(
+        "g (float[4] x) => (float[4] y) { a = Relu(x) y = com.acme.Foo(a) }",
+        imports='"com.acme" : 1',
+    )
+    bound = sk.bind(sk.load(model), backend="onnxruntime,numpy")
+    with pytest.raises(sk.SubgraphkitError, match=r"SGK120[^§]*ONNX Runtime: .*com.acme:Foo"):
+        sk.partition(bound)
+
+
+def test_a_newer_operator_set_is_no_hindrance_to_old_operators() -> None:
+    newest = onnx.defs.onnx_opset_version()
+    model = parsed(CHAIN, opset=newest)
+    model.ir_version = onnx.IR_VERSION
+    with open_ort(model) as session:
+        assert homes(session) == [("onnxruntime", (0, 1, 2))]
+
+
+def test_what_deviates_from_onnx_is_refused_and_right_on_the_next_backend() -> None:
+    node = helper.make_node(
+        "MaxUnpool", ["x", "i", "s"], ["y"], kernel_shape=[2, 2], strides=[2, 2]
+    )
+    types = {"x": (1, [1, 1, 2, 2]), "i": (7, [1, 1, 2, 2]), "s": (7, [4])}
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info(name, *type_) for name, type_ in types.items()],
+        [helper.make_tensor_value_info("y", 1, [1, 1, 5, 5])],
+    )
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+    with open_ort(model) as session:
+        assert [code for code, _ in refusals(session)] == ["deviates"]
+        assert homes(session) == [("numpy", (0,))]
+
+
+def test_bodies_are_taken_with_what_they_capture() -> None:
+    model = parsed(
+        """g (bool c, float[2] x) => (float[2] y) <float[2] w = {3, 4}> {
+        a = Relu(x)
+        y = If (c) <then_branch = t () => (float[2] p) { p = Add(a, w) },
+                    else_branch = e () => (float[2] q) { q = Neg(a) }> }"""
+    )
+    x = np.array([1, 2], np.float32)
+    with open_ort(model) as session:
+        assert homes(session) == [("onnxruntime", (0, 1))]
+        (yes,) = session.run(None, {"c": np.ones((), bool), "x": x})
+        (no,) = session.run(None, {"c": np.zeros((), bool), "x": x})
+    np.testing.assert_array_equal(yes, [4, 6])
+    np.testing.assert_array_equal(no, [-1, -2])
+
+
+def test_a_body_with_something_refused_is_refused() -> None:
+    model = parsed(
+        """g (bool c, int16[2] x) => (int16[2] y) {
+        y = If (c) <then_branch = t () => (int16[2] p) { p = Relu(x) },
+                    else_branch = e () => (int16[2] q) { q = Identity(x) }> }"""
+    )
+    with open_ort(model) as session:
+        assert homes(session) == [("numpy", (0,))]
+        assert "Could not find an implementation for" in refusals(session)[0][1]
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])
+def test_elements_of_less_than_a_byte_stay_inside(dtype: type) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = parsed(
+        f"g (float[4] x) => (float[4] y) {{ q = Cast<to={kind}>(x) y = Cast<to=1>(q) }}", opset=21
+    )
+    with open_ort(model) as session:
+        assert homes(session) == [("onnxruntime", (0, 1))]
+    whole = parsed(
+        f"g (float[4] x) => ({np.dtype(dtype).name}[4] q) {{ q = Cast<to={kind}>(x) }}", 21
+    )
+    with open_ort(whole) as session:
+        assert [code for code, _ in refusals(session)] == ["border"]
