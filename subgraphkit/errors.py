@@ -19,6 +19,7 @@ __all__ = [
     "BackendNotFoundError",
     "BackendUnavailableError",
     "BindError",
+    "CacheError",
     "CallerError",
     "CompileError",
     "ConfigError",
@@ -74,6 +75,16 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK143": "an output of that name does not exist",
         "SGK144": "a session is closed",
         "SGK145": "an input is of a kind that cannot be read",
+        # the engine cache
+        "SGK150": "the directory or the key of the engine cache cannot be trusted",
+        "SGK151": "the engine cache cannot be read or written",
+        "SGK152": "a backend failed to store or to restore an engine",
+        # TensorRT
+        "SGK160": "the TensorRT library cannot do what an option asks for",
+        "SGK161": "options of the TensorRT backend contradict one another",
+        "SGK162": "a call of TensorRT failed while an engine was made",
+        "SGK163": "a call of TensorRT failed while an engine was loaded or run",
+        "SGK164": "an option of another TensorRT integration has no equivalent here",
         # extensions
         "SGK190": "an extension failed and was switched off",
         "SGK191": "an extension implements a hook that does not exist",
@@ -98,6 +109,14 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK222": "types or shapes of the model contradict each other",
         # command line
         "SGK301": "the command line cannot be carried out as written",
+        # conformance kit
+        "SGK310": "the conformance kit cannot test a backend as it was asked to",
+        # comparing
+        "SGK320": "a backend took down the process it was tried in",
+        "SGK321": "a backend did not return in time",
+        "SGK322": "a backend computes something other than expected",
+        "SGK330": "a new backend cannot be given that name",
+        "SGK331": "a new backend cannot be written there",
         # us
         "SGK900": "a bug in subgraphkit",
     }
@@ -182,6 +201,10 @@ class InputError(CallerError, ValueError):
 
 class UnclaimedNodesError(CallerError):
     """Some nodes are claimed by no selected backend and no fallback is installed."""
+
+
+class CacheError(CallerError, OSError):
+    """The engine cache cannot be used; results do not depend on it."""
 
 
 class WeightUpdateError(CallerError, ValueError):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from subgraphkit.backend.known import KNOWN_BACKENDS
 from tests.plugins.conftest import RunProgram
 
 PREFIX = "sgk_test_"
@@ -133,7 +134,7 @@ print(json.dumps([opened, sorted(str(warning.message)[1:7] for warning in caught
         program,
         SUBGRAPH_BACKEND="auto",
         SUBGRAPH_FALLBACK="no_manifest",
-        SUBGRAPH_BLOCK="crash,slow_import,numpy",
+        SUBGRAPH_BLOCK=",".join(["crash", "slow_import", *KNOWN_BACKENDS]),
     )
     assert opened == ["good_class", "good_hooks", "no_manifest"]
     told = sorted(code for name, (code, _, _) in NAMED.items() if name != "no_device")
