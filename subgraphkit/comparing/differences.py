@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +11,12 @@ import numpy.typing as npt
 from subgraphkit.comparing.tolerances import Tolerance, tolerance_for
 from subgraphkit.types import DataType
 
-__all__ = ["Difference", "ToleranceOf", "compare_values"]
+__all__ = ["Difference", "Stage", "ToleranceOf", "compare_values"]
 
 _Array = npt.NDArray[Any]
+
+Stage = Literal["", "shape", "dtype", "value"]
+"""What differs first: nothing, the shape or length, the dtype or kind, or elements."""
 
 ToleranceOf = Callable[[DataType], Tolerance]
 """From an element type to its tolerance."""
@@ -25,7 +28,7 @@ class Difference:
 
     Attributes:
         name: Name of the value; ``y[2]`` is an element of the sequence ``y``.
-        agrees: Whether it is what was expected, to the tolerance.
+        stage: What differs first; empty if nothing does.
         problem: What makes a comparison of numbers impossible, such as another dtype; or empty.
         dtype: Element type expected, as a label; empty if no tensor is.
         shape: Shape expected; empty if no tensor is.
@@ -45,7 +48,7 @@ class Difference:
     """
 
     name: str
-    agrees: bool
+    stage: Stage = ""
     problem: str = ""
     dtype: str = ""
     shape: tuple[int, ...] = ()
@@ -60,6 +63,25 @@ class Difference:
     worst: tuple[int, ...] | None = None
     got: Any = None
     expected: Any = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it is what was expected, to the tolerance."""
+        return not self.stage
+
+    @property
+    def text(self) -> str:
+        """What differs, in words; empty if nothing does."""
+        if self.agrees:
+            return ""
+        where = f"{self.name}: " if self.name else ""
+        if self.problem:
+            return f"{where}{self.problem}"
+        place = f"[{', '.join(map(str, self.worst))}]" if self.worst else "its one element"
+        return (
+            f"{where}{self.wrong} of {self.elements} elements differ; at {place} expected "
+            f"{self.expected}, got {self.got}"
+        )
 
 
 def compare_values(
@@ -82,13 +104,13 @@ def compare_values(
 def _compared(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iterator[Difference]:
     kinds = _kind(got), _kind(expected)
     if kinds[0] != kinds[1]:
-        yield Difference(name, agrees=False, problem=f"{kinds[0]}, expected {kinds[1]}")
+        yield Difference(name, "dtype", f"{kinds[0]}, expected {kinds[1]}")
     elif isinstance(expected, list | tuple):
         yield from _elements(name, got, expected, tolerance)
     elif isinstance(expected, Mapping):
         yield from _entries(name, got, expected, tolerance)
     elif expected is None:
-        yield Difference(name, agrees=True)
+        yield Difference(name)
     else:
         yield _tensors(name, np.asarray(got), np.asarray(expected), tolerance)
 
@@ -98,23 +120,25 @@ def _kind(value: Any) -> str:
         return "a sequence"
     if isinstance(value, Mapping):
         return "a map"
-    return "nothing" if value is None else "a tensor"
+    if isinstance(value, np.ndarray):
+        return "an array"
+    return "nothing" if value is None else "a number or a text"
 
 
 def _elements(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iterator[Difference]:
     if len(got) != len(expected):
         problem = f"a sequence of {len(got)}, expected one of {len(expected)}"
-        yield Difference(name, agrees=False, problem=problem)
+        yield Difference(name, "shape", problem)
         return
     if not expected:
-        yield Difference(name, agrees=True)
+        yield Difference(name)
     for at, (one, other) in enumerate(zip(got, expected, strict=True)):
         yield from _compared(f"{name}[{at}]", one, other, tolerance)
 
 
 def _entries(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iterator[Difference]:
     if set(got) != set(expected):
-        yield Difference(name, agrees=False, problem="a map with other keys than expected")
+        yield Difference(name, "value", "a map with other keys than expected")
         return
     for key, other in expected.items():
         yield from _compared(f"{name}[{key!r}]", got[key], other, tolerance)
@@ -124,17 +148,16 @@ def _tensors(name: str, got: _Array, expected: _Array, tolerance: ToleranceOf) -
     found, wanted = _data_type(got), _data_type(expected)
     plain = Difference(
         name,
-        agrees=True,
         dtype=_label(wanted, expected),
         shape=expected.shape,
         elements=expected.size,
     )
     if found is not wanted or wanted is None:
         problem = f"dtype {_label(found, got)}, expected {plain.dtype}"
-        return replace(plain, agrees=False, problem=problem)
+        return replace(plain, stage="dtype", problem=problem)
     if got.shape != expected.shape:
         problem = f"shape {list(got.shape)}, expected {list(expected.shape)}"
-        return replace(plain, agrees=False, problem=problem)
+        return replace(plain, stage="shape", problem=problem)
     if wanted is DataType.STRING:
         return _texts(plain, got, expected)
     return _numbers(plain, got, expected, tolerance(wanted))
@@ -160,7 +183,7 @@ def _texts(plain: Difference, got: _Array, expected: _Array) -> Difference:
     worst = _index(places[0], expected.shape)
     return replace(
         plain,
-        agrees=False,
+        stage="value",
         wrong=len(places),
         worst=worst,
         got=_text(got[worst]),
@@ -190,7 +213,7 @@ def _numbers(plain: Difference, got: _Array, expected: _Array, allowed: Toleranc
     worst = None if at is None else _index(at, expected.shape)
     return replace(
         plain,
-        agrees=not wrong.any(),
+        stage="value" if wrong.any() else "",
         wrong=int(wrong.sum()),
         nan=int(nan.sum()),
         infinite=int(infinite.sum()),

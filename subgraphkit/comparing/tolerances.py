@@ -14,7 +14,7 @@ import ml_dtypes
 
 from subgraphkit.types import DataType
 
-__all__ = ["DEFAULT_TOLERANCES", "Tolerance", "tolerance_for"]
+__all__ = ["DEFAULT_TOLERANCES", "EXACT", "Tolerance", "tolerance_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class Tolerance:
     Attributes:
         relative: Part of the expected element that is allowed.
         scaled: Part of the largest finite value expected that is allowed everywhere.
-        absolute: What is allowed everywhere in place of ``scaled``, or None.
+        absolute: What is allowed everywhere even if that is more.
     """
 
     relative: float
     scaled: float
-    absolute: float | None = None
+    absolute: float = 0.0
 
     def floor(self, largest: float) -> float:
         """Return what is allowed everywhere, given the largest finite value expected."""
-        return self.scaled * largest if self.absolute is None else self.absolute
+        return max(self.scaled * largest, self.absolute)
 
 
 DEFAULT_TOLERANCES: Final[Mapping[DataType, Tolerance]] = MappingProxyType(
@@ -49,7 +49,8 @@ DEFAULT_TOLERANCES: Final[Mapping[DataType, Tolerance]] = MappingProxyType(
 """What holds unless the caller says otherwise; floats of 8 bits and less may differ by two steps,
 and everything else, integers, booleans and text, must be equal."""
 
-_EXACT: Final = Tolerance(0, 0, 0)
+EXACT: Final = Tolerance(0.0, 0.0)
+"""Not at all."""
 
 
 def tolerance_for(
@@ -68,11 +69,11 @@ def tolerance_for(
     default = DEFAULT_TOLERANCES.get(dtype)
     if default is None:
         if not dtype.name.startswith("FLOAT"):
-            return _EXACT
+            return EXACT
         step = float(ml_dtypes.finfo(dtype.numpy).eps)  # type: ignore[no-untyped-call]  # ships without types
         default = Tolerance(2 * step, step / 4)
     return Tolerance(
         default.relative if relative is None else relative,
-        default.scaled,
-        absolute,
+        default.scaled if absolute is None else 0.0,
+        absolute or 0.0,
     )

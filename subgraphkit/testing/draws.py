@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from subgraphkit.comparing import Difference
 from subgraphkit.testing.official_cases import OfficialCase
-from subgraphkit.testing.tolerances import Difference, difference
+from subgraphkit.testing.tolerances import Declared, difference
 
 __all__ = ["difference_of_draws", "draws", "repeated"]
 
@@ -22,7 +23,6 @@ _DEVIATIONS: Final = 6.0
 """How far a mean may be off, in standard deviations; more happens once in 500 million."""
 
 _Array = npt.NDArray[Any]
-_Declared = Mapping[str, tuple[float, float]]
 
 
 def draws(case: OfficialCase, feeds: Mapping[str, Any]) -> bool:
@@ -47,7 +47,7 @@ def repeated(
 
 
 def difference_of_draws(
-    case: OfficialCase, feeds: Mapping[str, Any], results: Sequence[Any], declared: _Declared
+    case: OfficialCase, feeds: Mapping[str, Any], results: Sequence[Any], declared: Declared
 ) -> Difference | None:
     """Compare what was drawn with what its distribution says.
 
@@ -74,7 +74,7 @@ def difference_of_draws(
 
 
 def _difference_of_dropout(
-    fed: Sequence[Any], results: Sequence[Any], declared: _Declared
+    fed: Sequence[Any], results: Sequence[Any], declared: Declared
 ) -> Difference | None:
     data, ratio = fed[0], float(fed[1])
     kept = results[1] if len(results) > 1 else results[0] != 0
@@ -98,6 +98,7 @@ def _difference_of_means(drawn: _Array, probabilities: _Array) -> Difference | N
         return None
     place = tuple(np.argwhere(off)[0].tolist())
     return Difference(
+        "",
         "value",
         f"of {_TIMES} draws {means[place]:.0%} are 1, expected {wanted[place]:.0%} give or take "
         f"{_DEVIATIONS * deviations[place]:.0%}",

@@ -183,7 +183,10 @@ def _judged_trial(health: Health, choice: BackendChoice) -> Check:
         return Check(name, "warning", f"{text}; {health.text}", fix)
     message, *hints = health.text.splitlines()
     code = f"[{health.code}] " if health.code and not message.startswith("[") else ""
-    remedy = " ".join(hint.strip() for hint in hints) if health.state == "wrong" else ""
+    if health.state == "wrong":
+        remedy = " ".join(hint.strip() for hint in hints)
+    else:  # what the machine lacks is not mended in the package
+        remedy = hints[0].strip() if hints and health.code in _ABSENT else ""
     return Check(name, "failure", code + message, remedy or _mend(found, choice))
 
 

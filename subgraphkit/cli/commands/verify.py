@@ -48,15 +48,19 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
 
 def _data(found: Verification) -> dict[str, Any]:
     data = {**asdict(found), "agrees": found.agrees}
-    data["outputs"] = [_in_json(asdict(one)) for one in found.outputs]
+    data["outputs"] = [_described(one) for one in found.outputs]
     if found.subgraphs is not None:
         data["subgraphs"] = [_subgraph_data(one) for one in found.subgraphs]
     return data
 
 
 def _subgraph_data(one: SubgraphFinding) -> dict[str, Any]:
-    differences = [_in_json(asdict(difference)) for difference in one.differences]
+    differences = [_described(difference) for difference in one.differences]
     return {**asdict(one), "differences": differences, "agrees": one.agrees}
+
+
+def _described(one: Difference) -> dict[str, Any]:
+    return _in_json({**asdict(one), "agrees": one.agrees})
 
 
 def _in_json(facts: Mapping[str, Any]) -> dict[str, Any]:

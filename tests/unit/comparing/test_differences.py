@@ -131,8 +131,8 @@ def test_the_largest_floats_do_not_overflow_in_silence() -> None:
     [
         (np.zeros(2), np.zeros(2, np.float32), "dtype float64, expected float32"),
         (np.zeros((2, 1)), np.zeros(2), "shape [2, 1], expected [2]"),
-        ([np.zeros(2)], np.zeros(2), "a sequence, expected a tensor"),
-        (None, np.zeros(2), "nothing, expected a tensor"),
+        ([np.zeros(2)], np.zeros(2), "a sequence, expected an array"),
+        (None, np.zeros(2), "nothing, expected an array"),
         ([np.zeros(2)], [], "a sequence of 1, expected one of 0"),
         ({"a": np.zeros(1)}, {"b": np.zeros(1)}, "a map with other keys than expected"),
     ],
@@ -174,6 +174,8 @@ def test_scalars_and_empty_arrays_are_compared_too(shape: tuple[int, ...]) -> No
 
 def test_the_tolerance_of_an_element_type_is_the_callers_where_given() -> None:
     assert tolerance_for(DataType.FLOAT, 0.5).relative == 0.5
-    assert tolerance_for(DataType.FLOAT, 0.5).absolute is None
+    assert tolerance_for(DataType.FLOAT, 0.5).floor(1000) == tolerance_for(DataType.FLOAT).floor(
+        1000
+    )
     assert tolerance_for(DataType.FLOAT, absolute=0.25).floor(1000) == 0.25
     assert tolerance_for(DataType.INT64, 0.5, 0.5).floor(1000) == 0

@@ -20,10 +20,10 @@ def found(expected: Any, actual: Any, **more: Any) -> tuple[str, str] | None:
 @pytest.mark.parametrize(
     ("actual", "stage", "text"),
     [
-        (np.ones((3, 1), np.float32), "shape", "expected shape (3,), got (3, 1)"),
-        (np.ones(3), "dtype", "expected float32, got float64"),
-        ([ONE], "dtype", "expected an array, got a list"),
-        (None, "dtype", "expected an array, got nothing"),
+        (np.ones((3, 1), np.float32), "shape", "shape [3, 1], expected [3]"),
+        (np.ones(3), "dtype", "dtype float64, expected float32"),
+        ([ONE], "dtype", "a sequence, expected an array"),
+        (None, "dtype", "nothing, expected an array"),
         (np.float32([1, 1, 2]), "value", "1 of 3 elements differ; at [2] expected 1.0, got 2.0"),
         (np.float32([1, np.nan, 2]), "value", "2 of 3 elements differ; at [1]"),
         (np.float32([1, np.inf, 2]), "value", "at [1] expected 1.0, got inf"),
@@ -92,8 +92,8 @@ def test_strings_lists_and_mappings_are_compared_element_by_element() -> None:
     )
     assert found([ONE, None], [ONE, None]) is None
     assert found([ONE, ONE], [ONE, ONE * 2]) is not None
-    assert found([ONE], []) == ("shape", "expected length 1, got 0")
-    assert found({"k": 1.0}, {"l": 1.0}) == ("value", "keys: expected ['k'], got ['l']")
+    assert found([ONE], []) == ("shape", "a sequence of 0, expected one of 1")
+    assert found({"k": 1.0}, {"l": 1.0}) == ("value", "a map with other keys than expected")
     place, text_ = found([[ONE]], [[ONE * 2]]) or ("", "")
     assert (place, text_[:10]) == ("value", "[0][0]: 3 ")
 
