@@ -1,0 +1,49 @@
+"""The backend: where oneDNN is, what it can do here, and its options."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from subgraphkit.backend import Backend, Option, ProbeResult, SubgraphProperty
+from subgraphkit_onednn.library import LibraryError, open_library
+from subgraphkit_onednn.selecting import OnednnProperty
+
+__all__ = ["OnednnBackend"]
+
+
+class OnednnBackend(Backend):
+    """Runs regions on the processor with oneDNN's graph API."""
+
+    name: ClassVar[str] = "onednn"
+    api: ClassVar[str] = "1.0"
+    options: ClassVar[Sequence[Option]] = (
+        Option(
+            "threads",
+            int,
+            default=0,
+            help="With how many threads to compute; 0 leaves it to OpenMP (OMP_NUM_THREADS).",
+            minimum=0,
+        ),
+        Option(
+            "library",
+            "path",
+            help="Path of libdnnl.so.3; unless given, that of the wheel or of the system.",
+        ),
+    )
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        """Return the one property.
+
+        Raises:
+            LibraryError: oneDNN is missing or not the right one (SGK104).
+        """
+        return (OnednnProperty(self.option_values),)
+
+    @classmethod
+    def probe(cls, *, deep: bool = False) -> ProbeResult:
+        """Look for the library; what is wrong with it is told, not raised."""
+        del deep
+        try:
+            library = open_library()
+        except LibraryError as error:
+            return ProbeResult(available=False, problems=(error.problem,), hint=error.remedy)
+        return ProbeResult(available=True, devices=("cpu",), versions={"onednn": library.version})

@@ -1,0 +1,62 @@
+"""Memory of intermediate values: one block, shared by values that are never alive at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ALIGNMENT", "Lifetime", "aligned_block", "plan_places"]
+
+ALIGNMENT: Final = 64
+"""Bytes; a cache line, and what oneDNN's kernels like best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A value that lives from the step that makes it to the last that reads it.
+
+    Attributes:
+        number: Number of its tensor.
+        size: Bytes.
+        first: Step that makes it.
+        last: Last step that reads it.
+    """
+
+    number: int
+    size: int
+    first: int
+    last: int
+
+
+def plan_places(lifetimes: Sequence[Lifetime]) -> tuple[dict[int, int], int]:
+    """Give every value a place so that no two that live at once overlap; large values first.
+
+    Returns:
+        Offsets in bytes by tensor number, and the size of the block.
+    """
+    placed: list[tuple[int, Lifetime]] = []
+    total = 0
+    for value in sorted(lifetimes, key=lambda value: (-value.size, value.number)):
+        offset = 0
+        for start, other in sorted(placed, key=lambda entry: entry[0]):
+            if other.last < value.first or value.last < other.first:
+                continue
+            if offset + value.size <= start:
+                break
+            offset = max(offset, _rounded(start + other.size))
+        placed.append((offset, value))
+        total = max(total, offset + value.size)
+    return {value.number: offset for offset, value in placed}, total
+
+
+def aligned_block(size: int) -> npt.NDArray[Any]:
+    """Allocate bytes that start at a multiple of ``ALIGNMENT``."""
+    block = np.empty(size + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + size]
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

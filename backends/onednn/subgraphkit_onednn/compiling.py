@@ -1,0 +1,322 @@
+"""From a draft to compiled partitions: oneDNN's own partitioning inside one region.
+
+Constants go in as they are and marked constant: at the first run the library reorders them to the
+blocked layouts its kernels want and keeps those for as long as the compiled partition lives. (It
+takes layout ``any`` for what it makes only, not for what it is given.) Values between partitions
+keep whatever layout the library chose where convolutions, pools and what is fused with them meet;
+elsewhere, and at the region's edge, they are strided.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import Any, Final
+
+import numpy.typing as npt
+
+from subgraphkit.backend import Unsupported
+from subgraphkit.ir import Node
+from subgraphkit_onednn.handles import (
+    CompiledPartition,
+    Engine,
+    Graph,
+    Operation,
+    Partition,
+    logical_tensor,
+)
+from subgraphkit_onednn.library import DnnlError
+from subgraphkit_onednn.lowering import Draft, DraftTensor
+from subgraphkit_onednn.symbols import (
+    DATA_TYPES,
+    LAYOUT_ANY,
+    LAYOUT_STRIDED,
+    PROPERTY_CONSTANT,
+    PROPERTY_VARIABLE,
+    LogicalTensor,
+)
+
+__all__ = ["CompiledRegion", "Step", "compile_region"]
+
+_FREE_OF_LAYOUT: Final = frozenset(
+    [
+        "add",
+        "avg_pool",
+        "batch_norm_inference",
+        "clamp",
+        "concat",
+        "conv_transpose",
+        "convolution",
+        "elu",
+        "gelu",
+        "hard_sigmoid",
+        "hard_swish",
+        "leaky_relu",
+        "max_pool",
+        "multiply",
+        "relu",
+        "sigmoid",
+        "subtract",
+        "tanh",
+    ]
+)
+"""Operations between which the library may choose the layout of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One compiled partition.
+
+    Attributes:
+        partition: The code.
+        inputs: Numbers of the tensors it reads, in calling order.
+        outputs: Numbers of the tensors it makes, in calling order.
+        operations: Names of the operations in it.
+        nodes: The nodes it belongs to, ascending.
+    """
+
+    partition: CompiledPartition
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operations: tuple[str, ...]
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRegion:
+    """All of a region, ready to run.
+
+    Attributes:
+        steps: The partitions, in an order in which they can run.
+        layouts: The tensors that cross between steps or the region's edge, by number, with the
+            layouts they were compiled for.
+        roots: For each of them the number of the tensor that has its memory.
+        constants: Data of those that are constant, by number; dense.
+    """
+
+    steps: tuple[Step, ...]
+    layouts: Mapping[int, LogicalTensor]
+    roots: Mapping[int, int]
+    constants: Mapping[int, npt.NDArray[Any]]
+
+
+class _Compiler:
+    """Compiles a draft on an engine."""
+
+    def __init__(self, engine: Engine, draft: Draft, outputs: Sequence[DraftTensor]) -> None:
+        self.engine = engine
+        self.library = engine.library
+        self.draft = draft
+        made = {t.number for operation in draft.operations for t in operation.outputs}
+        self.tensors = {
+            tensor.number: tensor
+            for operation in draft.operations
+            for tensor in (*operation.inputs, *operation.outputs)
+        }
+        # What is handed out, or looked at in another shape, must be strided and may not be hidden.
+        views = {t.root for t in self.tensors.values() if t.base is not None}
+        self.visible = made & (views | {tensor.root for tensor in outputs})
+        # Layer normalization, reorders and the like misread some layouts that others choose.
+        strict = {
+            tensor.number
+            for operation in draft.operations
+            if operation.kind not in _FREE_OF_LAYOUT
+            for tensor in (*operation.inputs, *operation.outputs)
+        }
+        free = made - self.visible - strict
+        self.shown = self.visible | _not_to_fuse(draft)
+        self.logical = {
+            number: self._logical(tensor, inner=number in free)
+            for number, tensor in self.tensors.items()
+        }
+
+    def ordered_partitions(self) -> list[Partition]:
+        """Let the library partition the draft; returns the partitions in an order to run them.
+
+        Raises:
+            Unsupported: The library cannot take some of the operations.
+        """
+        count = len(self.draft.operations)
+        if not count:
+            return []
+        found, refused = [], []
+        for partition in self._partitions():
+            numbers = [number for number in partition.operations if number < count]
+            if numbers and partition.is_supported:
+                found.append(partition)
+            elif numbers:
+                refused.append(numbers)
+        if refused:
+            numbers = [number for group in refused for number in group]
+            raise self._unsupported(numbers, "oneDNN has no kernel for it")
+        return self._in_order(found)
+
+    def compile(self, partition: Partition, layouts: dict[int, LogicalTensor]) -> Step:
+        """Compile one partition.
+
+        Args:
+            partition: The partition.
+            layouts: Layouts of what earlier partitions make; those it makes are added.
+
+        Raises:
+            Unsupported: The library cannot compile it.
+        """
+        numbers = partition.operations
+        inputs, outputs = partition.ports("input"), partition.ports("output")
+        for number in inputs:
+            layouts.setdefault(number, self.logical[number])
+        try:
+            compiled = CompiledPartition(
+                partition,
+                self.engine,
+                [layouts[number] for number in inputs],
+                [self.logical[number] for number in outputs],
+            )
+            layouts.update({number: compiled.layout(number) for number in outputs})
+        except DnnlError as error:
+            raise self._unsupported(numbers, str(error)) from error
+        operations = self.draft.operations
+        return Step(
+            compiled,
+            tuple(inputs),
+            tuple(outputs),
+            tuple(operations[number].kind for number in numbers),
+            tuple(sorted({operations[number].node for number in numbers})),
+        )
+
+    def _partitions(self) -> list[Partition]:
+        graph = Graph(self.library)
+        for number, operation in enumerate(self.draft.operations):
+            try:
+                self._add(
+                    graph,
+                    number,
+                    operation.kind,
+                    operation.inputs,
+                    operation.outputs,
+                    operation.attributes,
+                )
+            except DnnlError as error:
+                raise self._unsupported([number], str(error)) from error
+        # A value that is read inside would be hidden by fusion; an ``end`` that reads it as well
+        # keeps it visible.
+        read = {t.number for operation in self.draft.operations for t in operation.inputs}
+        first = len(self.draft.operations)
+        for place, number in enumerate(sorted(self.shown & read)):
+            self._add(graph, first + place, "end", (self.tensors[number],), (), {})
+        return graph.partitions()
+
+    def _add(
+        self,
+        graph: Graph,
+        number: int,
+        kind: str,
+        inputs: Sequence[DraftTensor],
+        outputs: Sequence[DraftTensor],
+        attributes: Mapping[str, Any],
+    ) -> None:
+        operation = Operation(self.library, number, kind)
+        operation.connect(
+            [self.logical[tensor.number] for tensor in inputs],
+            [self.logical[tensor.number] for tensor in outputs],
+        )
+        for name, value in attributes.items():
+            operation.set(name, value)
+        graph.add(operation)
+
+    def _in_order(self, partitions: Sequence[Partition]) -> list[Partition]:
+        """Sort by what reads what; partitions as the library lists them are in no order."""
+        maker = {
+            number: place for place, p in enumerate(partitions) for number in p.ports("output")
+        }
+        needed = {
+            place: {maker[root] for root in self._read_by(partition) if root in maker}
+            for place, partition in enumerate(partitions)
+        }
+        return [partitions[place] for place in TopologicalSorter(needed).static_order()]
+
+    def _read_by(self, partition: Partition) -> list[int]:
+        return [self.tensors[number].root for number in partition.ports("input")]
+
+    def _logical(self, tensor: DraftTensor, *, inner: bool) -> LogicalTensor:
+        return logical_tensor(
+            self.library,
+            tensor.number,
+            DATA_TYPES[tensor.dtype],
+            tensor.dims,
+            layout=LAYOUT_ANY if inner else LAYOUT_STRIDED,
+            kind=PROPERTY_VARIABLE if tensor.source is None else PROPERTY_CONSTANT,
+            strides=tensor.strides,
+        )
+
+    def _unsupported(self, numbers: Sequence[int], problem: str) -> Unsupported:
+        count = len(self.draft.operations)
+        operations = [self.draft.operations[number] for number in numbers if number < count]
+        nodes = sorted({operation.node for operation in operations})
+        labels = ", ".join(Node(self.draft.graph, node).label for node in nodes)
+        return Unsupported(f"{labels}: {problem}", nodes=nodes)
+
+
+def _not_to_fuse(draft: Draft) -> set[int]:
+    """Return the values over which oneDNN 3.2 fuses what it then computes wrongly.
+
+    An elementwise operation of two tensors fused into a pool reads the second in the wrong layout;
+    a depthwise convolution fused into the one before it ends the process where there is no kernel.
+    """
+    makers = {op.outputs[0].number: op.kind for op in draft.operations}
+    pooled = {number for number, kind in makers.items() if kind in {"avg_pool", "max_pool"}}
+    return pooled | {
+        op.inputs[0].number
+        for op in draft.operations
+        if op.kind == "convolution"
+        and op.attributes["groups"] > 1
+        and makers.get(op.inputs[0].number) == "convolution"
+    }
+
+
+def compile_region(
+    engine: Engine,
+    draft: Draft,
+    outputs: Sequence[DraftTensor],
+    data_of: Callable[[str], npt.NDArray[Any]],
+    earlier: CompiledRegion | None = None,
+    changed: AbstractSet[str] = frozenset(),
+) -> CompiledRegion:
+    """Compile a region, or only what depends on constants that changed.
+
+    Args:
+        engine: Where it is to run.
+        draft: The region.
+        outputs: The tensors it hands out, by themselves or by what has their memory.
+        data_of: Returns the data of a constant of the region.
+        earlier: The same region, compiled before.
+        changed: Names of the constants whose data changed since.
+
+    Raises:
+        Unsupported: The library cannot take some of the nodes.
+    """
+    compiler = _Compiler(engine, draft, outputs)
+    stale = {
+        number
+        for number, tensor in compiler.tensors.items()
+        if earlier is None
+        or (tensor.source is not None and not changed.isdisjoint(tensor.source.names))
+    }
+    layouts: dict[int, LogicalTensor] = {}
+    steps = []
+    for place, partition in enumerate(compiler.ordered_partitions()):
+        kept = None if earlier is None else earlier.steps[place]
+        if kept is not None and earlier is not None and stale.isdisjoint(kept.inputs):
+            steps.append(kept)
+            layouts.update({n: earlier.layouts[n] for n in (*kept.inputs, *kept.outputs)})
+        else:
+            steps.append(compiler.compile(partition, layouts))
+    constants = {
+        number: earlier.constants[number]
+        if earlier is not None and number not in stale
+        else tensor.source.make(*map(data_of, tensor.source.names))
+        for number, tensor in compiler.tensors.items()
+        if tensor.source is not None
+    }
+    roots = {number: compiler.tensors[number].root for number in layouts}
+    return CompiledRegion(tuple(steps), layouts, roots, constants)

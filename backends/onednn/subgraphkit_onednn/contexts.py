@@ -1,0 +1,157 @@
+"""What one caller needs while it runs a region: a stream, scratch memory and bound tensors."""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from subgraphkit_onednn.buffers import Lifetime, aligned_block, plan_places
+from subgraphkit_onednn.compiling import CompiledRegion
+from subgraphkit_onednn.handles import Engine, Stream, Tensor, size_of
+from subgraphkit_onednn.library import DnnlError
+
+__all__ = ["RunContext", "StepError", "scratch_plan"]
+
+
+class StepError(RuntimeError):
+    """A partition failed while running.
+
+    Attributes:
+        step: Its place among the steps.
+    """
+
+    def __init__(self, step: int, error: DnnlError) -> None:
+        super().__init__(str(error))
+        self.step = step
+
+
+def scratch_plan(
+    engine: Engine, region: CompiledRegion, edge: frozenset[int]
+) -> tuple[dict[int, int], int]:
+    """Plan the memory of values that stay inside the region.
+
+    Where a step may write over an input that nobody reads again, it does: sums that oneDNN fuses
+    into a convolution would otherwise be copied first.
+
+    Args:
+        engine: Where the region runs.
+        region: The compiled region.
+        edge: Numbers of the tensors the region takes in and hands out.
+
+    Returns:
+        Offsets by tensor number, and the size of the block in bytes.
+    """
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for place, step in enumerate(region.steps):
+        first.update(dict.fromkeys(step.outputs, place))
+        roots = (region.roots[number] for number in (*step.outputs, *step.inputs))
+        last.update(dict.fromkeys(roots, place))
+    sizes = {
+        number: size_of(engine.library, region.layouts[number])
+        for number in first
+        if number not in edge
+    }
+    holders: dict[int, int] = {}
+    for place, step in enumerate(region.steps):
+        for given, made in step.partition.inplace_pairs():
+            fits = given in sizes and made in sizes and sizes[given] == sizes[made]
+            if fits and last[given] == place and step.inputs.count(given) == 1:
+                holder = holders.get(given, given)
+                holders[made] = holder
+                last[holder] = max(last[holder], last[made])
+    places, total = plan_places(
+        [
+            Lifetime(number, size, first[number], last[number])
+            for number, size in sizes.items()
+            if number not in holders
+        ]
+    )
+    places.update({number: places[holder] for number, holder in holders.items()})
+    return places, total
+
+
+class RunContext:
+    """Everything a run writes to, except what it hands out; for one caller at a time.
+
+    Args:
+        engine: Where the region runs.
+        region: The compiled region.
+        inputs: Numbers of the tensors to be fed; None for an input nothing reads.
+        outputs: Numbers of the tensors handed out; None for what is copied from elsewhere.
+        plan: What ``scratch_plan`` returned.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        region: CompiledRegion,
+        inputs: Sequence[int | None],
+        outputs: Sequence[int | None],
+        plan: tuple[dict[int, int], int],
+    ) -> None:
+        library = engine.library
+        self._region = region
+        self._stream = Stream(engine)
+        places, size = plan
+        self._block = aligned_block(size)
+        start = self._block.ctypes.data
+        self._tensors: dict[int, Tensor] = {}
+        for number, logical in region.layouts.items():
+            root = region.roots[number]
+            address = start + places[root] if root in places else 0
+            if number in region.constants:
+                address = region.constants[number].ctypes.data
+            self._tensors[number] = Tensor(engine, logical, address)
+        self._inputs = self._bound(inputs)
+        self._outputs = self._bound(outputs)
+        self._steps = [
+            (step.partition, *self._arguments(step.inputs), *self._arguments(step.outputs))
+            for step in region.steps
+        ]
+        self._bind = library.function("dnnl_graph_tensor_set_data_handle")
+        self._execute = library.function("dnnl_graph_compiled_partition_execute")
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Run all steps and wait for the last.
+
+        Args:
+            inputs: Addresses of dense arrays.
+            outputs: Addresses of dense arrays to write to; none of them among the inputs.
+
+        Raises:
+            StepError: A step failed.
+        """
+        bind = self._bind
+        for tensor, place in self._inputs:
+            bind(tensor, inputs[place])
+        for tensor, place in self._outputs:
+            bind(tensor, outputs[place])
+        stream, execute = self._stream.pointer, self._execute
+        for place, (partition, *arguments) in enumerate(self._steps):
+            status: int = execute(partition.pointer, stream, *arguments)
+            if status:
+                self._stream.wait()
+                error = DnnlError("dnnl_graph_compiled_partition_execute", status)
+                raise StepError(place, error)
+        self._stream.wait()
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Size of the memory for intermediate values."""
+        return int(self._block.nbytes)
+
+    def _bound(self, numbers: Sequence[int | None]) -> list[tuple[ctypes.c_void_p, int]]:
+        """Return the tensors that take an address at every run, with the place it comes from."""
+        roots = self._region.roots
+        return [
+            (tensor.pointer, place)
+            for place, wanted in enumerate(numbers)
+            for number, tensor in self._tensors.items()
+            if wanted is not None and roots[number] == wanted
+        ]
+
+    def _arguments(self, numbers: Sequence[int]) -> tuple[int, Any]:
+        pointers = (ctypes.c_void_p * len(numbers))(
+            *(self._tensors[number].pointer for number in numbers)
+        )
+        return len(numbers), pointers

@@ -1,0 +1,105 @@
+"""The edge of a region: arrays in, arrays out, checked before any address reaches the library."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.ir import Subgraph
+from subgraphkit.types import TensorType, ValueType
+
+__all__ = ["Edge"]
+
+Array = npt.NDArray[Any]
+_Signature = tuple[str, np.dtype[Any], tuple[int, ...]]
+
+
+class Edge:
+    """What crosses the edge of a region.
+
+    Args:
+        subgraph: The region; all shapes of its outputs, and of the inputs that are computed with,
+            are known.
+    """
+
+    def __init__(self, subgraph: Subgraph) -> None:
+        self._inputs = _signatures(subgraph.inputs, subgraph.input_types)
+        self._outputs = _signatures(subgraph.outputs, subgraph.output_types)
+
+    def taken(self, inputs: Sequence[Any]) -> list[Array]:
+        """Return the inputs as dense arrays of the right type, copied only where they are not.
+
+        Raises:
+            ValueError: One has another dtype or shape than its region was compiled for.
+        """
+        return [
+            _dense(value, signature) for value, signature in zip(inputs, self._inputs, strict=True)
+        ]
+
+    def destinations(self, taken: Sequence[Array], outputs: Sequence[Any] | None) -> list[Array]:
+        """Return the arrays to write to: the given buffers where that is safe, new ones elsewhere.
+
+        Raises:
+            ValueError: A buffer does not fit.
+        """
+        found: list[Array] = []
+        for place, (name, dtype, shape) in enumerate(self._outputs):
+            buffer = None if outputs is None else outputs[place]
+            if buffer is not None:
+                problem = _misfit(buffer, dtype, shape)
+                if problem:
+                    raise ValueError(f"the buffer for output {name!r} {problem}")
+            if buffer is not None and _is_free(buffer, [*taken, *found]):
+                found.append(buffer)
+            else:
+                found.append(np.empty(shape, dtype))
+        return found
+
+    def handed_out(self, results: list[Array], outputs: Sequence[Any] | None) -> list[Array]:
+        """Return the results, copied into the given buffers where they were not written there."""
+        if outputs is None:
+            return results
+        for place, buffer in enumerate(outputs):
+            if buffer is not None and buffer is not results[place]:
+                np.copyto(buffer, results[place])
+                results[place] = buffer
+        return results
+
+
+def _signatures(names: Sequence[str], types: Sequence[ValueType | None]) -> list[_Signature]:
+    found = []
+    for name, type_ in zip(names, types, strict=True):
+        if not isinstance(type_, TensorType) or type_.shape is None:
+            raise ValueError(f"the shape of {name!r} is not known")
+        shape = tuple(int(dim) for dim in type_.shape if isinstance(dim, int))
+        found.append((name, type_.dtype.numpy, shape))
+    return found
+
+
+def _dense(value: Any, signature: _Signature) -> Array:
+    name, dtype, shape = signature
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if array.shape != shape or array.dtype.newbyteorder("=") != dtype:
+        raise ValueError(
+            f"input {name!r} is {array.dtype}{list(array.shape)}, expected {dtype}{list(shape)}"
+        )
+    if array.flags.c_contiguous and array.flags.aligned and array.dtype == dtype:
+        return array
+    return np.array(array, dtype, order="C")
+
+
+def _misfit(buffer: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    """Return why a result cannot be put into a buffer, or an empty string."""
+    if not isinstance(buffer, np.ndarray):
+        return f"is a {type(buffer).__name__}, expected an array"
+    if buffer.shape != shape or buffer.dtype != dtype:
+        return f"is {buffer.dtype}{list(buffer.shape)}, expected {dtype}{list(shape)}"
+    return "" if buffer.flags.writeable else "is read-only"
+
+
+def _is_free(buffer: Array, others: Sequence[Array]) -> bool:
+    """Say whether kernels may write to a buffer while they read and write the others."""
+    if not buffer.flags.c_contiguous or not buffer.flags.aligned:
+        return False
+    return not any(np.may_share_memory(buffer, other) for other in others)

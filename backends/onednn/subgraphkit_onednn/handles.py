@@ -1,0 +1,289 @@
+"""Owners of what oneDNN hands out: each destroys its object when it is closed or forgotten."""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Self
+
+from subgraphkit_onednn.library import Library
+from subgraphkit_onednn.symbols import (
+    ATTRIBUTES,
+    CPU,
+    FUSION,
+    IN_ORDER,
+    OPERATIONS,
+    InplacePair,
+    LogicalTensor,
+)
+
+__all__ = [
+    "CompiledPartition",
+    "Engine",
+    "Graph",
+    "Handle",
+    "Operation",
+    "Partition",
+    "Stream",
+    "Tensor",
+    "logical_tensor",
+    "size_of",
+]
+
+
+class Handle:
+    """One object of the library.
+
+    Attributes:
+        library: The library that made it.
+        pointer: Its address.
+        destroy: The function that destroys it.
+    """
+
+    __slots__ = ("destroy", "library", "pointer")
+
+    def __init__(self, library: Library, kind: str, *arguments: Any, maker: str = "") -> None:
+        self.library = library
+        self.pointer = ctypes.c_void_p()
+        self.destroy = library.function(f"dnnl_{kind}_destroy")
+        library.call(maker or f"dnnl_{kind}_create", ctypes.byref(self.pointer), *arguments)
+
+    @classmethod
+    def adopt(cls, library: Library, kind: str, pointer: int | None) -> Self:
+        """Own an object that the library made elsewhere."""
+        handle = cls.__new__(cls)
+        handle.library = library
+        handle.pointer = ctypes.c_void_p(pointer)
+        handle.destroy = library.function(f"dnnl_{kind}_destroy")
+        return handle
+
+    def close(self) -> None:
+        """Destroy the object; closing twice does nothing."""
+        pointer = getattr(self, "pointer", None)
+        if pointer:
+            self.pointer = ctypes.c_void_p()
+            self.destroy(pointer)
+
+    def __del__(self) -> None:
+        """Destroy the object."""
+        self.close()
+
+
+class Engine(Handle):
+    """The processor."""
+
+    __slots__ = ()
+
+    def __init__(self, library: Library) -> None:
+        super().__init__(library, "engine", CPU, 0)
+
+
+class Stream(Handle):
+    """An order of execution on an engine; used by one thread at a time."""
+
+    __slots__ = ()
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.library, "stream", engine.pointer, IN_ORDER)
+
+    def wait(self) -> None:
+        """Wait until all that was put on the stream is done."""
+        self.library.call("dnnl_stream_wait", self.pointer)
+
+
+class Tensor(Handle):
+    """A logical tensor with memory that somebody else owns."""
+
+    __slots__ = ()
+
+    def __init__(self, engine: Engine, logical: LogicalTensor, address: int = 0) -> None:
+        super().__init__(
+            engine.library, "graph_tensor", ctypes.byref(logical), engine.pointer, address or None
+        )
+
+
+class Operation(Handle):
+    """One operation, before it is put into a graph."""
+
+    __slots__ = ()
+
+    def __init__(self, library: Library, number: int, kind: str) -> None:
+        name = f"{kind}_{number}".encode()
+        super().__init__(library, "graph_op", number, OPERATIONS[kind], name)
+
+    def connect(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
+        """Add inputs and outputs in their order."""
+        for logical in inputs:
+            self.library.call("dnnl_graph_op_add_input", self.pointer, ctypes.byref(logical))
+        for logical in outputs:
+            self.library.call("dnnl_graph_op_add_output", self.pointer, ctypes.byref(logical))
+
+    def set(self, name: str, value: Any) -> None:
+        """Set an attribute; its name says of what kind the value is."""
+        number, kind = ATTRIBUTES[name]
+        if kind == "str":
+            text = str(value).encode()
+            self._set("str", number, text, len(text))
+            return
+        values = list(value) if kind.endswith("s") else [value]
+        element: Any = {"f32": ctypes.c_float, "s64": ctypes.c_int64, "bool": ctypes.c_uint8}[
+            kind.removesuffix("s")
+        ]
+        self._set(kind.removesuffix("s"), number, (element * len(values))(*values), len(values))
+
+    def _set(self, kind: str, number: int, value: Any, count: int) -> None:
+        self.library.call(f"dnnl_graph_op_set_attr_{kind}", self.pointer, number, value, count)
+
+
+class Partition(Handle):
+    """Operations that the library compiles together."""
+
+    __slots__ = ()
+
+    @property
+    def operations(self) -> list[int]:
+        """Numbers of the operations."""
+        count = ctypes.c_size_t()
+        self.library.call("dnnl_graph_partition_get_op_num", self.pointer, ctypes.byref(count))
+        numbers = (ctypes.c_size_t * count.value)()
+        self.library.call("dnnl_graph_partition_get_ops", self.pointer, count, numbers)
+        return list(numbers)
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether the library can compile it."""
+        answer = ctypes.c_uint8()
+        self.library.call("dnnl_graph_partition_is_supported", self.pointer, ctypes.byref(answer))
+        return bool(answer.value)
+
+    def ports(self, side: str) -> list[int]:
+        """Return the numbers of its ``"input"`` or ``"output"`` tensors, in calling order."""
+        count = ctypes.c_size_t()
+        name = f"dnnl_graph_partition_get_{side}_ports"
+        self.library.call(f"{name}_num", self.pointer, ctypes.byref(count))
+        logical = (LogicalTensor * count.value)()
+        self.library.call(name, self.pointer, count, logical)
+        return [int(tensor.id) for tensor in logical]
+
+
+class CompiledPartition(Handle):
+    """A partition with code for given shapes and layouts.
+
+    Args:
+        partition: What to compile.
+        engine: Where it is to run.
+        inputs: One per input port, in order; layouts strided or opaque.
+        outputs: One per output port, in order; layouts strided, or any to let the library choose.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        partition: Partition,
+        engine: Engine,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+    ) -> None:
+        library = partition.library
+        super().__init__(library, "graph_compiled_partition", partition.pointer)
+        library.call(
+            "dnnl_graph_partition_compile",
+            partition.pointer,
+            self.pointer,
+            len(inputs),
+            _references(inputs),
+            len(outputs),
+            _references(outputs),
+            engine.pointer,
+        )
+
+    def layout(self, number: int) -> LogicalTensor:
+        """Return a tensor of the partition with the layout it was compiled for."""
+        found = LogicalTensor()
+        self.library.call(
+            "dnnl_graph_compiled_partition_query_logical_tensor",
+            self.pointer,
+            number,
+            ctypes.byref(found),
+        )
+        return found
+
+    def inplace_pairs(self) -> list[tuple[int, int]]:
+        """Return inputs and outputs that may have the same memory, by number."""
+        count = ctypes.c_size_t()
+        pairs = ctypes.POINTER(InplacePair)()
+        self.library.call(
+            "dnnl_graph_compiled_partition_get_inplace_ports",
+            self.pointer,
+            ctypes.byref(count),
+            ctypes.byref(pairs),
+        )
+        return [(pairs[i].input_id, pairs[i].output_id) for i in range(count.value)]
+
+
+class Graph(Handle):
+    """A graph of operations, before it is partitioned."""
+
+    __slots__ = ()
+
+    def __init__(self, library: Library) -> None:
+        super().__init__(library, "graph_graph", CPU)
+
+    def add(self, operation: Operation) -> None:
+        """Put a copy of an operation into the graph."""
+        self.library.call("dnnl_graph_add_op", self.pointer, operation.pointer)
+
+    def partitions(self) -> list[Partition]:
+        """Partition the graph, fusing what the library can fuse."""
+        self.library.call("dnnl_graph_graph_finalize", self.pointer)
+        self.library.call("dnnl_graph_graph_filter", self.pointer, FUSION)
+        count = ctypes.c_size_t()
+        self.library.call("dnnl_graph_graph_get_partition_num", self.pointer, ctypes.byref(count))
+        found = (ctypes.c_void_p * count.value)()
+        self.library.call("dnnl_graph_graph_get_partitions", self.pointer, count, found)
+        return [Partition.adopt(self.library, "graph_partition", pointer) for pointer in found]
+
+
+def logical_tensor(  # noqa: PLR0913 (as many as the structure has fields)
+    library: Library,
+    number: int,
+    data_type: int,
+    dims: Sequence[int],
+    *,
+    layout: int,
+    kind: int,
+    strides: Sequence[int] | None = None,
+) -> LogicalTensor:
+    """Make a logical tensor.
+
+    Args:
+        library: The library.
+        number: Its number, unique in the graph.
+        data_type: ``dnnl_data_type_t``.
+        dims: Lengths of its axes; at least one.
+        layout: Strided or any.
+        kind: Constant or variable.
+        strides: Steps along the axes in elements; dense unless given.
+    """
+    made = LogicalTensor()
+    lengths = (ctypes.c_int64 * len(dims))(*dims)
+    head = ctypes.byref(made), number, data_type, len(dims), lengths
+    if strides is None:
+        library.call("dnnl_graph_logical_tensor_init_with_dims", *head, layout, kind)
+    else:
+        steps = (ctypes.c_int64 * len(dims))(*strides)
+        library.call("dnnl_graph_logical_tensor_init_with_strides", *head, steps, kind)
+    return made
+
+
+def size_of(library: Library, logical: LogicalTensor) -> int:
+    """Return how many bytes a tensor of a known layout takes."""
+    size = ctypes.c_size_t()
+    library.call(
+        "dnnl_graph_logical_tensor_get_mem_size", ctypes.byref(logical), ctypes.byref(size)
+    )
+    return size.value
+
+
+def _references(tensors: Sequence[LogicalTensor]) -> Any:
+    pointers = [ctypes.pointer(tensor) for tensor in tensors]
+    return (ctypes.POINTER(LogicalTensor) * len(pointers))(*pointers)

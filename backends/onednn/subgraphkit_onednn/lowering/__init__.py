@@ -1,0 +1,72 @@
+"""From nodes of ONNX to operations of oneDNN's graph: one function per family of operators."""
+
+from subgraphkit.backend import Answer, Refusal
+from subgraphkit.ir import Graph, Node
+from subgraphkit.types import DataType
+from subgraphkit_onednn.lowering import (
+    arithmetic,
+    elementwise,
+    normalizing,
+    pooling,
+    products,
+    reducing,
+    resizing,
+    shaping,
+    spatial,
+)
+from subgraphkit_onednn.lowering.draft import (
+    Draft,
+    DraftOperation,
+    DraftTensor,
+    RefusedError,
+    Source,
+)
+from subgraphkit_onednn.lowering.registry import LOWERINGS
+
+__all__ = [
+    "LOWERINGS",
+    "Draft",
+    "DraftOperation",
+    "DraftTensor",
+    "Source",
+    "arithmetic",
+    "can_lower",
+    "elementwise",
+    "lower",
+    "normalizing",
+    "pooling",
+    "products",
+    "reducing",
+    "resizing",
+    "shaping",
+    "spatial",
+]
+
+
+def lower(draft: Draft, node: Node) -> None:
+    """Write the operations of a node into a draft.
+
+    Raises:
+        RefusedError: It cannot be done; the draft may hold a part of it.
+    """
+    lowering = None if node.domain else LOWERINGS.get(node.op_type)
+    if lowering is None:
+        raise RefusedError("op_unsupported", f"oneDNN has no {node.qualified_op_type}")
+    draft.begin(node)
+    lowering(draft, node)
+
+
+def can_lower(graph: Graph, node: Node, dtypes: frozenset[DataType]) -> Answer:
+    """Say whether a node can be lowered, by doing it; weights are not read.
+
+    Args:
+        graph: The graph of the node.
+        node: The node.
+        dtypes: Element types that the processor can compute with.
+    """
+    try:
+        lower(Draft(graph, dtypes), node)
+    except RefusedError as refused:
+        reason: Refusal = refused.refusal
+        return reason
+    return True

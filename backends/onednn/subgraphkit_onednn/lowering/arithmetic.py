@@ -1,0 +1,81 @@
+"""Operators of two or more operands that are broadcast against each other."""
+
+from typing import Final
+
+import numpy as np
+
+from subgraphkit.ir import Node
+from subgraphkit_onednn.lowering.draft import Draft, DraftTensor
+from subgraphkit_onednn.lowering.registry import LOWERINGS, lowers, require, single_output
+
+__all__ = ["binary", "folded", "power", "prelu"]
+
+_BINARY: Final = {"Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide"}
+_FOLDED: Final = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
+_FIRST_BROADCASTING: Final = 7
+_EXPONENTS: Final = frozenset({-1.0, 0.5, 2.0})
+
+
+def binary(draft: Draft, node: Node) -> None:
+    """Lower an operator of two operands."""
+    y = draft.value(single_output(node))
+    a, b = (_operand(draft, node, place, y) for place in (0, 1))
+    draft.add(_BINARY[node.op_type], [a, b], y)
+
+
+def folded(draft: Draft, node: Node) -> None:
+    """Lower an operator of any number of operands, two at a time."""
+    y = draft.value(single_output(node))
+    operands = [_operand(draft, node, place, y) for place in range(len(node.inputs))]
+    kind, is_mean = _FOLDED[node.op_type], node.op_type == "Mean"
+    total = operands[0]
+    for place, operand in enumerate(operands[1:], 2):
+        is_last = place == len(operands) and not is_mean
+        dims = tuple(max(pair) for pair in zip(total.dims, operand.dims, strict=True))
+        total = draft.add(kind, [total, operand], y if is_last else draft.like(y, dims))
+    if is_mean:
+        share = draft.filled(1 / len(operands), (1,) * len(y.dims), y.dtype)
+        draft.add("multiply", [total, share], y)
+    elif len(operands) == 1:
+        draft.stand_for(node.outputs[0], total)
+
+
+LOWERINGS.update(dict.fromkeys(_BINARY, binary))
+LOWERINGS.update(dict.fromkeys(_FOLDED, folded))
+
+
+@lowers("Pow")
+def power(draft: Draft, node: Node) -> None:
+    """Lower a square, a square root or a power of minus one; oneDNN has no kernel for others."""
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    exponent = draft.read(node, 1)
+    scalar = exponent is not None and exponent.size == 1 and x.dims == y.dims
+    require(scalar, "shape", "oneDNN takes one exponent for all elements")
+    beta = float(np.asarray(exponent).astype(np.float32).reshape(()))
+    require(beta in _EXPONENTS, "attribute", f"oneDNN has no kernel for exponent {beta}")
+    if beta < 0:
+        one = draft.filled(1.0, (1,) * len(x.dims), x.dtype)
+        draft.add("divide", [one, x], y)
+    elif beta < 1:
+        draft.add("sqrt", [x], y)
+    else:
+        draft.add("square", [x], y)
+
+
+@lowers("PRelu")
+def prelu(draft: Draft, node: Node) -> None:
+    """Lower a leaky ReLU with one slope for everything, per channel or per element."""
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    slope = draft.value(node.inputs[1])
+    aligned = (1,) * (len(x.dims) - len(slope.dims)) + slope.dims
+    slope = draft.view(node.inputs[1], aligned)
+    draft.add("prelu", [x, slope], y, data_format="NCX", per_channel_broadcast=False)
+
+
+def _operand(draft: Draft, node: Node, place: int, y: DraftTensor) -> DraftTensor:
+    """Return an operand with as many axes as the result."""
+    old = node.opset < _FIRST_BROADCASTING and node.attribute("broadcast", 0)
+    require(not old, "opset", "broadcasting along an axis, as before opset 7")
+    name = node.inputs[place]
+    tensor = draft.value(name)
+    return draft.view(name, (1,) * (len(y.dims) - len(tensor.dims)) + tensor.dims)

@@ -1,0 +1,240 @@
+"""A draft of a oneDNN graph: what a region becomes before any of it is given to the library.
+
+oneDNN knows no tensors of rank 0, so a scalar has one axis of length one here.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.backend import Refusal
+from subgraphkit.ir import Graph, Node
+from subgraphkit.types import DataType, TensorType
+from subgraphkit_onednn.symbols import MAX_RANK
+
+__all__ = ["Draft", "DraftOperation", "DraftTensor", "RefusedError", "Source", "dims_of"]
+
+Array = npt.NDArray[Any]
+Dims = tuple[int, ...]
+
+
+class RefusedError(Exception):
+    """A node cannot be lowered.
+
+    Attributes:
+        refusal: The reason.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.refusal = Refusal(code, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the data of a constant comes from.
+
+    Attributes:
+        names: Names of the constants of the region it is made from; none if made up.
+        make: Makes the data from theirs.
+    """
+
+    names: tuple[str, ...]
+    make: Callable[..., Array]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTensor:
+    """A tensor of the graph.
+
+    Attributes:
+        number: Its number in the graph.
+        dims: Lengths of its axes; at least one axis, no axis empty.
+        dtype: Its element type.
+        source: The data, for a constant.
+        base: Number of the tensor whose memory it shows in another way, if it has none itself.
+        strides: Steps in elements along its axes; None if it is dense, the last axis fastest.
+    """
+
+    number: int
+    dims: Dims
+    dtype: DataType
+    source: Source | None = None
+    base: int | None = None
+    strides: Dims | None = None
+
+    @property
+    def root(self) -> int:
+        """Number of the tensor that has the memory."""
+        return self.number if self.base is None else self.base
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOperation:
+    """An operation of the graph.
+
+    Attributes:
+        kind: Name of the operation, such as ``convolution``.
+        inputs: What it reads.
+        outputs: What it makes.
+        attributes: Its attributes by name.
+        node: The node it belongs to.
+    """
+
+    kind: str
+    inputs: tuple[DraftTensor, ...]
+    outputs: tuple[DraftTensor, ...]
+    attributes: Mapping[str, Any]
+    node: int
+
+
+@dataclass(slots=True)
+class Draft:
+    """A graph being written; one node at a time.
+
+    Attributes:
+        graph: The graph the nodes belong to.
+        dtypes: Element types that the processor can compute with.
+        operations: What was written so far, in an order in which it can run.
+        values: The tensors that stand for values of the model, by name.
+        looked_at: Constants whose data was read to choose attributes.
+    """
+
+    graph: Graph
+    dtypes: frozenset[DataType]
+    operations: list[DraftOperation] = field(default_factory=list)
+    values: dict[str, DraftTensor] = field(default_factory=dict)
+    looked_at: set[str] = field(default_factory=set)
+    _views: dict[tuple[str, Dims], DraftTensor] = field(default_factory=dict)
+    _node: int = 0
+    _count: int = 0
+
+    def begin(self, node: Node) -> None:
+        """Say to which node the operations from now on belong."""
+        self._node = node.id
+
+    def value(self, name: str) -> DraftTensor:
+        """Return the tensor of a value of the model.
+
+        Raises:
+            RefusedError: Its element type or shape is none that oneDNN can compute with.
+        """
+        if name not in self.values:
+            dims, dtype = self._type(name)
+            source = None
+            if name in self.graph.constants:
+                source = Source((name,), lambda array: _dense(array, dims))
+            self.values[name] = self._tensor(dims, dtype, source)
+        return self.values[name]
+
+    def view(self, name: str, dims: Dims) -> DraftTensor:
+        """Return a tensor of a value in another shape of as many elements.
+
+        A constant is given that shape, any other value is looked at in that shape.
+        """
+        tensor = self.value(name)
+        if tensor.dims == dims:
+            return tensor
+        key = name, dims
+        if key not in self._views:
+            self._views[key] = self.reshaped(tensor, dims)
+        return self._views[key]
+
+    def filled(self, value: float, dims: Dims, dtype: DataType) -> DraftTensor:
+        """Return a new constant with the same number everywhere."""
+        source = Source((), lambda: np.full(dims, value, dtype.numpy))
+        return self._tensor(dims, dtype, source)
+
+    def derived(self, source: Source, dims: Dims, dtype: DataType) -> DraftTensor:
+        """Return a new constant made from others."""
+        return self._tensor(dims, dtype, source)
+
+    def like(self, tensor: DraftTensor, dims: Sequence[int] | None = None) -> DraftTensor:
+        """Return a new tensor for a value that the model has no name for."""
+        return self._tensor(tensor.dims if dims is None else tuple(dims), tensor.dtype)
+
+    def reshaped(self, tensor: DraftTensor, dims: Dims) -> DraftTensor:
+        """Return the same elements in another shape, in the same memory."""
+        source = tensor.source
+        if source is not None:
+            make = source.make
+            again = Source(source.names, lambda *arrays: _dense(make(*arrays), dims))
+            return self._tensor(dims, tensor.dtype, again)
+        return replace(self._tensor(dims, tensor.dtype), base=tensor.root)
+
+    def permuted(self, tensor: DraftTensor, order: Sequence[int]) -> DraftTensor:
+        """Return the same elements with the axes in another order, in the same memory."""
+        steps = [math.prod(tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))]
+        return replace(
+            self._tensor(tuple(tensor.dims[axis] for axis in order), tensor.dtype, tensor.source),
+            base=tensor.root if tensor.source is None else None,
+            strides=tuple(steps[axis] for axis in order),
+        )
+
+    def stand_for(self, name: str, tensor: DraftTensor) -> None:
+        """Let a value be the elements of a tensor in the value's own shape."""
+        self.values[name] = self.reshaped(tensor, self.value(name).dims)
+
+    def add(
+        self, kind: str, inputs: Sequence[DraftTensor], output: DraftTensor, **attributes: Any
+    ) -> DraftTensor:
+        """Write an operation; returns its output."""
+        self.operations.append(
+            DraftOperation(kind, tuple(inputs), (output,), attributes, self._node)
+        )
+        return output
+
+    def read(self, node: Node, place: int) -> Array | None:
+        """Return the data of an input that chooses attributes; None if it is left out.
+
+        Raises:
+            RefusedError: It is not constant.
+        """
+        if place >= len(node.inputs) or not node.inputs[place]:
+            return None
+        found = node.constant(place)
+        if found is None:
+            name = node.inputs[place]
+            raise RefusedError("not_constant", f"input {name!r} must be constant for oneDNN")
+        self.looked_at.add(node.inputs[place])
+        return found
+
+    def _tensor(self, dims: Dims, dtype: DataType, source: Source | None = None) -> DraftTensor:
+        self._count += 1
+        return DraftTensor(self._count - 1, dims, dtype, source)
+
+    def _type(self, name: str) -> tuple[Dims, DataType]:
+        type_ = self.graph.types.get(name)
+        if not isinstance(type_, TensorType):
+            raise RefusedError("dtype", f"value {name!r} is no tensor of a known type")
+        if type_.dtype not in self.dtypes:
+            usable = ", ".join(sorted(dtype.label for dtype in self.dtypes))
+            raise RefusedError(
+                "dtype", f"value {name!r} is {type_.dtype.label}; oneDNN takes {usable} here"
+            )
+        return dims_of(name, type_), type_.dtype
+
+
+def dims_of(name: str, type_: TensorType) -> Dims:
+    """Return the lengths of the axes of a value; a scalar has one axis.
+
+    Raises:
+        RefusedError: They are not all known, one is zero, or there are too many.
+    """
+    shape = type_.shape
+    if shape is None or not all(isinstance(dim, int) for dim in shape):
+        raise RefusedError("dynamic_shape", f"the shape of value {name!r} is known only at a run")
+    dims = tuple(int(dim) for dim in shape if isinstance(dim, int))
+    if math.prod(dims) == 0:
+        raise RefusedError("shape", f"value {name!r} is empty; oneDNN takes no empty tensors here")
+    if len(dims) > MAX_RANK:
+        raise RefusedError("rank", f"value {name!r} has {len(dims)} axes, oneDNN takes {MAX_RANK}")
+    return dims or (1,)
+
+
+def _dense(array: Array, dims: Dims) -> Array:
+    return np.ascontiguousarray(array).reshape(dims)

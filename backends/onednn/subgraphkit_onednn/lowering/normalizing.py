@@ -1,0 +1,88 @@
+"""Normalization and softmax."""
+
+import math
+from typing import Final
+
+from subgraphkit.ir import Node
+from subgraphkit_onednn.lowering.draft import Draft
+from subgraphkit_onednn.lowering.folding import folded_into_convolution
+from subgraphkit_onednn.lowering.registry import (
+    float_attribute,
+    has_input,
+    lowers,
+    require,
+    single_output,
+)
+
+__all__ = ["batch_normalization", "layer_normalization", "softmax"]
+
+_FIRST_SOFTMAX_ALONG_AXIS: Final = 13
+_FIRST_INFERENCE_BY_DEFAULT: Final = 7
+_BATCHED: Final = range(2, 6)
+
+
+@lowers("BatchNormalization")
+def batch_normalization(draft: Draft, node: Node) -> None:
+    """Lower a batch normalization with given statistics."""
+    training = node.attribute("training_mode", 0) or node.opset < _FIRST_INFERENCE_BY_DEFAULT
+    require(not training, "attribute", "BatchNormalization in training mode")
+    require(bool(node.attribute("spatial", 1)), "attribute", "statistics per element (spatial=0)")
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    require(len(x.dims) in _BATCHED, "rank", f"oneDNN normalizes 2 to 5 axes, not {len(x.dims)}")
+    if folded_into_convolution(draft, node, y):
+        return
+    scale, bias, mean, variance = (draft.value(name) for name in node.inputs[1:5])
+    draft.add(
+        "batch_norm_inference",
+        [x, scale, bias, mean, variance],
+        y,
+        epsilon=float_attribute(node, "epsilon", 1e-5),
+        data_format="NCX",
+    )
+
+
+@lowers("LayerNormalization")
+def layer_normalization(draft: Draft, node: Node) -> None:
+    """Lower a layer normalization; several normalized axes become one."""
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    axis = int(node.attribute("axis", -1)) % len(x.dims)
+    length = math.prod(x.dims[axis:])
+    dims = (*x.dims[:axis], length) if axis else (1, length)
+    scale = draft.value(node.inputs[1])
+    require(math.prod(scale.dims) == length, "shape", "the scale is broadcast")
+    scale = draft.view(node.inputs[1], (length,))
+    if has_input(node, 2):
+        size = math.prod(draft.value(node.inputs[2]).dims)
+        require(size == length, "shape", "the bias is broadcast")
+        bias = draft.view(node.inputs[2], (length,))
+    else:
+        bias = draft.filled(0.0, (length,), x.dtype)
+    inner = draft.view(node.inputs[0], dims)
+    output = y if dims == y.dims else draft.like(y, dims)
+    draft.add(
+        "layer_norm",
+        [inner, scale, bias],
+        output,
+        begin_norm_axis=-1,
+        keep_stats=False,
+        use_affine=True,
+        epsilon=float_attribute(node, "epsilon", 1e-5),
+    )
+    if output is not y:
+        draft.stand_for(node.outputs[0], output)
+
+
+@lowers("Softmax", "LogSoftmax")
+def softmax(draft: Draft, node: Node) -> None:
+    """Lower a softmax; before opset 13 all axes from ``axis`` on are one."""
+    kind = "softmax" if node.op_type == "Softmax" else "log_softmax"
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    rank = len(x.dims)
+    along_axis = node.opset >= _FIRST_SOFTMAX_ALONG_AXIS
+    axis = int(node.attribute("axis", -1 if along_axis else 1)) % max(rank, 1)
+    if along_axis or axis == rank - 1:
+        draft.add(kind, [x], y, axis=axis)
+        return
+    dims = math.prod(x.dims[:axis]), math.prod(x.dims[axis:])
+    inner = draft.view(node.inputs[0], dims)
+    draft.stand_for(node.outputs[0], draft.add(kind, [inner], draft.like(y, dims), axis=1))

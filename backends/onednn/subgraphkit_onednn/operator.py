@@ -1,0 +1,185 @@
+"""The operator: a region compiled by oneDNN, and how the session calls it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.backend import SubgraphOperator, Unsupported
+from subgraphkit.errors import ExecutionError
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.types import DataType
+from subgraphkit_onednn.compiling import CompiledRegion, compile_region
+from subgraphkit_onednn.contexts import RunContext, StepError, scratch_plan
+from subgraphkit_onednn.edge import Edge
+from subgraphkit_onednn.handles import Engine
+from subgraphkit_onednn.lowering import Draft, lower
+from subgraphkit_onednn.lowering.draft import RefusedError
+from subgraphkit_onednn.ports import find_ports
+
+__all__ = ["OnednnOperator"]
+
+
+class OnednnOperator(SubgraphOperator):
+    """A region as partitions compiled by oneDNN.
+
+    Args:
+        subgraph: The region.
+        engine: Where it is to run.
+        dtypes: Element types that the processor can compute with.
+        threads: With how many threads to compute; 0 leaves it to OpenMP.
+
+    Raises:
+        Unsupported: For nodes that oneDNN cannot run.
+
+    Thread-safety: any number of threads may be inside ``run``; each uses scratch memory of its own,
+    which the next caller takes over.
+    """
+
+    thread_safe: ClassVar[bool] = True
+
+    def __init__(
+        self, subgraph: Subgraph, engine: Engine, dtypes: frozenset[DataType], threads: int
+    ) -> None:
+        self._subgraph = subgraph
+        self._engine = engine
+        self._threads = threads or engine.library.max_threads
+        self._replaced: dict[str, npt.NDArray[Any]] = {}
+        self._draft = _drafted(subgraph, dtypes)
+        self._ports = find_ports(subgraph, self._draft)
+        self._edge = Edge(subgraph)
+        with _Threads(self._engine, self._threads):
+            region = compile_region(engine, self._draft, self._ports.made, self._data)
+        self._adopt(region)
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Compute the outputs.
+
+        Raises:
+            ExecutionError: A partition failed; the message names its nodes (SGK131).
+            ValueError: An input or a buffer does not fit; the message names it.
+        """
+        taken = self._edge.taken(inputs)
+        results = self._edge.destinations(taken, outputs)
+        context = self._borrow()
+        try:
+            with _Threads(self._engine, self._threads):
+                context.run(
+                    [array.__array_interface__["data"][0] for array in taken],
+                    [array.__array_interface__["data"][0] for array in results],
+                )
+        except StepError as error:
+            raise self._explained(error) from error
+        finally:
+            self._contexts.append(context)
+        for copy in self._ports.copies:
+            np.copyto(results[copy.output], copy.found(taken, results, self._data))
+        return self._edge.handed_out(results, outputs)
+
+    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+        """Take new constants; only partitions that read one of them are compiled again.
+
+        The arrays are kept, not copied; they must not be written to afterwards.
+        """
+        if not self._draft.looked_at.isdisjoint(changed):
+            return False
+        before = self._replaced
+        self._replaced = {**before, **{name: np.asarray(data) for name, data in changed.items()}}
+        try:
+            with _Threads(self._engine, self._threads):
+                region = compile_region(
+                    self._engine,
+                    self._draft,
+                    self._ports.made,
+                    self._data,
+                    self._region,
+                    frozenset(changed),
+                )
+        except BaseException:
+            self._replaced = before
+            raise
+        self._adopt(region)
+        return True
+
+    def info(self) -> Mapping[str, Any]:
+        """Return the partitions, each as the operations fused in it, and memory for one caller."""
+        return {
+            "library": self._engine.library.version,
+            "threads": self._threads,
+            "partitions": [" + ".join(step.operations) for step in self._region.steps],
+            "scratch_bytes": self._plan[1],
+        }
+
+    def close(self) -> None:
+        """Release compiled partitions, constants and scratch memory."""
+        self._contexts.clear()
+        self._region = CompiledRegion((), {}, {}, {})
+        self._replaced = {}
+
+    def _adopt(self, region: CompiledRegion) -> None:
+        self._region = region
+        self._plan = scratch_plan(self._engine, region, self._ports.numbers)
+        self._contexts: list[RunContext] = [self._context()]
+
+    def _context(self) -> RunContext:
+        ports = self._ports
+        return RunContext(self._engine, self._region, ports.entering, ports.leaving, self._plan)
+
+    def _borrow(self) -> RunContext:
+        """Return a context nobody uses; ``list.pop`` is atomic."""
+        try:
+            return self._contexts.pop()
+        except IndexError:
+            return self._context()
+
+    def _data(self, name: str) -> npt.NDArray[Any]:
+        if name in self._replaced:
+            return self._replaced[name]
+        return self._subgraph.constants[name].array()
+
+    def _explained(self, error: StepError) -> ExecutionError:
+        graph = self._subgraph.graph
+        labels = [Node(graph, node).label for node in self._region.steps[error.step].nodes]
+        return ExecutionError(
+            "SGK131",
+            f"node {' + '.join(labels)} failed while running: {error}",
+            backend=self._subgraph.backend,
+            subgraph=self._subgraph.id,
+            nodes=tuple(labels),
+        )
+
+
+class _Threads:
+    """Sets the number of threads of the calling thread for a while.
+
+    OpenMP keeps that number per thread. What was compiled for a number of threads must not be run
+    with another: kernels divide their scratch memory by it.
+    """
+
+    __slots__ = ("_before", "_count", "_library")
+
+    def __init__(self, engine: Engine, count: int) -> None:
+        self._library = engine.library
+        self._count = count
+        self._before = count
+
+    def __enter__(self) -> None:
+        self._before = self._library.max_threads
+        if self._before != self._count:
+            self._library.set_threads(self._count)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before != self._count:
+            self._library.set_threads(self._before)
+
+
+def _drafted(subgraph: Subgraph, dtypes: frozenset[DataType]) -> Draft:
+    draft = Draft(subgraph.graph, dtypes)
+    for node in subgraph.members:
+        try:
+            lower(draft, node)
+        except RefusedError as error:
+            refusal = error.refusal
+            raise Unsupported(refusal.text, nodes=(node.id,), code=refusal.code) from error
+    return draft

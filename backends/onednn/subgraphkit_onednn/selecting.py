@@ -1,0 +1,86 @@
+"""The rules: a node is taken if it can be lowered, which is tried."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from subgraphkit.backend import (
+    Answer,
+    BindContext,
+    Connectivity,
+    SubgraphProperty,
+    SubgraphSelector,
+)
+from subgraphkit.errors import OptionError
+from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.types import DataType
+from subgraphkit_onednn.handles import Engine
+from subgraphkit_onednn.library import open_library
+from subgraphkit_onednn.lowering import can_lower
+from subgraphkit_onednn.operator import OnednnOperator
+
+__all__ = ["OnednnProperty", "OnednnSelector", "usable_dtypes"]
+
+_EVERYWHERE: Final = frozenset({DataType.FLOAT})
+
+
+class OnednnSelector(SubgraphSelector):
+    """Takes every node that can be lowered; the refusal says why one cannot.
+
+    Args:
+        graph: The graph.
+        dtypes: Element types that the processor can compute with.
+    """
+
+    stateless: ClassVar[bool] = True
+
+    def __init__(self, graph: BoundGraph, dtypes: frozenset[DataType]) -> None:
+        self._graph = graph
+        self._dtypes = dtypes
+
+    def select(self, node: Node) -> Answer:
+        """Lower the node and forget the result."""
+        return can_lower(self._graph, node, self._dtypes)
+
+
+class OnednnProperty(SubgraphProperty):
+    """Regions of nodes that oneDNN has operations for.
+
+    Args:
+        option_values: Options of the backend.
+
+    Raises:
+        LibraryError: oneDNN is missing or not the right one (SGK104).
+        OptionError: A number of threads is given to a library that has no OpenMP (SGK112).
+    """
+
+    name: ClassVar[str] = "graph"
+    connectivity: Connectivity = "connected"
+
+    def __init__(self, option_values: Mapping[str, Any]) -> None:
+        library = open_library(option_values.get("library"))
+        self._threads = int(option_values.get("threads") or 0)
+        if self._threads and not library.has_openmp:
+            raise OptionError(
+                "SGK112",
+                f"option 'threads' of backend 'onednn' is {self._threads}, but {library.path} does "
+                "not compute with OpenMP",
+                hint="Leave the option out, or use the library of the wheel onednn-cpu-gomp.",
+                backend="onednn",
+                option="threads",
+            )
+        self._engine = Engine(library)
+        self._dtypes = usable_dtypes(has_bfloat16=library.has_bfloat16)
+
+    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        """Make the selector."""
+        return OnednnSelector(graph, self._dtypes)
+
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> OnednnOperator:
+        """Compile a region."""
+        del context
+        return OnednnOperator(subgraph, self._engine, self._dtypes, self._threads)
+
+
+def usable_dtypes(*, has_bfloat16: bool) -> frozenset[DataType]:
+    """Return the element types that the processor can compute with."""
+    return _EVERYWHERE | {DataType.BFLOAT16} if has_bfloat16 else _EVERYWHERE

@@ -1,0 +1,118 @@
+"""Finding and checking the library: missing, too old, too new, another one altogether."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backends.onednn.tests.onednn_road import compile_model, conv_net
+from subgraphkit import InferenceSession
+from subgraphkit.backend.drift import manifest_drift
+from subgraphkit.backend.manifest import find_manifest, read_manifest
+from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit_onednn import OnednnBackend
+from subgraphkit_onednn.library import LIBRARY_VARIABLE, open_library
+
+COMPILER = shutil.which("cc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build a stub with")
+VERSION = """
+struct version { int major, minor, patch; const char *hash; unsigned cpu, gpu; };
+const struct version *dnnl_version(void) {
+    static const struct version found = {%d, %d, 0, "", 0, 0};
+    return &found;
+}
+"""
+
+
+def stub(folder: Path, source: str) -> str:
+    code, library = folder / "stub.c", folder / "libdnnl.so.3"
+    code.write_text(source)
+    assert COMPILER is not None
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", library, code], check=True, timeout=60)
+    return str(library)
+
+
+def test_the_installed_library_is_found_and_recent_enough() -> None:
+    found = OnednnBackend.probe()
+    assert found.available, found.problems
+    assert tuple(map(int, found.versions["onednn"].split("."))) >= (3, 2)
+
+
+def test_the_manifest_says_what_the_class_says() -> None:
+    path = find_manifest("subgraphkit_onednn")
+    assert path is not None
+    assert manifest_drift(read_manifest(path, "onednn"), OnednnBackend) == []
+
+
+def test_a_library_named_by_an_option_and_missing_is_refused_by_its_path(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "libdnnl.so.3")
+    with pytest.raises(BackendUnavailableError, match=r"there is no library .*libdnnl\.so\.3") as e:
+        InferenceSession(conv_net(), backend=f"onednn:library={nowhere}")
+    assert e.value.code == "SGK104"
+    assert LIBRARY_VARIABLE in e.value.hint
+
+
+def test_a_library_named_by_the_environment_and_missing_fails_the_probe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, "/nowhere/libdnnl.so.3")
+    found = OnednnBackend.probe()
+    assert not found.available
+    assert "/nowhere/libdnnl.so.3" in found.problems[0]
+    assert "pip install onednn-cpu-gomp" in found.hint
+
+
+def test_importing_the_package_loads_no_library() -> None:
+    code = "import subgraphkit_onednn, sys; print('libdnnl' in open('/proc/self/maps').read())"
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("no /proc/self/maps on this system")
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.strip() == "False"
+
+
+@needs_compiler
+@pytest.mark.parametrize(("major", "minor"), [(2, 7), (3, 1), (4, 0)])
+def test_another_version_is_refused_with_what_was_found_and_what_is_needed(
+    tmp_path: Path, major: int, minor: int
+) -> None:
+    path = stub(tmp_path, VERSION % (major, minor))
+    expected = rf"is oneDNN {major}\.{minor}\.0, at least 3\.2 and below 4 is needed"
+    with pytest.raises(BackendUnavailableError, match=expected):
+        open_library(path)
+
+
+@needs_compiler
+def test_a_library_without_the_graph_interface_is_refused(tmp_path: Path) -> None:
+    path = stub(tmp_path, VERSION % (3, 2))
+    with pytest.raises(BackendUnavailableError, match="built without oneDNN's graph API"):
+        open_library(path)
+
+
+@needs_compiler
+def test_some_other_library_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BackendUnavailableError, match="is not oneDNN"):
+        open_library(stub(tmp_path, "int something(void) { return 1; }"))
+
+
+def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "libdnnl.so.3"
+    path.write_text("not a library")
+    with pytest.raises(BackendUnavailableError, match="oneDNN cannot be loaded"):
+        open_library(str(path))
+
+
+def test_threads_are_set_for_the_run_and_given_back() -> None:
+    library = open_library()
+    before = library.max_threads
+    operator = compile_model(conv_net(), {"threads": 1})
+    assert operator.info()["threads"] == 1
+    assert library.max_threads == before
+
+
+def test_a_negative_number_of_threads_is_refused() -> None:
+    with pytest.raises(OptionError, match="threads"):
+        InferenceSession(conv_net(), backend="onednn:threads=-1")

@@ -1,0 +1,257 @@
+"""Compiled regions: fusion, layouts, memory, weights and concurrent callers."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from backends.onednn.tests.onednn_road import compile_model, conv_net, make_model, refusals
+from subgraphkit import InferenceSession
+
+NET_PARTITIONS = [
+    "convolution + relu",
+    "convolution + add + relu",
+    "avg_pool",
+    "matmul",
+]
+
+
+def picture(seed: int = 0, *dims: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(dims or (1, 3, 12, 12)).astype(np.float32)
+
+
+def expected(model: onnx.ModelProto, **feeds: Any) -> list[Any]:
+    return list(InferenceSession(model, backend="numpy").run(None, feeds))
+
+
+def test_a_small_net_is_partitioned_as_it_always_was() -> None:
+    assert compile_model(conv_net()).info()["partitions"] == NET_PARTITIONS
+
+
+def test_a_small_net_is_right() -> None:
+    x = picture()
+    (y,) = compile_model(conv_net()).run([x])
+    np.testing.assert_allclose(y, expected(conv_net(), x=x)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_value_read_inside_and_handed_out_is_not_hidden_by_fusion() -> None:
+    model = conv_net()
+    model.graph.output.extend(
+        [helper.make_tensor_value_info(name, 1, None) for name in ("c1", "r2", "f")]
+    )
+    operator, x = compile_model(model), picture()
+    names = [value.name for value in model.graph.output]
+    wanted = dict(zip(names, expected(model, x=x), strict=True))
+    order = ("c1", "r2", "f", "y")
+    for name, value in zip(order, operator.run([x]), strict=True):
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_laid_out_once() -> None:
+    """The library reports what it executes; reorders of weights are marked as constant."""
+    code = (
+        "from backends.onednn.tests.onednn_road import compile_model, conv_net\n"
+        "from backends.onednn.tests.test_onednn_operator import picture\n"
+        "operator = compile_model(conv_net())\n"
+        "for run in range(3):\n"
+        "    print('run', run, flush=True)\n"
+        "    operator.run([picture()])\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"ONEDNN_VERBOSE": "1", "PYTHONPATH": ".", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    _, *runs = found.stdout.split("run ")
+    weights = ("16x3x3x3", "16x16x3x3")
+    counts = [
+        sum("reorder" in line and line.split(",")[-2] in weights for line in run.splitlines())
+        for run in runs
+    ]
+    assert counts == [2, 0, 0]
+
+
+def test_outputs_share_memory_with_nothing() -> None:
+    nodes = [
+        helper.make_node("Identity", ["x"], ["same"]),
+        helper.make_node("Reshape", ["x", "shape"], ["flat"]),
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Flatten", ["r"], ["r_flat"]),
+    ]
+    shape = {"shape": np.array([-1])}
+    model = make_model(nodes, {"x": [2, 3]}, ["same", "flat", "r", "r_flat"], shape)
+    operator = compile_model(model)
+    x = picture(0, 2, 3)
+    first = operator.run([x])
+    for place, value in enumerate(first):
+        np.testing.assert_array_equal(value, expected(model, x=x)[place])
+        assert not np.may_share_memory(value, x)
+        assert not any(np.may_share_memory(value, other) for other in first[:place])
+    kept = [value.copy() for value in first]
+    operator.run([picture(1, 2, 3)])
+    for value, copy in zip(first, kept, strict=True):
+        np.testing.assert_array_equal(value, copy)
+
+
+@pytest.mark.parametrize("form", ["strided", "fortran", "reversed", "read_only", "big_endian"])
+def test_inputs_of_any_form_are_read_and_left_alone(form: str) -> None:
+    x = picture()
+    given = {
+        "strided": np.repeat(x, 2, axis=3)[..., ::2],
+        "fortran": np.asfortranarray(x),
+        "reversed": x[:, ::-1].copy()[:, ::-1],
+        "read_only": x.copy(),
+        "big_endian": x.astype(">f4"),
+    }[form]
+    given.setflags(write=False)
+    operator = compile_model(conv_net())
+    np.testing.assert_array_equal(operator.run([given])[0], operator.run([x])[0])
+
+
+def test_buffers_given_for_outputs_are_filled_even_where_they_overlap_an_input() -> None:
+    model = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": [4]}, ["y"])
+    operator = compile_model(model)
+    block = np.array([-1, 2, -3, 4, -5], np.float32)
+    (y,) = operator.run([block[:4]], [block[1:]])
+    assert np.shares_memory(y, block)
+    np.testing.assert_array_equal(y, [0, 2, 0, 4])
+    with pytest.raises(ValueError, match="output 'y' is float64"):
+        operator.run([picture(0, 4)], [np.empty(4)])
+
+
+def test_an_array_of_another_type_or_shape_never_reaches_the_library() -> None:
+    operator = compile_model(conv_net())
+    with pytest.raises(ValueError, match=r"input 'x' is float64.*expected float32"):
+        operator.run([picture().astype(np.float64)])
+    with pytest.raises(ValueError, match=r"expected float32\[1, 3, 12, 12\]"):
+        operator.run([picture()[:, :, 1:]])
+
+
+def test_many_callers_at_once_get_their_own_results() -> None:
+    operator = compile_model(conv_net(), {"threads": 1})
+    pictures = [picture(seed) for seed in range(24)]
+    alone = [operator.run([x])[0] for x in pictures]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(lambda x: operator.run([x])[0], pictures))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_new_weights_are_computed_with_and_other_partitions_are_kept() -> None:
+    old, new = conv_net(0), conv_net(1)
+    operator, x = compile_model(old), picture()
+    operator.run([x])
+    before = operator._region.steps
+    stored = {t.name: numpy_helper.to_array(t) for t in new.graph.initializer}
+    assert operator.update_weights({"w1": stored["w1"]})
+    kept = [a is b for a, b in zip(before, operator._region.steps, strict=True)]
+    assert kept == [False, True, True, True]
+    assert operator.update_weights(stored)
+    (y,) = operator.run([x])
+    np.testing.assert_allclose(y, expected(new, x=x)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_two_operators_alike_but_for_their_weights_do_not_mix_them() -> None:
+    x = picture()
+    first, second = compile_model(conv_net(0)), compile_model(conv_net(1))
+    for _ in range(2):
+        for seed, operator in enumerate((first, second)):
+            (y,) = operator.run([x])
+            wanted = expected(conv_net(seed), x=x)[0]
+            np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_constant_that_chose_an_attribute_needs_another_compilation() -> None:
+    bounds = {"low": np.float32(-1), "high": np.float32(1)}
+    node = helper.make_node("Clip", ["x", "low", "high"], ["y"])
+    operator = compile_model(make_model([node], {"x": [4]}, ["y"], bounds))
+    assert not operator.update_weights({"low": np.float32(0)})
+
+
+def test_a_session_takes_new_weights_of_a_convolution() -> None:
+    session, x = InferenceSession(conv_net(0), backend="onednn"), picture()
+    session.run(None, {"x": x})
+    stored = {t.name: numpy_helper.to_array(t) for t in conv_net(1).graph.initializer}
+    session.update_weights(stored)
+    wanted = expected(conv_net(1), x=x)[0]
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_what_onednn_has_no_operation_for_runs_on_numpy() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Erf", ["c"], ["e"]),
+        helper.make_node("Relu", ["e"], ["y"]),
+    ]
+    model = make_model(nodes, {"x": [1, 3, 8, 8]}, ["y"], {"w": picture(1, 4, 3, 3, 3)})
+    session, x = InferenceSession(model, backend="onednn,numpy"), picture(0, 1, 3, 8, 8)
+    backends = [subgraph.backend for subgraph in session.partitioning.subgraphs]
+    assert backends == ["onednn", "numpy", "onednn"]
+    (y,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(y, expected(model, x=x)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("node", "dims", "dtype", "reason"),
+    [
+        (helper.make_node("Relu", ["x"], ["y"]), [4], 11, "dtype: value 'x' is float64"),
+        (helper.make_node("Relu", ["x"], ["y"]), ["n"], 1, "dynamic_shape"),
+        (helper.make_node("Relu", ["x"], ["y"]), [0, 3], 1, "shape: value 'x' is empty"),
+        (helper.make_node("Erf", ["x"], ["y"]), [4], 1, "op_unsupported: oneDNN has no Erf"),
+        (
+            helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2]),
+            [1, 1, 4],
+            1,
+            "attribute: MaxPool makes outputs",
+        ),
+    ],
+)
+def test_a_node_onednn_cannot_take_is_refused_with_the_reason(
+    node: onnx.NodeProto, dims: list[int | str], dtype: int, reason: str
+) -> None:
+    (refusal,) = refusals(make_model([node], {"x": dims}, ["y"], dtype=dtype))
+    assert refusal.startswith(reason)
+
+
+def test_a_closed_operator_may_be_closed_again() -> None:
+    operator = compile_model(conv_net())
+    operator.close()
+    operator.close()
+    assert operator.info()["partitions"] == []
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_a_pool_and_a_sum_are_right_together(kind: str) -> None:
+    nodes = [
+        helper.make_node(kind, ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Add", ["p", "z"], ["y"]),
+    ]
+    model = make_model(nodes, {"x": [2, 16, 8, 9], "z": [2, 16, 4, 4]}, ["y"])
+    x, z = picture(0, 2, 16, 8, 9), picture(1, 2, 16, 4, 4)
+    (y,) = compile_model(model).run([x, z])
+    np.testing.assert_allclose(y, expected(model, x=x, z=z)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_depthwise_convolution_after_a_pointwise_one_does_not_end_the_process() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c"]),
+        helper.make_node("Conv", ["c", "w2"], ["y"], group=7, pads=[1, 1, 1, 1]),
+    ]
+    weights = {"w1": picture(1, 7, 16, 1, 1), "w2": picture(2, 7, 1, 3, 3)}
+    model, x = make_model(nodes, {"x": [2, 16, 9, 6]}, ["y"], weights), picture(0, 2, 16, 9, 6)
+    (y,) = compile_model(model).run([x])
+    np.testing.assert_allclose(y, expected(model, x=x)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_reducing_axes_of_length_one_does_not_end_the_process() -> None:
+    node = helper.make_node("ReduceL2", ["x"], ["y"], axes=[2], keepdims=0)
+    (y,) = compile_model(make_model([node], {"x": [5, 6, 1]}, ["y"])).run([picture(0, 5, 6, 1)])
+    np.testing.assert_array_equal(y, np.abs(picture(0, 5, 6, 1))[..., 0])
