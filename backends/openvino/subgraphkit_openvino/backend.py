@@ -1,0 +1,185 @@
+"""The backend: one property that takes what the device says it runs and what it gets right."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from subgraphkit.backend import (
+    Answer,
+    Backend,
+    BindContext,
+    Conformance,
+    Connectivity,
+    Option,
+    ProbeResult,
+    Refusal,
+    SubgraphProperty,
+    SubgraphSelector,
+)
+from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit_openvino import library
+from subgraphkit_openvino.compiling import compile_subgraph, configuration, restore
+from subgraphkit_openvino.operator import OpenVINOOperator
+from subgraphkit_openvino.questions import Questions
+from subgraphkit_openvino.rules import refusals
+
+__all__ = ["OpenVINOBackend", "OpenVINOProperty"]
+
+
+class _Answered(SubgraphSelector):
+    """Takes every node without a refusal.
+
+    Args:
+        refusals: Reasons by node.
+    """
+
+    stateless: ClassVar[bool] = True
+
+    def __init__(self, refusals: Mapping[int, Refusal]) -> None:
+        self._refusals = refusals
+
+    def select(self, node: Node) -> Answer:
+        """Look the answer up."""
+        return self._refusals.get(node.id, True)
+
+
+class OpenVINOProperty(SubgraphProperty):
+    """What ``query_model`` claims, less what is known to be computed in other numbers."""
+
+    name: ClassVar[str] = "query_model"
+    connectivity: Connectivity = "any"
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._refusals: Mapping[int, Refusal] = MappingProxyType({})
+
+    def prepare(self, graph: BoundGraph, context: BindContext) -> None:
+        """Ask OpenVINO about the graph."""
+        ruled_out = refusals(graph, narrow=self._options["narrow"])
+        asked = [
+            node
+            for node in graph.order
+            if node not in ruled_out and not graph.is_constant_node(node)
+        ]
+        device = self._options["device"]
+        questions = Questions(graph, device, configuration(self._options))
+        self._refusals = ruled_out | questions.refusals(asked)
+
+    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        """Make the selector."""
+        return _Answered(self._refusals)
+
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
+        """Compile a region."""
+        return compile_subgraph(subgraph, self._options)
+
+
+class OpenVINOBackend(Backend):
+    """Runs on the devices that OpenVINO knows: processors, graphics and NPUs of Intel."""
+
+    name: ClassVar[str] = "openvino"
+    api: ClassVar[str] = "1.0"
+    options: ClassVar[Sequence[Option]] = (
+        Option(
+            "device",
+            str,
+            default="CPU",
+            help="Name of the device, such as CPU, GPU, GPU.1 or NPU.",
+            cache=True,
+        ),
+        Option(
+            "precision",
+            "enum",
+            default="f32",
+            choices=("f32", "f16", "bf16", "auto"),
+            help="Type in which float32 is computed; auto leaves it to the device.",
+            cache=True,
+        ),
+        Option(
+            "hint",
+            "enum",
+            default="latency",
+            choices=("latency", "throughput", "cumulative_throughput"),
+            help="What the device is tuned for.",
+            cache=True,
+        ),
+        Option(
+            "threads",
+            int,
+            minimum=1,
+            help="Threads of the processor; unless given, OpenVINO decides.",
+        ),
+        Option(
+            "streams",
+            int,
+            minimum=1,
+            help="Runs that are worked on at the same time; unless given, the hint decides.",
+        ),
+        Option(
+            "narrow",
+            bool,
+            default=False,
+            help="Whether to take nodes whose 64-bit or whole numbers OpenVINO computes in 32 bits "
+            "or in float32.",
+        ),
+    )
+
+    def __init__(self, options: Mapping[str, Any] = MappingProxyType({})) -> None:
+        defaults = {option.name: option.default for option in self.options}
+        super().__init__(MappingProxyType(defaults | dict(options)))
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        """Return the one property.
+
+        Raises:
+            OptionError: There is no device of that name (SGK112).
+        """
+        library.check_device(self.option_values["device"])
+        return (OpenVINOProperty(self.option_values),)
+
+    @classmethod
+    def probe(cls, *, deep: bool = False) -> ProbeResult:
+        """Look for OpenVINO; with ``deep``, for its devices as well."""
+        versions = library.versions()
+        if not library.is_installed():
+            return _unusable("OpenVINO is not installed", "pip install openvino", versions)
+        if not deep:
+            return ProbeResult(available=True, devices=("CPU",), versions=versions)
+        try:
+            devices = library.devices()
+        except Exception as error:  # noqa: BLE001 (whatever is wrong, a probe tells it)
+            problem = f"OpenVINO cannot be used: {library.said(error)}"
+            return _unusable(problem, "pip install --force-reinstall openvino", versions)
+        return ProbeResult(available=True, devices=devices, versions=versions)
+
+    @classmethod
+    def conformance(cls, suite: Conformance) -> None:
+        """Declare what is left to others."""
+        suite.lacks("control_flow", "bodies are left to a backend that can run every body")
+        # No xfail, because it is right where a vector holds a divisor of 1000 numbers.
+        suite.skip(
+            "L4/real/test_squeezenet",
+            "1000 equal numbers of 9.5e9 go into Softmax, and OpenVINO adds up the last 8 in "
+            "another order: they differ by a rounding, which is 2048; seeded/squeezenet is tried",
+        )
+
+    def fingerprint(self) -> str:
+        """Return the build of OpenVINO, and name and abilities of the device."""
+        device = self.option_values["device"]
+        core = library.core()
+        build = core.get_versions(device)[device.partition(".")[0]].build_number
+        full_name = core.get_property(device, "FULL_DEVICE_NAME")
+        abilities = ",".join(sorted(core.get_property(device, "OPTIMIZATION_CAPABILITIES")))
+        return f"openvino;{build};{device};{full_name};{abilities}"
+
+    def deserialize(self, blob: bytes, subgraph: Subgraph) -> OpenVINOOperator:
+        """Restore a compiled region.
+
+        Raises:
+            CompileError: It is damaged, or made by another version or for another device (SGK130).
+        """
+        return restore(blob, subgraph, self.option_values)
+
+
+def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:
+    return ProbeResult(available=False, versions=versions, problems=(problem,), hint=hint)

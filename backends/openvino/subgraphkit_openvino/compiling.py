@@ -1,0 +1,86 @@
+"""From a subgraph, or from what was stored of one, to an operator."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.errors import CompileError
+from subgraphkit.ir import Subgraph
+from subgraphkit.types import TensorType
+from subgraphkit_openvino import library
+from subgraphkit_openvino.importing import import_model, write_model
+from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
+from subgraphkit_openvino.operator import OpenVINOOperator, opened
+
+__all__ = ["compile_subgraph", "configuration", "restore"]
+
+
+def configuration(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return OpenVINO's properties for the options of the backend."""
+    found: dict[str, Any] = {"PERFORMANCE_HINT": options["hint"].upper()}
+    if options["precision"] != "auto":
+        found["INFERENCE_PRECISION_HINT"] = options["precision"]
+    if options["precision"] == "f32":
+        # Keeps the library from quantising activations where weights are compressed.
+        found["EXECUTION_MODE_HINT"] = "ACCURACY"
+    if options["threads"] is not None:
+        found["INFERENCE_NUM_THREADS"] = options["threads"]
+    if options["streams"] is not None:
+        found["NUM_STREAMS"] = options["streams"]
+    return found
+
+
+def compile_subgraph(subgraph: Subgraph, options: Mapping[str, Any]) -> OpenVINOOperator:
+    """Compile a region for a device.
+
+    Raises:
+        CompileError: The importer or the device fails (SGK130).
+    """
+    written = write_model(subgraph)
+    try:
+        model = import_model(written)
+        compiled = library.core().compile_model(model, options["device"], configuration(options))
+        _check_edge(compiled, subgraph)
+        return OpenVINOOperator(compiled, subgraph, written.held)
+    except Exception as error:
+        raise _failure(subgraph, f"could not be compiled: {library.said(error)}") from error
+
+
+def restore(blob: bytes, subgraph: Subgraph, options: Mapping[str, Any]) -> OpenVINOOperator:
+    """Restore what ``OpenVINOOperator.serialize`` returned.
+
+    Raises:
+        CompileError: It is damaged, or made by another version or for another device (SGK130).
+    """
+    try:
+        exported = np.frombuffer(opened(blob), np.uint8)
+        tensor = tensor_over(unlocked(exported))
+        compiled = library.core().import_model(tensor, options["device"], configuration(options))
+        _check_edge(compiled, subgraph)
+        return OpenVINOOperator(compiled, subgraph, (exported,), blob)
+    except Exception as error:
+        raise _failure(subgraph, f"cannot be restored: {library.said(error)}") from error
+
+
+def _check_edge(compiled: Any, subgraph: Subgraph) -> None:
+    """Make sure that inputs and outputs are those of the subgraph."""
+    for kind, ports, types in (
+        ("inputs", compiled.inputs, subgraph.input_types),
+        ("outputs", compiled.outputs, subgraph.output_types),
+    ):
+        found = [port.element_type.get_type_name() for port in ports]
+        expected = [ELEMENT_TYPES[type_.dtype] for type_ in types if isinstance(type_, TensorType)]
+        if found != expected:
+            raise ValueError(f"its {kind} are {found}, expected {expected}")
+
+
+def _failure(subgraph: Subgraph, what: str) -> CompileError:
+    return CompileError(
+        "SGK130",
+        f"subgraph {subgraph.id!r} of {len(subgraph.nodes)} nodes {what}",
+        backend=subgraph.backend,
+        subgraph=subgraph.id,
+        hint="To run these nodes elsewhere, leave the backend out of the list or set "
+        "on_compile_error='fallback'.",
+    )

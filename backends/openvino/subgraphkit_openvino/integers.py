@@ -1,0 +1,268 @@
+"""Which whole numbers OpenVINO gets right.
+
+On the processor, OpenVINO computes with int32, and much of that in float32: int64 and uint64 lose
+their upper half, 8 bits saturate where ONNX wraps around, and comparisons, quotients, remainders
+and sums of int32 are exact to 24 bits only. Indices, axes and sizes are small, so nothing is lost
+there. Everything else that is whole is taken only where it has been seen to be exact.
+"""
+
+from collections.abc import Mapping
+from math import prod
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit.backend import Refusal
+from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.types import DataType
+
+__all__ = ["WholeNumbers"]
+
+_WHOLE: Final = frozenset(
+    {
+        DataType.INT8,
+        DataType.INT16,
+        DataType.INT32,
+        DataType.INT64,
+        DataType.UINT8,
+        DataType.UINT16,
+        DataType.UINT32,
+        DataType.UINT64,
+    }
+)
+_WIDE: Final = frozenset({DataType.INT64, DataType.UINT32, DataType.UINT64})
+_OF_16_BITS: Final = frozenset({DataType.INT16, DataType.UINT16})
+_ROUNDED: Final = Refusal("dtype", "16-bit steps, which OpenVINO rounds otherwise")
+_NARROW: Final = frozenset({DataType.INT8, DataType.INT16, DataType.UINT8, DataType.UINT16})
+
+_EXACT: Final = 1 << 24
+"""Whole numbers up to here are exact in float32."""
+
+_INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
+    {
+        "ConstantOfShape": frozenset({0}),
+        "CumSum": frozenset({1}),
+        "Expand": frozenset({1}),
+        "GRU": frozenset({4}),
+        "Gather": frozenset({1}),
+        "GatherElements": frozenset({1}),
+        "GatherND": frozenset({1}),
+        "LSTM": frozenset({4}),
+        "Pad": frozenset({1, 3}),
+        "RNN": frozenset({4}),
+        "ReduceL1": frozenset({1}),
+        "ReduceL2": frozenset({1}),
+        "ReduceLogSum": frozenset({1}),
+        "ReduceLogSumExp": frozenset({1}),
+        "ReduceMax": frozenset({1}),
+        "ReduceMean": frozenset({1}),
+        "ReduceMin": frozenset({1}),
+        "ReduceProd": frozenset({1}),
+        "ReduceSum": frozenset({1}),
+        "ReduceSumSquare": frozenset({1}),
+        "Reshape": frozenset({1}),
+        "Resize": frozenset({3}),
+        "ReverseSequence": frozenset({1}),
+        "RoiAlign": frozenset({2}),
+        "Scatter": frozenset({1}),
+        "ScatterElements": frozenset({1}),
+        "ScatterND": frozenset({1}),
+        "Split": frozenset({1}),
+        "Squeeze": frozenset({1}),
+        "Tile": frozenset({1}),
+        "TopK": frozenset({1}),
+        "Trilu": frozenset({1}),
+        "Unsqueeze": frozenset({1}),
+    }
+)
+"""Inputs that hold indices, axes or sizes: more than 31 bits would be out of range anyway."""
+
+_COUNTING: Final = frozenset({"ArgMax", "ArgMin", "NonZero", "Shape", "Size", "TopK"})
+"""Operators whose whole outputs are small, whatever their inputs hold."""
+
+_MOVING: Final = frozenset(
+    {
+        "Cast",
+        "CastLike",
+        "Compress",
+        "Concat",
+        "ConstantOfShape",
+        "DepthToSpace",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "OneHot",
+        "Pad",
+        "Reshape",
+        "ReverseSequence",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Where",
+    }
+)
+"""Operators that move numbers about; exact up to 32 bits."""
+
+_EXACT_IN_INT32: Final = frozenset(
+    {
+        "Abs",
+        "Add",
+        "BitwiseAnd",
+        "BitwiseNot",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "Sign",
+        "Sub",
+    }
+)
+"""Operators that compute and wrap around like int32."""
+
+_EXACT_IF_SMALL: Final = _EXACT_IN_INT32 | {
+    "Clip",
+    "CumSum",
+    "Div",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Mod",
+    "Pow",
+    "Range",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "Relu",
+    "Sum",
+}
+
+_QUANTISED: Final = frozenset(
+    {
+        "ConvInteger",
+        "DequantizeLinear",
+        "MatMulInteger",
+        "QLinearConv",
+        "QLinearMatMul",
+        "QuantizeLinear",
+    }
+)
+"""Operators whose 8-bit numbers are meant for a library like this one."""
+
+
+class WholeNumbers:
+    """What is known of the whole numbers in a graph.
+
+    Args:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: BoundGraph) -> None:
+        self._graph = graph
+        self._small: dict[str, bool] = {}
+        for index in graph.order:
+            node = graph.nodes[index]
+            if not graph.is_constant_node(index):
+                small = self._makes_small(node)
+                self._small.update((name, small) for name in node.outputs if name)
+
+    def refusal(self, node: Node) -> Refusal | None:
+        """Return why the whole numbers a node reads and makes would come out wrong, if so."""
+        op_type = node.op_type
+        read = self._read(node)
+        made = [name for name in node.outputs if self._graph.dtype(name) in _WHOLE]
+        if op_type in _COUNTING or not (read or made):
+            return None
+        if op_type in _QUANTISED:
+            dtypes = {self._graph.dtype(name) for name in (*read, *made)}
+            return _long_sum(node) if dtypes.isdisjoint(_OF_16_BITS) else _ROUNDED
+        if all(map(self._is_small, read)) and (op_type in _MOVING or op_type in _EXACT_IF_SMALL):
+            return self._unbounded(node) if made else None
+        dtypes = {self._graph.dtype(name) for name in (*read, *made)}
+        if op_type in {"Cast", "CastLike"} and self._graph.dtype(read[0]) not in _WIDE:
+            dtypes.discard(DataType.INT64)
+        wide = sorted(dtype.label for dtype in dtypes & _WIDE)
+        if wide:
+            return Refusal("dtype", f"{wide[0]} that may need more than the 31 bits OpenVINO keeps")
+        if op_type in _MOVING or (op_type in _EXACT_IN_INT32 and dtypes == {DataType.INT32}):
+            return self._to_bool(node)
+        labels = ", ".join(sorted(dtype.label for dtype in dtypes))
+        return Refusal("dtype", f"{labels}, which OpenVINO computes in float32 or saturates here")
+
+    def _unbounded(self, node: Node) -> Refusal | None:
+        """Refuse casts that make wide numbers of numbers that may be large."""
+        if node.op_type not in {"Cast", "CastLike"} or self._small[node.outputs[0]]:
+            return None
+        dtype = self._graph.dtype(node.outputs[0])
+        if dtype not in _WIDE:
+            return None
+        return Refusal("dtype", f"{dtype.label} that may need more than the 31 bits OpenVINO keeps")
+
+    def _to_bool(self, node: Node) -> Refusal | None:
+        made = self._graph.dtype(node.outputs[0])
+        if made is not DataType.BOOL or node.dtype(0) is not DataType.INT32:
+            return None
+        return Refusal("dtype", "a cast to bool, of which OpenVINO makes false of the least int32")
+
+    def _makes_small(self, node: Node) -> bool:
+        op_type = node.op_type
+        if op_type in _COUNTING:
+            return True
+        if op_type in {"Cast", "CastLike"}:
+            dtype = node.dtype(0)
+            return dtype is DataType.BOOL or dtype in _NARROW or self._is_small(node.inputs[0])
+        if op_type in {"ConstantOfShape", "EyeLike"}:
+            value = node.attribute("value")
+            return value is None or _fits(value)
+        moves = op_type in _MOVING or op_type in _EXACT_IF_SMALL
+        return moves and all(map(self._is_small, self._read(node)))
+
+    def _read(self, node: Node) -> list[str]:
+        """Return the whole inputs of a node that are no indices."""
+        indices = _INDICES.get(node.op_type, frozenset())
+        return [
+            name
+            for place, name in enumerate(node.inputs)
+            if place not in indices and self._graph.dtype(name) in _WHOLE
+        ]
+
+    def _is_small(self, name: str) -> bool:
+        if name not in self._small:
+            constant = self._graph.constants.get(name)
+            whole = constant is not None and constant.type.dtype in _WHOLE
+            self._small[name] = whole and constant is not None and _fits(constant.array())
+        return self._small[name]
+
+
+def _long_sum(node: Node) -> Refusal | None:
+    """Refuse sums of 8-bit products that may leave what float32 can hold."""
+    if node.op_type not in {"ConvInteger", "MatMulInteger"}:
+        return None
+    shape = node.shape(1)
+    if shape is None:
+        return Refusal("rank", "a sum of an unknown number of products, which are added in float32")
+    summed = shape[1:] if node.op_type == "ConvInteger" else shape[-2:-1] or shape
+    known = [dim for dim in summed if isinstance(dim, int)]
+    if len(known) == len(summed) and prod(known) <= _EXACT // 255**2:
+        return None
+    return Refusal("shape", f"sums of {list(summed)} products, which OpenVINO adds in float32")
+
+
+def _fits(array: Any) -> bool:
+    """Say whether all numbers are exact in float32."""
+    numbers = np.asarray(array)
+    return not numbers.size or (int(numbers.max()) <= _EXACT and int(numbers.min()) >= -_EXACT)

@@ -1,0 +1,80 @@
+"""Element types, and memory that NumPy and OpenVINO both look at."""
+
+import ctypes
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.types import DataType
+from subgraphkit_openvino import library
+
+__all__ = ["ELEMENT_TYPES", "element_type", "shared_constant", "shared_tensor", "tensor_over"]
+
+ELEMENT_TYPES: Final[Mapping[DataType, str]] = MappingProxyType(
+    {
+        DataType.FLOAT: "f32",
+        DataType.FLOAT16: "f16",
+        DataType.BFLOAT16: "bf16",
+        DataType.DOUBLE: "f64",
+        DataType.INT8: "i8",
+        DataType.INT16: "i16",
+        DataType.INT32: "i32",
+        DataType.INT64: "i64",
+        DataType.UINT8: "u8",
+        DataType.UINT16: "u16",
+        DataType.UINT32: "u32",
+        DataType.UINT64: "u64",
+        DataType.BOOL: "boolean",
+    }
+)
+"""OpenVINO's names of the element types that cross the border; the others never do."""
+
+
+def element_type(dtype: DataType) -> Any:
+    """Return the ``openvino.Type`` of an element type."""
+    return getattr(library.runtime().Type, ELEMENT_TYPES[dtype])
+
+
+def shared_tensor(array: npt.NDArray[Any]) -> Any:
+    """Return an ``openvino.Tensor`` over an array, copied first if it must not be shared.
+
+    Read-only arrays are copied because the library does not promise never to write to an input,
+    strided and unaligned ones because it cannot read them.
+    """
+    if not array.flags.carray:
+        array = np.array(array, order="C")
+    return tensor_over(array)
+
+
+def tensor_over(array: npt.NDArray[Any]) -> Any:
+    """Return an ``openvino.Tensor`` over a contiguous, writeable array; it keeps the array alive.
+
+    OpenVINO does not know the dtypes of ml_dtypes, so such an array is handed over as the integers
+    it consists of, with its element type told beside it.
+    """
+    openvino = library.runtime()
+    if array.dtype.isbuiltin == 1:
+        return openvino.Tensor(array, True)  # noqa: FBT003 (shared_memory; a keyword costs 0.3 us)
+    type_ = element_type(DataType.of(array.dtype))
+    return openvino.Tensor(array.view(np.uint16), openvino.Shape(array.shape), type_)
+
+
+def shared_constant(array: npt.NDArray[Any]) -> Any:
+    """Return the output of an OpenVINO constant over an array, which must outlive it.
+
+    Weights are read-only arrays and OpenVINO never writes to a constant, but its Python binding
+    insists on a writeable one. So it is shown the same memory without the mark.
+    """
+    openvino = library.runtime()
+    return openvino.op.Constant(tensor_over(unlocked(array)), shared_memory=True).output(0)
+
+
+def unlocked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the memory of a contiguous array as a writeable array, for readers only."""
+    if array.flags.writeable or not array.nbytes:
+        return array
+    memory = (ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)
+    return np.ctypeslib.as_array(memory).view(array.dtype).reshape(array.shape)

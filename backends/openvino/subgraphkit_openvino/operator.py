@@ -1,0 +1,261 @@
+"""The operator: a compiled model, its requests, and how arrays get in and out."""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from struct import Struct
+from typing import Any, ClassVar, Final
+from zlib import crc32
+
+import numpy as np
+
+from subgraphkit.backend import SubgraphOperator
+from subgraphkit.errors import ExecutionError
+from subgraphkit.ir import Subgraph
+from subgraphkit.types import TensorType, ValueType
+from subgraphkit_openvino import library
+from subgraphkit_openvino.memory import shared_tensor, tensor_over
+
+__all__ = ["OpenVINOOperator", "opened", "sealed"]
+
+_SEAL: Final = b"subgraphkit-openvino 1"
+_HEADER: Final = Struct("<60sI")
+"""What was written, by which version, and a checksum; as long as a cache line, so that the model
+behind it is aligned."""
+
+_WORTH_BINDING: Final = 1 << 15
+"""Outputs of this many bytes and more are written by OpenVINO into the array that is returned.
+Below that, binding an array costs more than a copy."""
+
+
+class OpenVINOOperator(SubgraphOperator):
+    """A region that OpenVINO compiled.
+
+    Args:
+        compiled: The ``openvino.CompiledModel``, inputs and outputs in the order of the subgraph.
+        subgraph: The region.
+        held: What the compiled model refers to.
+        stored: What the operator was restored from, if it was.
+
+    Thread-safety: any number of threads may be inside ``run``; each works with a request of its
+    own. Requests are made when needed and kept.
+    """
+
+    thread_safe: ClassVar[bool] = True
+
+    def __init__(
+        self, compiled: Any, subgraph: Subgraph, held: Sequence[Any] = (), stored: bytes = b""
+    ) -> None:
+        self._compiled = compiled
+        self._held = held
+        self._stored = stored
+        self._subgraph = subgraph
+        # What InferRequest.infer does around this method of its base costs as much as a small
+        # model: it sorts its arguments by kind and wraps the results in a mapping of its own.
+        self._infer = library.runtime().InferRequest.__base__.infer
+        self._results = [
+            _Result(type_, is_static=port.partial_shape.is_static)
+            for type_, port in zip(subgraph.output_types, compiled.outputs, strict=True)
+        ]
+        self._binds = any(result.nbytes >= _WORTH_BINDING for result in self._results)
+        self._idle = [compiled.create_infer_request()]
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Compute the outputs.
+
+        Args:
+            inputs: Arrays in the order of the subgraph's inputs. Contiguous, writeable ones are
+                read where they are; others are copied first.
+            outputs: Buffers for the results, None where there is none. Large contiguous ones that
+                overlap no input are written by OpenVINO itself.
+
+        Raises:
+            ExecutionError: OpenVINO failed (SGK131).
+            ValueError: A buffer does not fit the result; the message names the output.
+        """
+        try:
+            request = self._idle.pop()
+        except IndexError:
+            request = self._compiled.create_infer_request()
+        try:
+            feeds = {place: shared_tensor(array) for place, array in enumerate(inputs)}
+            if self._binds:
+                results = self._run_bound(request, feeds, inputs, outputs)
+            else:
+                made = self._infer(request, feeds, False, False)  # noqa: FBT003 (by position only)
+                results = [
+                    result.typed(array)
+                    for result, array in zip(self._results, made.values(), strict=True)
+                ]
+        except Exception as error:
+            raise self._explained(error) from error
+        finally:
+            self._idle.append(request)
+        return results if outputs is None else self._fill(outputs, results)
+
+    def serialize(self) -> bytes:
+        """Return the compiled model with its weights, sealed with a checksum."""
+        # OpenVINO cannot read what it exports of a model that was imported itself.
+        return self._stored or sealed(self._compiled)
+
+    def info(self) -> Mapping[str, Any]:
+        """Return device, precision, streams, threads and the number of layers that are executed."""
+        layers = self._compiled.get_runtime_model().get_ops()
+        executed = sum(
+            op.get_type_name() == "ExecutionNode" and not _is_constant(op) for op in layers
+        )
+        return {
+            "device": ",".join(self._compiled.get_property("EXECUTION_DEVICES")),
+            "precision": self._property("INFERENCE_PRECISION_HINT", _type_name),
+            "streams": self._property("NUM_STREAMS", int),
+            "threads": self._property("INFERENCE_NUM_THREADS", int),
+            "layers": executed,
+        }
+
+    def close(self) -> None:
+        """Release the compiled model and its requests."""
+        self._idle = []
+        self._compiled = None
+        self._held = ()
+        self._stored = b""
+
+    def _run_bound(
+        self,
+        request: Any,
+        feeds: Mapping[int, Any],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any] | None,
+    ) -> list[Any]:
+        """Run with the arrays to be returned as the request's own outputs."""
+        arrays: list[Any] = []
+        for place, result in enumerate(self._results):
+            array: Any = None
+            if result.shape is not None:
+                array = outputs[place] if outputs is not None else None
+                if not result.can_be(array) or _overlaps(array, inputs):
+                    array = np.empty(result.shape, result.dtype)
+                request.set_output_tensor(place, tensor_over(array))
+            arrays.append(array)
+        seen = self._infer(request, feeds, True, False).values()  # noqa: FBT003 (by position only)
+        return [
+            result.typed(view.copy()) if array is None else array
+            for result, array, view in zip(self._results, arrays, seen, strict=True)
+        ]
+
+    def _fill(self, outputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        filled = []
+        for name, buffer, result in zip(self._subgraph.outputs, outputs, results, strict=True):
+            if buffer is None or buffer is result:
+                filled.append(result)
+                continue
+            if not _fits(buffer, result):
+                raise ValueError(
+                    f"the buffer for output {name!r} is {_described(buffer)}, expected a writeable "
+                    f"array {_described(result)}"
+                )
+            np.copyto(buffer, result)
+            filled.append(buffer)
+        return filled
+
+    def _property(self, name: str, read: Callable[[Any], Any]) -> Any:
+        # Devices differ in what they can be asked.
+        try:
+            return read(self._compiled.get_property(name))
+        except RuntimeError:
+            return None
+
+    def _explained(self, error: Exception) -> ExecutionError:
+        return ExecutionError(
+            "SGK131",
+            f"subgraph {self._subgraph.id!r} failed while running: {library.said(error)}",
+            backend=self._subgraph.backend,
+            subgraph=self._subgraph.id,
+        )
+
+
+class _Result:
+    """What is known of one output before it is computed."""
+
+    __slots__ = ("_seen_as_other", "dtype", "nbytes", "shape")
+
+    def __init__(self, type_: ValueType | None, *, is_static: bool) -> None:
+        if not isinstance(type_, TensorType):
+            raise TypeError(f"an output of OpenVINO is a tensor, not {type_}")
+        self.dtype = type_.dtype.numpy
+        shape = type_.shape
+        # Where OpenVINO does not know the shape it makes an array of its own, though ONNX may know.
+        known = is_static and shape is not None and all(isinstance(dim, int) for dim in shape)
+        self.shape = shape if known else None
+        self.nbytes = (type_.nbytes or 0) if known else 0
+        self._seen_as_other = self.dtype.isbuiltin != 1
+
+    def typed(self, array: Any) -> Any:
+        """Return an array of OpenVINO with the dtype that ONNX gives it."""
+        return array.view(self.dtype) if self._seen_as_other else array
+
+    def can_be(self, buffer: Any) -> bool:
+        """Say whether OpenVINO can write the output into a buffer."""
+        return (
+            isinstance(buffer, np.ndarray)
+            and buffer.shape == self.shape
+            and buffer.dtype == self.dtype
+            and buffer.flags.carray
+        )
+
+
+def sealed(compiled: Any) -> bytes:
+    """Return an exported model behind a header with a checksum.
+
+    OpenVINO does not notice damaged weights, and may crash on other damage.
+    """
+    stream = io.BytesIO(_HEADER.pack(_SEAL, 0))
+    stream.seek(_HEADER.size)
+    compiled.export_model(stream)
+    view = stream.getbuffer()
+    _HEADER.pack_into(view, 0, _SEAL, crc32(view[_HEADER.size :]))
+    view.release()
+    return stream.getvalue()
+
+
+def opened(blob: bytes) -> memoryview:
+    """Return the exported model inside what ``sealed`` made.
+
+    Raises:
+        ValueError: It is something else, or damaged.
+    """
+    if len(blob) < _HEADER.size:
+        raise ValueError("it is too short")
+    seal, checksum = _HEADER.unpack_from(blob)
+    if seal.rstrip(b"\0") != _SEAL:
+        raise ValueError("it was not written by this version of the OpenVINO backend")
+    exported = memoryview(blob)[_HEADER.size :]
+    if crc32(exported) != checksum:
+        raise ValueError("its checksum does not match its content")
+    return exported
+
+
+def _overlaps(buffer: Any, inputs: Sequence[Any]) -> bool:
+    return any(np.may_share_memory(buffer, array) for array in inputs)
+
+
+def _fits(buffer: Any, result: Any) -> bool:
+    return (
+        isinstance(buffer, np.ndarray)
+        and buffer.shape == result.shape
+        and buffer.dtype == result.dtype
+        and buffer.flags.writeable
+    )
+
+
+def _described(array: Any) -> str:
+    if not isinstance(array, np.ndarray):
+        return f"a {type(array).__name__}"
+    lock = "" if array.flags.writeable else " read-only"
+    return f"{array.dtype}{list(array.shape)}{lock}"
+
+
+def _type_name(type_: Any) -> str:
+    return str(type_.get_type_name())
+
+
+def _is_constant(layer: Any) -> bool:
+    return bool(layer.get_rt_info()["layerType"].astype(str) == "Const")

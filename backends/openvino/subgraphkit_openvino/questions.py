@@ -1,0 +1,292 @@
+"""Asking OpenVINO which nodes of a graph it runs, and finding its reasons for the others.
+
+The whole graph is imported and the device asked about it once, so that every answer takes the
+node's surroundings into account. What the importer cannot convert is asked about alone, for the
+reason, and left out of the next question, because nothing behind it can be judged.
+
+While a question is imported, every value that is read is an output of the model. So it is known by
+its place which operation makes it, although operations lose their names when one stands for
+several nodes, as with Dropout behind Relu.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import onnx
+
+from subgraphkit.backend import Refusal
+from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
+from subgraphkit.types import TensorType
+from subgraphkit_openvino import library
+from subgraphkit_openvino.importing import (
+    IgnoredInputsError,
+    Written,
+    import_model,
+    write_model,
+)
+from subgraphkit_openvino.memory import ELEMENT_TYPES
+
+__all__ = ["Questions"]
+
+_PLACEHOLDER: Final = "NotSupportedONNXNode"
+_SOURCES: Final = frozenset({"Parameter", "Constant"})
+
+
+class Questions:
+    """Asks about the nodes of one graph.
+
+    Args:
+        graph: The graph.
+        device: Name of the device.
+        configuration: OpenVINO's properties for it.
+
+    Thread-safety: used by one thread at a time.
+    """
+
+    def __init__(self, graph: BoundGraph, device: str, configuration: Mapping[str, Any]) -> None:
+        self._graph = graph
+        self._device = device
+        self._configuration = configuration
+        self._alone: dict[bytes, Refusal | None] = {}
+        # Weights are read once for all questions: they are shared as long as somebody holds them.
+        self._held: list[Any] = []
+
+    def refusals(self, candidates: Iterable[int]) -> dict[int, Refusal]:
+        """Return those of the candidates that OpenVINO does not run, each with its reason.
+
+        Args:
+            candidates: Nodes that are no ``Constant``.
+        """
+        candidates = set(candidates)
+        last = set(filter(self._needs_a_typed_input, candidates))
+        refused = self._asked(candidates - last)
+        if last:
+            refused |= self._asked(candidates.difference(refused))
+        self._held.clear()
+        return refused
+
+    def _needs_a_typed_input(self, node: int) -> bool:
+        """Say whether a node takes the process down behind a node that cannot be converted.
+
+        The importer makes bounds of the element type, and crashes where it does not know that.
+        """
+        table = self._graph.table
+        return table.op_types[node] == "Clip" and not all((*table.inputs[node], "", "")[1:3])
+
+    def _asked(self, candidates: Iterable[int]) -> dict[int, Refusal]:
+        asked = set(candidates)
+        refused: dict[int, Refusal] = {}
+        while asked:
+            found, finished = self._ask([node for node in self._graph.order if node in asked])
+            refused.update(found)
+            asked.difference_update(found)
+            if finished:
+                break
+        return refused
+
+    def _ask(self, nodes: Sequence[int]) -> tuple[dict[int, Refusal], bool]:
+        """Ask about many nodes at once.
+
+        Returns:
+            Refusals, and whether that is all; if not, they are to be left out of the next question.
+        """
+        try:
+            written = self._written(nodes)
+            kept = _let_out(written.proto.graph)
+            model = import_model(written, partially=True)
+            ports = _taken_off(model, written.proto.graph, kept)
+            layers = _layers(model, ports, self._graph, nodes)
+            stuck = [node for node in nodes if any(map(_is_placeholder, layers[node]))]
+            stuck += [node for node in nodes if not layers[node]]
+            runs = {} if stuck else self._query(model)
+        except IgnoredInputsError as error:
+            found = self._ignoring(nodes, error) or self._each_alone(nodes)
+            return found, not found
+        except Exception:  # noqa: BLE001 (its errors have no base class of their own)
+            # The importer gave up without a word about the node that made it.
+            found = self._each_alone(nodes)
+            return found, not found
+        if stuck:
+            return self._stuck(stuck), False
+        answers = {node: self._judged(ops, runs) for node, ops in layers.items()}
+        answers |= self._mistyped(ports, nodes)
+        return {node: answer for node, answer in answers.items() if answer is not None}, True
+
+    def _stuck(self, nodes: Iterable[int]) -> dict[int, Refusal]:
+        found = self._each_alone(nodes)
+        # Nobody reads what it makes, or it converts alone but not here.
+        reason = Refusal("op_unsupported", "OpenVINO's importer leaves nothing of it in this graph")
+        return {node: found.get(node, reason) for node in nodes}
+
+    def _ignoring(self, nodes: Sequence[int], error: IgnoredInputsError) -> dict[int, Refusal]:
+        reason = Refusal("op_unsupported", f"OpenVINO's importer says: {error}")
+        inputs, captures = self._graph.table.inputs, self._graph.captures_of
+        return {
+            node: reason
+            for node in nodes
+            if not error.names.isdisjoint((*inputs[node], *captures(node)))
+        }
+
+    def _each_alone(self, nodes: Iterable[int]) -> dict[int, Refusal]:
+        found = {}
+        for node in nodes:
+            answer = self._asked_alone(node)
+            if answer is not None:
+                found[node] = answer
+        return found
+
+    def _asked_alone(self, node: int) -> Refusal | None:
+        subgraph = make_subgraph(self._graph, (node,), "openvino")
+        key = _signature(self._graph.nodes[node], subgraph)
+        if key not in self._alone:
+            self._alone[key] = self._answer_alone(subgraph)
+        return self._alone[key]
+
+    def _answer_alone(self, subgraph: Subgraph) -> Refusal | None:
+        try:
+            model = import_model(write_model(subgraph))
+            runs = self._query(model)
+        except Exception as error:  # noqa: BLE001 (its errors have no base class of their own)
+            return Refusal("op_unsupported", f"OpenVINO's importer says: {library.said(error)}")
+        return self._judged(model.get_ops(), runs)
+
+    def _query(self, model: Any) -> Mapping[str, str]:
+        settings = {**self._configuration, **library.query_settings(self._device)}
+        answers: Mapping[str, str] = library.core().query_model(model, self._device, settings)
+        return answers
+
+    def _judged(self, ops: Iterable[Any], runs: Mapping[str, str]) -> Refusal | None:
+        missing = sorted(
+            {
+                op.get_type_name()
+                for op in ops
+                if op.get_friendly_name() not in runs and op.get_type_name() not in _SOURCES
+            }
+        )
+        if not missing:
+            return None
+        what = ", ".join(missing)
+        return Refusal("op_unsupported", f"device {self._device} of OpenVINO does not run {what}")
+
+    def _mistyped(self, ports: Mapping[str, Any], nodes: Sequence[int]) -> dict[int, Refusal]:
+        """Refuse nodes of which the importer makes something of another type than ONNX does."""
+        found = {}
+        for node in nodes:
+            for value in filter(None, self._graph.table.outputs[node]):
+                problem = value in ports and _contradiction(ports[value], self._graph, value)
+                if problem:
+                    found[node] = Refusal("dtype", f"OpenVINO makes {problem}")
+        return found
+
+    def _written(self, nodes: Sequence[int]) -> Written:
+        written = write_model(make_subgraph(self._graph, nodes, "openvino"))
+        self._held.append(written.held)
+        producers = self._graph.producers
+        for proto in written.proto.graph.node:
+            # Names may be empty or repeated, and OpenVINO answers by name.
+            proto.name = f"node {producers[next(filter(None, proto.output))]}"
+        return written
+
+
+def _let_out(graph: onnx.GraphProto) -> int:
+    """Make outputs of all values that are read; return how many there were before."""
+    kept = len(graph.output)
+    known = {value.name for value in graph.output}
+    read = {value for node in graph.node for value in node.input} - known
+    graph.output.extend(value for value in graph.value_info if value.name in read)
+    return kept
+
+
+def _taken_off(model: Any, graph: onnx.GraphProto, kept: int) -> dict[str, Any]:
+    """Return what makes each output of a question, and leave the model the first few."""
+    results = model.get_results()
+    names = [value.name for value in graph.output]
+    ports = {
+        name: result.input(0).get_source_output()
+        for name, result in zip(names, results, strict=True)
+    }
+    for result in results[kept:]:
+        model.remove_result(result)
+    return ports
+
+
+def _layers(
+    model: Any, ports: Mapping[str, Any], graph: BoundGraph, nodes: Sequence[int]
+) -> dict[int, list[Any]]:
+    """Return the operations that OpenVINO made of each node.
+
+    An operation belongs to the node whose value it leads to; one may stand for several nodes. A
+    node of which nothing is left has none.
+    """
+    left = {op.get_name() for op in model.get_ops()}
+    places = {value: _place(port) for value, port in ports.items()}
+    made = set(places.values())
+    found = {}
+    for node in nodes:
+        values = [value for value in graph.table.outputs[node] if value in ports]
+        own = {places[value] for value in values}
+        behind = _behind([ports[value] for value in values], made, own)
+        found[node] = [
+            op for op in behind if op.get_name() in left or op.get_type_name() in _SOURCES
+        ]
+    return found
+
+
+def _behind(ports: Iterable[Any], made: Collection[Any], own: Collection[Any]) -> list[Any]:
+    """Return the operations that compute ports, up to values made by nodes, but for their own."""
+    found: dict[str, Any] = {}
+    waiting = list(ports)
+    while waiting:
+        op = waiting.pop().get_node()
+        name = op.get_name()
+        if name in found:
+            continue
+        found[name] = op
+        for port in op.inputs():
+            source = port.get_source_output()
+            place = _place(source)
+            if place not in made or place in own:
+                waiting.append(source)
+    return list(found.values())
+
+
+def _place(port: Any) -> tuple[str, int]:
+    return port.get_node().get_name(), port.get_index()
+
+
+def _is_placeholder(op: Any) -> bool:
+    return bool(op.get_type_name() == _PLACEHOLDER)
+
+
+def _contradiction(port: Any, graph: BoundGraph, value: str) -> str:
+    type_ = graph.types.get(value)
+    if not isinstance(type_, TensorType) or type_.dtype not in ELEMENT_TYPES:
+        return ""
+    made = port.get_element_type().get_type_name()
+    if made not in {ELEMENT_TYPES[type_.dtype], "dynamic"}:
+        return f"a {made} of output {value!r}, expected {type_.dtype.label}"
+    shape = port.get_partial_shape()
+    if type_.shape is None or shape.rank.is_dynamic:
+        return ""
+    dims = [dim.get_length() if dim.is_static else None for dim in shape]
+    agrees = len(dims) == len(type_.shape) and all(
+        not isinstance(known, int) or dim is None or dim == known
+        for dim, known in zip(dims, type_.shape, strict=True)
+    )
+    return "" if agrees else f"{dims} of output {value!r}, expected {type_}"
+
+
+def _signature(node: Node, subgraph: Subgraph) -> bytes:
+    """Return what an answer about a node alone depends on."""
+    proto = subgraph.to_model(weights="outside").graph
+    types = node.graph.types
+    return repr(
+        (
+            node.qualified_op_type,
+            node.opset,
+            [str(types.get(name)) if name else "" for name in node.inputs],
+            [str(types.get(name)) if name else "" for name in node.outputs],
+            [attribute.SerializeToString() for one in proto.node for attribute in one.attribute],
+            [(list(one.dims), one.data_type, one.raw_data) for one in proto.initializer],
+        )
+    ).encode()

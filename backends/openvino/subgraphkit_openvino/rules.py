@@ -1,0 +1,215 @@
+"""What is refused although OpenVINO would take it, because the numbers would be others.
+
+Each rule was found by comparing with ONNX's own test cases or with the reference implementation,
+and says what would be wrong.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from subgraphkit.backend import Refusal
+from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.types import DataType, TensorType
+from subgraphkit_openvino.integers import WholeNumbers
+from subgraphkit_openvino.memory import ELEMENT_TYPES
+
+__all__ = ["refusals"]
+
+_OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Bernoulli": "draws other random numbers",
+        "BitShift": "shifts without a sign, and saturates instead of dropping bits",
+        "DFT": "is exact to four digits only",
+        "DynamicQuantizeLinear": "rounds half a step the other way",
+        "Multinomial": "draws other random numbers",
+        "NonMaxSuppression": "also suppresses boxes that lie exactly on the threshold",
+        "RandomNormal": "draws other random numbers",
+        "RandomNormalLike": "draws other random numbers",
+        "RandomUniform": "draws other random numbers",
+        "RandomUniformLike": "draws other random numbers",
+        "ReduceMax": "starts from the least finite number, so that infinities are lost",
+        "ReduceMin": "starts from the greatest finite number, so that infinities are lost",
+        "STFT": "is exact to four digits only",
+    }
+)
+"""Operators that OpenVINO implements, and what it does otherwise."""
+
+_LOSES_NAN: Final = frozenset(
+    {"Clip", "Exp", "HardSigmoid", "HardSwish", "Max", "Min", "Relu"}
+    | {"Softmax", "LogSoftmax", "ThresholdedRelu"}
+)
+"""Operators that make a number of NaN in OpenVINO."""
+
+
+def refusals(graph: BoundGraph, *, narrow: bool) -> dict[int, Refusal]:
+    """Return the nodes that OpenVINO must not be asked about, each with the reason.
+
+    Args:
+        graph: The graph.
+        narrow: Whether 64-bit numbers may be computed in 32 bits.
+    """
+    watched = _before_isnan(graph)
+    rules: list[Callable[[Node], Refusal | None]] = [_types, _operator, lambda n: _nan(n, watched)]
+    if not narrow:
+        rules += [_doubles, WholeNumbers(graph).refusal]
+    found = {}
+    for node in graph.nodes:
+        if graph.is_constant_node(node.id):
+            continue
+        answers = (rule(node) for rule in rules)
+        refusal = next((answer for answer in answers if answer is not None), None)
+        if refusal is not None:
+            found[node.id] = refusal
+    return found
+
+
+def _types(node: Node) -> Refusal | None:
+    """Refuse values that are no tensors of a type and rank that OpenVINO takes."""
+    if node.bodies:
+        return Refusal("op_unsupported", "bodies are left to a backend that can run every body")
+    for name in filter(None, (*node.inputs, *(out for out in node.outputs if _is_read(node, out)))):
+        type_ = node.graph.types.get(name)
+        if not isinstance(type_, TensorType):
+            return Refusal("dtype", f"{name!r} is {type_}, OpenVINO takes dense tensors")
+        if type_.dtype not in ELEMENT_TYPES:
+            return Refusal("dtype", f"{name!r} is {type_.dtype.label}, which is not handed over")
+        if type_.shape is None:
+            return Refusal("dynamic_shape", f"the rank of {name!r} is not known before running")
+    return _empty(node)
+
+
+def _empty(node: Node) -> Refusal | None:
+    """Refuse tensors without elements; maxima over none are wrong, and nothing is gained."""
+    data = (*node.inputs[:1], *node.outputs)
+    if any(0 in (node.graph.shape(name) or ()) for name in data if name):
+        return Refusal("shape", "tensors without elements are left to others")
+    return None
+
+
+def _doubles(node: Node) -> Refusal | None:
+    names = filter(None, (*node.inputs, *node.outputs))
+    if any(node.graph.dtype(name) is DataType.DOUBLE for name in names):
+        return Refusal("dtype", "float64, which OpenVINO computes in float32")
+    return None
+
+
+def _operator(node: Node) -> Refusal | None:
+    """Refuse what OpenVINO is known to compute otherwise than ONNX says."""
+    if node.domain or (node.op_type in _LOSES_INFINITY and node.dtype(0) not in _FLOATS):
+        return None
+    otherwise = _OUT_OF_LINE.get(node.op_type)
+    if otherwise is not None:
+        return Refusal("op_unsupported", f"OpenVINO {otherwise}")
+    problem = _PROBLEMS.get(node.op_type)
+    found = problem(node) if problem is not None else ""
+    return Refusal("attribute", found) if found else None
+
+
+def _attention(node: Node) -> str:
+    if len(list(filter(None, node.inputs))) > len(_QUERY_KEY_VALUE) or len(node.outputs) > 1:
+        return "masks, caches and scores, which OpenVINO combines otherwise"
+    other = sorted(set(node.attributes) - _PLAIN_ATTENTION)
+    return f"attribute {other[0]}, which OpenVINO does not read" if other else ""
+
+
+def _lstm(node: Node) -> str:
+    has_peepholes = len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]
+    return "peepholes, which OpenVINO leaves out" if has_peepholes else ""
+
+
+def _quantize(node: Node) -> str:
+    if node.is_constant(1):
+        return ""
+    return "a scale known when running, by which OpenVINO divides with another rounding of ties"
+
+
+def _resize(node: Node) -> str:
+    if node.attribute("antialias") or node.attribute("exclude_outside"):
+        return "antialias and exclude_outside, which OpenVINO does not read"
+    if _word(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
+        return "keep_aspect_ratio_policy, which OpenVINO does not read"
+    aligned = _word(node, "coordinate_transformation_mode", "half_pixel") == "align_corners"
+    by_scales = len(node.inputs) > _SCALES and node.inputs[_SCALES]
+    return (
+        "align_corners by scales, which OpenVINO rounds otherwise" if aligned and by_scales else ""
+    )
+
+
+def _roi_align(node: Node) -> str:
+    is_max = _word(node, "mode", "avg") == "max"
+    return "mode max, which OpenVINO computes after interpolating" if is_max else ""
+
+
+def _space_to_depth(node: Node) -> str:
+    in_columns = _word(node, "mode", "DCR") != "DCR"
+    return "mode CRD, which OpenVINO does not read" if in_columns else ""
+
+
+def _tile(node: Node) -> str:
+    return (
+        ""
+        if node.is_constant(1)
+        else "repeats known when running, with which OpenVINO reads elsewhere"
+    )
+
+
+def _top_k(node: Node) -> str:
+    wants_indices = len(node.outputs) > 1 and _is_read(node, node.outputs[1])
+    return "indices of equal numbers, which OpenVINO orders otherwise" if wants_indices else ""
+
+
+def _word(node: Node, attribute: str, default: str) -> str:
+    value = node.attribute(attribute, default)
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _is_read(node: Node, value: str) -> bool:
+    """Say whether anybody wants an output of a node."""
+    if node.graph.is_output(value):
+        return True
+    return any(value in (*one.inputs, *one.captures) for one in node.consumers())
+
+
+def _before_isnan(graph: BoundGraph) -> set[int]:
+    """Return the nodes whose values a node IsNaN looks at, however far behind."""
+    waiting = [node for node, op in enumerate(graph.table.op_types) if op == "IsNaN"]
+    found: set[int] = set()
+    while waiting:
+        for node in graph.adjacency.predecessors(waiting.pop()):
+            if node not in found:
+                found.add(node)
+                waiting.append(node)
+    return found
+
+
+def _nan(node: Node, watched: Iterable[int]) -> Refusal | None:
+    if node.op_type not in _LOSES_NAN or node.id not in watched:
+        return None
+    return Refusal("op_unsupported", "the graph asks for NaN later, which OpenVINO loses here")
+
+
+_LOSES_INFINITY: Final = frozenset({"ReduceMax", "ReduceMin"})
+_FLOATS: Final = frozenset(
+    {DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE, DataType.UNDEFINED}
+)
+_QUERY_KEY_VALUE: Final = ("Q", "K", "V")
+_PLAIN_ATTENTION: Final = frozenset(
+    {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
+)
+_PEEPHOLES: Final = 7
+_SCALES: Final = 2
+
+_PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
+    {
+        "Attention": _attention,
+        "LSTM": _lstm,
+        "QuantizeLinear": _quantize,
+        "Resize": _resize,
+        "RoiAlign": _roi_align,
+        "SpaceToDepth": _space_to_depth,
+        "Tile": _tile,
+        "TopK": _top_k,
+    }
+)
+"""By operator, a function that says what a node asks for that OpenVINO computes otherwise."""

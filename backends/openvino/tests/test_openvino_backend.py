@@ -1,0 +1,144 @@
+"""The backend as a user meets it: options, a missing library, models, official cases."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from backends.openvino.tests.openvino_road import SELECTION, parsed, session
+from subgraphkit.backend import manifest_drift, read_manifest
+from subgraphkit.errors import CompileError, OptionError
+from subgraphkit_openvino import OpenVINOBackend, compiling
+
+CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Exp(a) }"
+
+
+def _child(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_without_the_library_the_backend_says_what_to_install() -> None:
+    code = """
+import sys
+sys.modules["openvino"] = None
+import onnx.parser
+import subgraphkit as sk
+from subgraphkit_openvino import OpenVINOBackend
+probe = OpenVINOBackend.probe(deep=True)
+assert not probe.available and probe.hint == "pip install openvino", probe
+try:
+    model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["": 21]>
+        g (float[4] x) => (float[4] y) { y = Relu(x) }''')
+    sk.InferenceSession(model, backend="openvino,numpy")
+except sk.SubgraphkitError as error:
+    print(error)
+"""
+    done = _child(code)
+    assert done.returncode == 0, done.stderr
+    assert "openvino" in done.stdout.lower()
+    assert "pip install" in done.stdout, done.stdout
+
+
+def test_importing_the_backend_imports_no_library() -> None:
+    code = "import sys, subgraphkit_openvino; print('openvino' in sys.modules)"
+    assert _child(code).stdout == "False\n"
+
+
+def test_nothing_is_sent_and_nothing_is_printed() -> None:
+    code = """
+import socket, sys
+
+def refuse(*arguments, **named):
+    raise AssertionError("the network was used")
+
+socket.socket.connect = socket.getaddrinfo = refuse
+import onnx.parser
+import subgraphkit as sk
+model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["": 21]>
+    g (float[4] x) => (float[4] y) { a = Relu(x) y = Exp(a) }''')
+session = sk.InferenceSession(model, backend="openvino,numpy")
+session.run(None, {"x": __import__("numpy").ones(4, "float32")})
+loaded = [name for name in sys.modules if name.startswith("openvino_telemetry")]
+assert not loaded, loaded
+import openvino
+assert openvino.convert_model
+"""
+    done = _child(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_unknown_device_is_an_error_that_lists_the_devices() -> None:
+    with pytest.raises(OptionError) as caught:
+        session(parsed(CHAIN), device="TPU")
+    assert caught.value.code == "SGK112"
+    assert "'TPU', expected one of the devices that OpenVINO found: CPU" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"precision": "f8"}, "SGK112"),
+        ({"threads": 0}, "SGK112"),
+        ({"streams": "many"}, "SGK111"),
+        ({"hint": "fast"}, "SGK112"),
+        ({"colour": "red"}, "SGK110"),
+    ],
+)
+def test_wrong_options_are_errors(options: dict[str, object], code: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        session(parsed(CHAIN), **options)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16", "auto"])
+@pytest.mark.parametrize("hint", ["latency", "throughput", "cumulative_throughput"])
+def test_options_reach_the_device(precision: str, hint: str) -> None:
+    x = np.array([-1, 0, 1, 2], np.float32)
+    with session(parsed(CHAIN), precision=precision, hint=hint, threads=2, streams=1) as opened:
+        (y,) = opened.run(None, {"x": x})
+    np.testing.assert_allclose(y, np.exp(np.maximum(x, 0)), rtol=1e-2)
+
+
+def test_the_manifest_says_what_the_class_says() -> None:
+    manifest = read_manifest(
+        Path(inspect.getfile(OpenVINOBackend)).with_name("subgraphkit-backend.toml"), "openvino"
+    )
+    assert manifest_drift(manifest, OpenVINOBackend) == []
+
+
+def test_a_deep_probe_lists_the_devices() -> None:
+    probe = OpenVINOBackend.probe(deep=True)
+    assert probe.available
+    assert "CPU" in probe.devices
+    assert "openvino" in probe.versions
+
+
+def test_a_failure_half_way_moves_that_region_alone_if_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The second region cannot be written as ONNX any more when it is to be compiled.
+    model = parsed("g (float[2,2] x) => (float y) { a = Relu(x) b = Det(a) y = Exp(b) }")
+    write = compiling.write_model
+    written: list[str] = []
+
+    def break_second(subgraph: object) -> object:
+        made = write(subgraph)  # type: ignore[arg-type]
+        written.append(made.proto.graph.name)
+        if len(written) > 1:
+            made.proto.graph.node[0].op_type = "Det"
+        return made
+
+    monkeypatch.setattr(compiling, "write_model", break_second)
+    with pytest.raises(CompileError, match="SGK130"):
+        sk.InferenceSession(model, backend=SELECTION, cache=False)
+    written.clear()
+    opened = sk.InferenceSession(model, backend=SELECTION, on_compile_error="fallback", cache=False)
+    assert [one.backend for one in opened.partitioning.subgraphs] == ["openvino", "numpy", "numpy"]
+    (y,) = opened.run(None, {"x": np.array([[2, 1], [1, 2]], np.float32)})
+    np.testing.assert_allclose(y, np.exp(3.0), rtol=1e-5)
+    opened.close()

@@ -1,0 +1,41 @@
+"""The conformance kit on OpenVINO: a sample of the operators, real models, and most of the rest."""
+
+import warnings
+
+import pytest
+
+import subgraphkit as sk
+from backends.openvino.tests.openvino_road import SELECTION
+from subgraphkit.testing import Outcome, Subject
+from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.levels import cases_of_level
+from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_model
+
+OPENVINO = Subject("openvino")
+LEVELS = {level: dict(cases_of_level(level, OPENVINO)) for level in (1, 2, 3, 4, 6)}
+SAMPLE = LEVELS[1] | LEVELS[2] | dict(list(LEVELS[3].items())[::16]) | LEVELS[6]
+del SAMPLE["L2/chain_of_a_thousand"]
+"""``subgraphkit test openvino`` tries all. OpenVINO takes seconds to compile a chain like that."""
+
+FINE = {Outcome.RIGHT, Outcome.UNCLAIMED, Outcome.REFUSED, Outcome.PASSED, Outcome.SKIP}
+MODELS = ("squeezenet", "shufflenet", *sorted({*LIGHT_MODELS} - {"squeezenet", "shufflenet"}))
+"""The quick ones first."""
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_conformance(name: str) -> None:
+    with warnings.catch_warnings():
+        # onnx's own test cases are made with what NumPy has deprecated
+        warnings.simplefilter("ignore")
+        found = carry_out(SAMPLE[name], OPENVINO)
+    assert found.outcome in FINE, found.detail
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_real_model_is_right_and_in_one_region(name: str, pytestconfig: pytest.Config) -> None:
+    if MODELS.index(name) >= pytestconfig.getoption("--mixed-models"):
+        pytest.skip("a long check: --mixed-models 9")
+    found = carry_out(LEVELS[4][f"L4/seeded/{name}"], OPENVINO)
+    assert found.outcome is Outcome.RIGHT, found.detail
+    with sk.InferenceSession(seeded_model(name), backend=SELECTION) as opened:
+        assert [one.backend for one in opened.partitioning.subgraphs] == ["openvino"]

@@ -1,0 +1,233 @@
+"""The compiled operator: memory, threads, shapes, storing and restoring."""
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+from backends.openvino.tests.openvino_road import OpenedModel, compiled, parsed
+from subgraphkit.errors import CompileError, ExecutionError
+from subgraphkit_openvino import OpenVINOBackend
+from subgraphkit_openvino.operator import OpenVINOOperator
+
+SMALL = "g (float[2,8] x) => (float[2,8] y, float[2,8] z) { y = Exp(x) z = Neg(y) }"
+LARGE = "g (float[64,1024] x) => (float[64,1024] y, float[64,1024] z) { y = Exp(x) z = Neg(y) }"
+DYNAMIC = "g (float[N,M] x) => (float[N,M] y, float[N,M] z) { y = Exp(x) z = Neg(y) }"
+GRAPHS = {"small": SMALL, "large": LARGE, "dynamic": DYNAMIC}
+
+
+@pytest.fixture(params=GRAPHS)
+def model(request: pytest.FixtureRequest) -> OpenedModel:
+    return compiled(GRAPHS[request.param])
+
+
+def _input(model: OpenedModel, seed: int = 0) -> Any:
+    shape = [dim if isinstance(dim, int) else 5 for dim in model.subgraph.input_types[0].shape]
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def _check(x: Any, results: Any) -> None:
+    np.testing.assert_allclose(results[0], np.exp(x), rtol=1e-5)
+    np.testing.assert_allclose(results[1], -np.exp(x), rtol=1e-5)
+
+
+def test_results_belong_to_the_caller(model: OpenedModel) -> None:
+    inputs = [_input(model, seed) for seed in range(3)]
+    results = [model(x) for x in inputs]
+    for x, made in zip(inputs, results, strict=True):
+        _check(x, made)
+    arrays = [array for made in results for array in made]
+    for place, array in enumerate(arrays):
+        assert array.flags.writeable
+        assert array.flags.c_contiguous
+        for other in (*inputs, *arrays[:place]):
+            assert not np.shares_memory(array, other)
+
+
+def test_strided_and_read_only_inputs_are_read_right_and_left_alone(model: OpenedModel) -> None:
+    x = _input(model)
+    wide = np.repeat(x, 2, axis=1)
+    wide.flags.writeable = False
+    for view in (wide[:, ::2], np.asfortranarray(x), x[::-1][::-1]):
+        before = view.copy()
+        _check(x, model(view))
+        np.testing.assert_array_equal(view, before)
+
+
+def test_a_run_leaves_its_inputs_alone(model: OpenedModel) -> None:
+    x = _input(model)
+    before = x.copy()
+    model(x)
+    np.testing.assert_array_equal(x, before)
+
+
+def test_buffers_are_filled_and_returned(model: OpenedModel) -> None:
+    x = _input(model)
+    strided = np.empty((*x.shape, 2), np.float32)[..., 0]
+    for buffer in (np.empty_like(x), strided):
+        first, second = model(x, outputs=[buffer, None])
+        assert first is buffer
+        _check(x, (first, second))
+        model(_input(model, 1))
+        _check(x, (first, second))
+
+
+def test_a_buffer_may_be_the_input(model: OpenedModel) -> None:
+    x = _input(model)
+    before = x.copy()
+    results = model(x, outputs=[x, None])
+    assert results[0] is x
+    _check(before, results)
+
+
+def test_a_buffer_that_does_not_fit_is_named(model: OpenedModel) -> None:
+    x = _input(model)
+    for buffer in (np.empty(3, np.float32), np.empty(x.shape, np.float64), "text"):
+        with pytest.raises(ValueError, match=r"the buffer for output 'z' is .*, expected"):
+            model(x, outputs=[None, buffer])
+
+
+def test_threads_work_at_the_same_time(model: OpenedModel) -> None:
+    inputs = [_input(model, seed) for seed in range(24)]
+    with ThreadPoolExecutor(6) as pool:
+        for x, results in zip(inputs, pool.map(model, inputs), strict=True):
+            _check(x, results)
+
+
+def test_any_shape_of_a_dynamic_model_is_run() -> None:
+    model = compiled(DYNAMIC)
+    for shape in ((1, 1), (7, 300), (200, 90), (2, 3)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        _check(x, model(x))
+
+
+def test_a_shape_known_to_onnx_alone_is_right() -> None:
+    model = compiled("g (float[1,64] x, int64[2] n) => (float[128,64] y) { y = Expand(x, n) }")
+    x = np.random.default_rng(0).standard_normal((1, 64)).astype(np.float32)
+    buffer = np.empty((128, 64), np.float32)
+    for outputs in (None, [buffer]):
+        (y,) = model(x, np.array([128, 64]), outputs=outputs)
+        np.testing.assert_array_equal(y, np.repeat(x, 128, axis=0))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (128, 256)])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int8, np.uint8, np.bool_]
+)
+def test_element_types_and_ranks_cross_the_border(shape: tuple[int, ...], dtype: Any) -> None:
+    name = {"float32": "float", "bool": "bool"}.get(np.dtype(dtype).name, np.dtype(dtype).name)
+    dims = f"[{','.join(map(str, shape))}]" if shape else ""
+    model = compiled(f"g ({name}{dims} x) => ({name}{dims} y) {{ y = Identity(x) }}")
+    x = (np.random.default_rng(0).standard_normal(shape) * 3).astype(dtype)
+    x = np.asarray(x, dtype)
+    (y,) = model(x)
+    assert (y.dtype, y.shape) == (x.dtype, x.shape)
+    np.testing.assert_array_equal(y, x)
+
+
+def test_large_weights_are_not_copied_and_stay_alive() -> None:
+    weights = np.random.default_rng(0).standard_normal((700, 700)).astype(np.float32)
+    proto = parsed("g (float[1,700] x) => (float[1,700] y) { y = MatMul(x, w) }")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    model = OpenedModel(proto)
+    (held,) = model.operator._held  # type: ignore[attr-defined]
+    alive = weakref.ref(held)
+    del held, proto
+    gc.collect()
+    x = np.ones((1, 700), np.float32)
+    np.testing.assert_allclose(model(x)[0], x @ weights, rtol=1e-4, atol=1e-4)
+    assert alive() is not None
+    model.operator.close()
+    model.operator.close()
+
+
+def test_a_stored_operator_computes_the_same(model: OpenedModel) -> None:
+    blob = model.operator.serialize()
+    assert blob is not None
+    restored = model.backend.deserialize(blob, model.subgraph)
+    assert isinstance(restored, OpenVINOOperator)
+    x = _input(model)
+    for have, want in zip(restored.run([x]), model(x), strict=True):
+        np.testing.assert_array_equal(have, want)
+
+
+def test_a_restored_operator_can_be_stored_again() -> None:
+    # Two products with an activation between them are fused into what OpenVINO cannot read.
+    model = compiled(
+        "g (float[4,16] x) => (float[4,8] y) <float[16,32] w = {"
+        + ", ".join(["0.25"] * 512)
+        + "}, float[32,8] v = {"
+        + ", ".join(["0.5"] * 256)
+        + "}> { h = MatMul(x, w) r = Relu(h) y = MatMul(r, v) }"
+    )
+    x = _input(model)
+    operator = model.operator
+    for _ in range(3):
+        operator = model.backend.deserialize(operator.serialize() or b"", model.subgraph)
+        np.testing.assert_allclose(operator.run([x])[0], model(x)[0], rtol=1e-5)
+
+
+def test_a_stored_operator_is_restored_for_another_number_of_threads() -> None:
+    model = compiled(LARGE, threads=2)
+    backend = OpenVINOBackend({"threads": 1})
+    restored = backend.deserialize(model.operator.serialize() or b"", model.subgraph)
+    assert restored.info()["threads"] == 1
+    x = _input(model)
+    _check(x, restored.run([x]))
+
+
+def test_a_damaged_blob_is_refused_with_a_code(model: OpenedModel) -> None:
+    blob = model.operator.serialize()
+    assert blob is not None
+    middle = len(blob) // 2
+    damaged = [b"", b"abc", blob[:-1], blob[:middle], bytes(len(blob))]
+    damaged.append(blob[:middle] + bytes([blob[middle] ^ 1]) + blob[middle + 1 :])
+    for bad in damaged:
+        with pytest.raises(CompileError, match=r"\[SGK130\].* cannot be restored: "):
+            model.backend.deserialize(bad, model.subgraph)
+
+
+def test_a_blob_of_another_subgraph_is_refused() -> None:
+    blob = compiled("g (float[4] x) => (int32[4] y) { y = Cast<to=6>(x) }").operator.serialize()
+    other = compiled(SMALL)
+    with pytest.raises(CompileError, match="its outputs are"):
+        other.backend.deserialize(blob, other.subgraph)
+
+
+def test_the_fingerprint_names_library_and_device() -> None:
+    fingerprint = compiled(SMALL).backend.fingerprint()
+    library, build, device, full_name, abilities = fingerprint.split(";")
+    assert (library, device) == ("openvino", "CPU")
+    assert build[:4].isdigit()
+    assert full_name
+    assert "FP32" in abilities
+
+
+def test_info_tells_what_is_executed() -> None:
+    info = compiled(SMALL, threads=1, streams=1).operator.info()
+    assert info["device"] == "CPU"
+    assert info["precision"] == "f32"
+    assert (info["threads"], info["streams"]) == (1, 1)
+    assert info["layers"] >= 1
+
+
+def test_new_weights_ask_for_a_new_compilation() -> None:
+    assert compiled(SMALL).operator.update_weights({}) is False
+
+
+def test_a_failure_while_running_is_wrapped() -> None:
+    model = compiled(SMALL)
+    with pytest.raises(ExecutionError, match=r"\[SGK131\] subgraph 'openvino_0' failed") as caught:
+        model(np.ones((3, 3), np.float32))
+    assert "Exception from" not in str(caught.value)
+    _check(x := _input(model), model(x))
+
+
+def test_a_subgraph_that_cannot_be_compiled_is_an_error_with_a_code() -> None:
+    with pytest.raises(CompileError, match=r"\[SGK130\].*could not be compiled: .*Det-21"):
+        compiled("g (float[2,2] x) => (float y) { a = Exp(x) y = Det(a) }")

@@ -1,0 +1,168 @@
+"""Which nodes OpenVINO is given, and what is said of the others."""
+
+import numpy as np
+import pytest
+
+from backends.openvino.tests.openvino_road import homes, parsed, reasons, session
+
+
+def test_what_the_device_runs_is_claimed_in_one_region() -> None:
+    model = parsed("g (float[2,4] x) => (float[2,4] y) { a = Relu(x) b = Gelu(a) y = Sin(b) }")
+    assert homes(model) == ["openvino"] * 3
+
+
+def test_a_node_the_importer_does_not_know_is_refused_in_its_words() -> None:
+    model = parsed("g (float[2,4,4] x) => (float[2] y) { a = Relu(x) b = Det(a) y = Exp(b) }")
+    assert homes(model) == ["openvino", "numpy", "openvino"]
+    assert reasons(model) == [
+        (
+            "op_unsupported: OpenVINO's importer says: -- No conversion rule found for operations: "
+            "Det-21"
+        )
+    ]
+
+
+def test_nodes_without_names_and_with_the_same_name_are_told_apart() -> None:
+    model = parsed("g (float[2,2] x) => (float[2,2] y) { a = Relu(x) b = Det(a) y = Add(a, b) }")
+    for node in model.graph.node:
+        node.name = "same"
+    assert homes(model) == ["openvino", "numpy", "openvino"]
+
+
+def test_a_node_that_fails_to_convert_says_why() -> None:
+    model = parsed("g (float[4] x, float[4] z) => (float[4] y) { y = Mod(x, z) }", opset=27)
+    (reason,) = reasons(model)
+    assert reason.startswith("op_unsupported: OpenVINO's importer says: -- Mod-27 with a message")
+    assert "/src/" not in reason
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("(double[2] x) => (double[2] y) { y = Exp(x) }", "float64, which OpenVINO computes in"),
+        ("(int64[2] x) => (int64[2] y) { y = Add(x, x) }", "int64 that may need more than the 31"),
+        ("(int64[2] x) => (int64[2] y) { y = Neg(x) }", "int64 that may need more than the 31"),
+        ("(float[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }", "int64 that may need more"),
+        ("(int32[2] x) => (int32[2] y) { y = Div(x, x) }", "int32, which OpenVINO computes in"),
+        ("(uint8[2] x) => (uint8[2] y) { y = Add(x, x) }", "uint8, which OpenVINO computes in"),
+        ("(int32[2] x) => (bool[2] y) { y = Equal(x, x) }", "int32, which OpenVINO computes in"),
+        ("(string[2] x) => (string[2] y) { y = Identity(x) }", "which is not handed over"),
+        ("(float[4] x, int64[1] n) => (float[N] y) { y = Tile(x, n) }", "reads elsewhere"),
+        (
+            (
+                "(float[4] x) => (uint16[4] y) <float s = {2}, uint16 z = {9}> "
+                "{ y = QuantizeLinear(x, s, z) }"
+            ),
+            "16-bit steps",
+        ),
+        (
+            "(float[4] x, float s) => (uint8[4] y) { y = QuantizeLinear(x, s) }",
+            "another rounding of ties",
+        ),
+        ("(float[4] x) => (float[1] y) { y = ReduceMax(x) }", "infinities are lost"),
+        ("(float[0,2] x) => (float[0,2] y) { y = Exp(x) }", "tensors without elements"),
+        ("() => (float[2] y) { y = RandomUniform <shape = [2]> () }", "other random numbers"),
+        (
+            (
+                "(float[1,2,4,4] x) => (float[1,2,8,8] y) <float[4] s = {1, 1, 2, 2}> "
+                '{ y = Resize <mode = "linear", antialias = 1> (x, , s) }'
+            ),
+            "antialias and exclude_outside",
+        ),
+        (
+            "(float[4] x) => (float[2] y, int64[2] i) <int64[1] k = {2}> { y, i = TopK(x, k) }",
+            "indices of equal numbers",
+        ),
+        (
+            "(int8[4,999] x, int8[999,4] w) => (int32[4,4] y) { y = MatMulInteger(x, w) }",
+            "sums of [999] products",
+        ),
+        (
+            (
+                "(bool b, float[2] x) => (float[2] y) { y = If (b) <"
+                "then_branch = t () => (float[2] p) { p = Exp(x) }, "
+                "else_branch = e () => (float[2] q) { q = Neg(x) }> }"
+            ),
+            "bodies are left to",
+        ),
+    ],
+)
+def test_what_would_come_out_otherwise_is_refused(body: str, reason: str) -> None:
+    (given,) = reasons(parsed(f"g {body}"))
+    assert reason in given
+
+
+def test_indices_and_sizes_are_taken_although_they_are_int64() -> None:
+    model = parsed(
+        "g (float[A,4] x, int64[B] i) => (float[C,D] y) <int64[1] n = {-1}, int64 zero = {0}> "
+        "{ a = Gather(x, i) s = Shape(a) m = Mul(s, s) d = Div(m, s) y = Reshape(a, d) }"
+    )
+    assert homes(model) == ["openvino"] * 5
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with session(model) as opened:
+        (y,) = opened.run(None, {"x": x, "i": np.array([2, 0])})
+    np.testing.assert_array_equal(y, x[[2, 0]])
+
+
+def test_int64_of_more_than_32_bits_comes_through_a_mixed_model() -> None:
+    model = parsed("g (int64[2] x) => (int64[2] y) { a = Add(x, x) y = Concat<axis=0>(a) }")
+    with session(model) as opened:
+        (y,) = opened.run(None, {"x": np.array([2**40, -(2**33)])})
+    assert y.tolist() == [2**41, -(2**34)]
+
+
+def test_narrow_takes_64_bit_numbers_knowingly() -> None:
+    model = parsed("g (double[2] x) => (double[2] y) { y = Exp(x) }")
+    assert homes(model, narrow=True) == ["openvino"]
+
+
+def test_int32_arithmetic_wraps_around_exactly() -> None:
+    model = parsed(
+        "g (int32[512] x, int32[512] z) => (int32[512] y) { a = Mul(x, z) b = Sub(a, z) "
+        "y = BitwiseXor(b, x) }"
+    )
+    assert homes(model) == ["openvino"] * 3
+    rng = np.random.default_rng(0)
+    x, z = rng.integers(-(2**31), 2**31, (2, 512)).astype(np.int32)
+    with session(model) as opened:
+        (y,) = opened.run(None, {"x": x, "z": z})
+    np.testing.assert_array_equal(y, (x * z - z) ^ x)
+
+
+def test_an_operator_that_loses_nan_is_refused_where_nan_is_asked_for() -> None:
+    body = "g (float[4] x) => ({0}[4] y) {{ a = Relu(x) y = {1}(a) }}"
+    assert homes(parsed(body.format("bool", "IsNaN"))) == ["numpy", "openvino"]
+    assert homes(parsed(body.format("float", "Abs"))) == ["openvino", "openvino"]
+
+
+def test_an_input_that_the_importer_ignores_is_a_refusal() -> None:
+    model = parsed("g (float[4] x, float r) => (float[4] y) { a = Abs(x) y = Dropout(a, r) }")
+    assert homes(model) == ["openvino", "numpy"]
+    assert reasons(model) == ["op_unsupported: OpenVINO's importer says: input 'r' is ignored"]
+
+
+def test_nodes_that_share_an_operation_are_all_taken() -> None:
+    model = parsed(
+        "g (float[4] x) => (float[4] a, float[4] y, float[4] z) "
+        "{ a = Relu(x) b = Dropout(a) z = Identity(b) y = Exp(z) }"
+    )
+    assert homes(model) == ["openvino"] * 4
+    x = np.array([-1, 0, 1, 2], np.float32)
+    with session(model) as opened:
+        a, y, z = opened.run(None, {"x": x})
+    np.testing.assert_array_equal(a, np.maximum(x, 0))
+    np.testing.assert_array_equal(z, a)
+    np.testing.assert_allclose(y, np.exp(a), rtol=1e-5)
+
+
+def test_bounds_behind_a_node_that_cannot_be_converted_are_taken() -> None:
+    model = parsed(
+        "g (float[2,2] x, float n) => (float y, float z) "
+        '{ a = Det(x) y = Clip(a, "", "") z = Clip(a, n) }'
+    )
+    assert homes(model) == ["numpy", "openvino", "openvino"]
+
+
+def test_unused_outputs_do_not_stand_in_the_way() -> None:
+    model = parsed("g (float[4] x) => (float[4] y) { a, mask = Dropout(x) y = Abs(a) }")
+    assert homes(model) == ["openvino", "openvino"]
