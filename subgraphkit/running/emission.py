@@ -22,8 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from subgraphkit.backend.operator import ON_DEVICE
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.checking import check_result
+from subgraphkit.running.devices import left_on_device, taken_on_device
 from subgraphkit.running.feeds import admit_input, check_names, check_symbols
 from subgraphkit.types import DataType, TensorType, ValueType
 
@@ -104,7 +106,7 @@ def emit(
     writer = _Writer()
     writer.line("def execute(feeds, buffers):" if buffered else "def execute(feeds):")
     _write_inputs(writer, plan, defaults)
-    options = _Options(locks, checked, buffered)
+    options = _Options(locks, checked, buffered, left_on_device(plan))
     for index, step in enumerate(plan.steps):
         _write_step(writer, plan, index, step, options)
     _write_return(writer, plan, constants)
@@ -122,6 +124,7 @@ class _Options:
     locks: Mapping[int, Any]
     checked: bool
     buffered: bool
+    left: frozenset[str]
 
 
 def _write_inputs(writer: _Writer, plan: Plan, defaults: Mapping[str, Any]) -> None:
@@ -134,14 +137,16 @@ def _write_inputs(writer: _Writer, plan: Plan, defaults: Mapping[str, Any]) -> N
         writer.line(f"    if {' or '.join(tests)}: check_names(feeds)")
     else:
         writer.line("    if feeds: check_names(feeds)")
+    taken = taken_on_device(plan)
     for number, name in enumerate(graph.inputs):
         local = writer.local(name)
+        writer.names[f"admit{number}"] = admit_input(graph, name, on_device=name in taken)
         writer.line(f"    {local} = feeds[{name!r}]")
         _write_door(writer, plan, number, name, local)
     for number, name in enumerate(graph.defaults, len(graph.inputs)):
         local = writer.local(name)
         writer.names[f"default{number}"] = defaults[name]
-        writer.names[f"admit{number}"] = admit_input(graph, name)
+        writer.names[f"admit{number}"] = admit_input(graph, name, on_device=name in taken)
         writer.line(
             f"    {local} = admit{number}(feeds[{name!r}]) if {name!r} in feeds "
             f"else default{number}"
@@ -151,7 +156,6 @@ def _write_inputs(writer: _Writer, plan: Plan, defaults: Mapping[str, Any]) -> N
 
 def _write_door(writer: _Writer, plan: Plan, number: int, name: str, local: str) -> None:
     """Write the quick test that lets a right array through, and the slow door behind it."""
-    writer.names[f"admit{number}"] = admit_input(plan.graph, name)
     tests = _quick_tests(writer, local, plan.graph.types.get(name))
     condition = f"if {' or '.join(tests)}: " if tests else ""
     writer.line(f"    {condition}{local} = admit{number}({local})")
@@ -200,8 +204,9 @@ def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_
     subgraph = step.subgraph
     writer.names[f"run{index}"] = step.operator.run
     arguments = _tuple([writer.local(name) for name in subgraph.inputs])
-    if options.buffered:
-        arguments += f", {_buffers(plan, subgraph.outputs)}"
+    if options.buffered or not options.left.isdisjoint(subgraph.outputs):
+        writer.names["ON_DEVICE"] = ON_DEVICE
+        arguments += f", {_buffers(plan, subgraph.outputs, options)}"
     indent = "    "
     if index in options.locks:
         writer.names[f"lock{index}"] = options.locks[index]
@@ -210,29 +215,31 @@ def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_
     targets = ", ".join(writer.local(name) for name in subgraph.outputs)
     writer.line(f"{indent}{targets}, = run{index}({arguments})", index)
     if options.checked:
-        _write_checks(writer, index, step)
+        _write_checks(writer, index, step, options.left)
     if step.drops:
         writer.line(f"    del {', '.join(writer.local(name) for name in step.drops)}")
 
 
-def _write_checks(writer: _Writer, index: int, step: Step) -> None:
+def _write_checks(writer: _Writer, index: int, step: Step, left: frozenset[str]) -> None:
     subgraph = step.subgraph
     for place, (name, type_) in enumerate(
         zip(subgraph.outputs, subgraph.output_types, strict=True)
     ):
         local = writer.local(name)
         tests = _quick_tests(writer, local, type_)
-        if tests and isinstance(type_, TensorType):
+        if tests and isinstance(type_, TensorType) and name not in left:
             check = f"check{index}_{place}"
             writer.names[check] = partial(check_result, subgraph, name, type_)
             writer.line(f"    if {' or '.join(tests)}: {check}({local})")
 
 
-def _buffers(plan: Plan, outputs: Sequence[str]) -> str:
-    places = {name: place for place, name in enumerate(plan.graph.outputs)}
-    if not any(name in places for name in outputs):
+def _buffers(plan: Plan, outputs: Sequence[str], options: "_Options") -> str:
+    targets = dict.fromkeys(options.left, "ON_DEVICE")
+    if options.buffered:
+        targets |= {name: f"buffers[{place}]" for place, name in enumerate(plan.graph.outputs)}
+    if targets.keys().isdisjoint(outputs):
         return "None"
-    return _tuple([f"buffers[{places[n]}]" if n in places else "None" for n in outputs])
+    return _tuple([targets.get(name, "None") for name in outputs])
 
 
 def _tuple(items: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from subgraphkit.errors import InputError
 from subgraphkit.ir import BoundGraph
+from subgraphkit.running.devices import is_on_device
 from subgraphkit.types import (
     DataType,
     OptionalType,
@@ -30,18 +31,24 @@ Admit = Callable[[Any], Any]
 """Takes what the caller fed and returns what the operators get, or raises ``InputError``."""
 
 
-def admit_input(graph: BoundGraph, name: str) -> Admit:
+def admit_input(graph: BoundGraph, name: str, *, on_device: bool = False) -> Admit:
     """Return the slow, explaining door of one input.
 
     Arrays pass as they are when dtype and shape fit, also when they are read-only or not
     contiguous. Foreign byte order is converted; Python numbers and lists become arrays of the
     model's dtype; objects that speak ``__array__`` or DLPack are taken over. A dtype is never cast.
 
+    Args:
+        graph: The bound graph.
+        name: Name of the input.
+        on_device: Whether all who read it take arrays on their device; these pass unseen.
+
     Raises:
         InputError: From the returned function: wrong dtype (SGK141), wrong shape (SGK140), or
             something that cannot be read (SGK145).
     """
-    return partial(_admit, name, graph.types.get(name))
+    admit = partial(_admit, name, graph.types.get(name))
+    return partial(_admit_remote, admit) if on_device else admit
 
 
 def check_names(graph: BoundGraph, feeds: Mapping[str, Any]) -> None:
@@ -96,6 +103,10 @@ def check_symbols(
                     f"but {arrays[number].shape[axis]} in input {name!r} (axis {axis})",
                     hint="A named dimension has one value everywhere in the model.",
                 )
+
+
+def _admit_remote(admit: Admit, value: Any) -> Any:
+    return value if is_on_device(value) else admit(value)
 
 
 def _admit(name: str, type_: ValueType | None, value: Any) -> Any:

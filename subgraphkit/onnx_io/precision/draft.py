@@ -1,0 +1,319 @@
+"""A model taken apart, so that it can be changed: nodes in order, constants, types, names."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+from subgraphkit.errors import CallerError
+from subgraphkit.ir import Initializer
+from subgraphkit.onnx_io.inference import infer
+from subgraphkit.onnx_io.model import Model, load
+from subgraphkit.onnx_io.protos import normal_domain, write_value_info
+from subgraphkit.onnx_io.writing import OUTSIDE
+from subgraphkit.types import DataType, Shape, TensorType, ValueType
+
+__all__ = ["Draft", "Stored", "draft_of", "label_of", "skeleton_of"]
+
+_SMALL: Final = 1024
+"""Constants of this many bytes and fewer stay in the message: inference looks into shapes."""
+
+_Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Constants taken out of a model.
+
+    Attributes:
+        large: The constants, by name.
+        outside: Names of those whose data the caller holds beside the model.
+    """
+
+    large: Mapping[str, Initializer]
+    outside: frozenset[str]
+
+
+@dataclass(eq=False)
+class Draft:
+    """A model taken apart; changed in place.
+
+    Attributes:
+        frame: The model without nodes and constants: inputs, outputs, operator sets, metadata.
+        nodes: The nodes, in an order in which they can run.
+        constants: Constants by name: initializers and results of ``Constant``.
+        types: Types of values, as far as known.
+        pinned: Values whose name and type must stay: outputs, and what bodies read.
+        outside: Constants whose data stays outside the model.
+        changed: Constants that are new.
+    """
+
+    frame: onnx.ModelProto
+    nodes: list[onnx.NodeProto]
+    constants: dict[str, Initializer]
+    types: dict[str, ValueType]
+    pinned: frozenset[str]
+    outside: set[str]
+    changed: set[str] = field(default_factory=set)
+    _names: set[str] = field(default_factory=set)
+    _read: Counter[str] | None = None
+
+    def __post_init__(self) -> None:
+        self._names |= self.constants.keys() | self.types.keys()
+        for node in self.nodes:
+            self._names.update((*node.input, *node.output, node.name))
+
+    def opset(self, domain: str = "") -> int:
+        """Return the version of an operator set; 0 if it is not imported."""
+        imported = self.frame.opset_import
+        versions = {normal_domain(entry.domain): int(entry.version) for entry in imported}
+        return versions.get(normal_domain(domain), 0)
+
+    def fresh(self, wanted: str) -> str:
+        """Return a name that nothing has."""
+        name, count = wanted, 1
+        while name in self._names:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._names.add(name)
+        return name
+
+    def is_float(self, value: str) -> bool:
+        """Say whether a value is a float32 tensor."""
+        type_ = self.types.get(value)
+        return isinstance(type_, TensorType) and type_.dtype is DataType.FLOAT
+
+    def is_low(self, value: str, low: DataType) -> bool:
+        """Say whether a value is a tensor of a type."""
+        type_ = self.types.get(value)
+        return isinstance(type_, TensorType) and type_.dtype is low
+
+    def is_tensor(self, value: str) -> bool:
+        """Say whether a value is a tensor of a known type."""
+        type_ = self.types.get(value)
+        return isinstance(type_, TensorType) and type_.dtype is not DataType.UNDEFINED
+
+    def is_idle(self, value: str) -> bool:
+        """Say whether nobody reads a value."""
+        if self._read is None:
+            self._read = self.readers()
+        return not self._read[value]
+
+    def shape(self, value: str) -> Shape | None:
+        """Return the shape of a value, if it is known."""
+        type_ = self.types.get(value)
+        return type_.shape if isinstance(type_, TensorType) else None
+
+    def array(self, value: str) -> _Array:
+        """Return the data of a constant."""
+        return self.constants[value].array()
+
+    def store(self, wanted: str, array: _Array, like: str) -> str:
+        """Add a constant; it stays outside the model if the one it is made from does."""
+        name = self.fresh(wanted)
+        type_ = TensorType(DataType.of(array.dtype), array.shape)
+        self.constants[name] = Initializer(name, type_, lambda: array)
+        self.types[name] = type_
+        self.changed.add(name)
+        if like in self.outside and type_.dtype.bits % 8 == 0:
+            self.outside.add(name)
+        return name
+
+    def retype(self, value: str, dtype: DataType, like: str) -> None:
+        """Give a value the shape of another and a type."""
+        self.types[value] = TensorType(dtype, self.shape(like))
+
+    def readers(self) -> Counter[str]:
+        """Count how often each value is read, by nodes, bodies and as an output."""
+        return Counter(
+            [*(v for node in self.nodes for v in node.input if v), *self.pinned],
+        )
+
+    def producers(self) -> dict[str, onnx.NodeProto]:
+        """Return the node that makes each value."""
+        return {value: node for node in self.nodes for value in node.output if value}
+
+    def finish(self) -> tuple[onnx.ModelProto, dict[str, _Array]]:
+        """Put the model together again; return it and the data that stays outside."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.frame)
+        read = self.readers()
+        nodes = [node for node in self.nodes if not self._is_idle(node, read)]
+        model.graph.node.extend(nodes)
+        made = {value for node in nodes for value in node.output}
+        listed = {value.name for value in model.graph.input}
+        data: dict[str, _Array] = {}
+        # in the order of first use, so that writing anew what was written changes nothing
+        used = dict.fromkeys(value for node in nodes for value in node.input)
+        used.update(dict.fromkeys(self.constants))
+        for name in (value for value in used if value in self.constants):
+            if name in made or not (read[name] or name in listed):
+                continue
+            constant = self.constants[name]
+            array = constant.array()
+            if name in self.outside:
+                data[name] = array
+                model.graph.initializer.append(_reference(constant))
+            else:
+                model.graph.initializer.append(_tensor(name, array))
+        known = [info.name for info in self.frame.graph.value_info]
+        del model.graph.value_info[:]
+        model.graph.value_info.extend(
+            write_value_info(name, self.types[name])
+            for name in known
+            if name in made and self.is_tensor(name)
+        )
+        return model, data
+
+    def _is_idle(self, node: onnx.NodeProto, read: Counter[str]) -> bool:
+        return node.op_type == "Constant" and not any(read[value] for value in node.output)
+
+
+def skeleton_of(
+    source: onnx.ModelProto | Model, weights: Mapping[str, _Array] | None
+) -> tuple[onnx.ModelProto, Stored]:
+    """Separate a model from its large constants, which become inputs in their place.
+
+    Args:
+        source: The model; not changed. A ``ModelProto`` may have initializers whose data is
+            outside, as ``Subgraph.to_model(weights="outside")`` writes them.
+        weights: The data of those, by name.
+
+    Raises:
+        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK214).
+        CallerError: A weight is missing or does not fit (SGK231).
+    """
+    outside: dict[str, Initializer] = {}
+    if isinstance(source, onnx.ModelProto) and weights is not None:
+        source, outside = _detached(source, weights)
+    model = source if isinstance(source, Model) else load(source)
+    large = {
+        name: stored
+        for name, stored in model.graph.initializers.items()
+        if (stored.type.nbytes or 0) > _SMALL
+    }
+    proto = model.proto
+    skeleton = onnx.ModelProto()
+    for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
+        setattr(skeleton, name, getattr(proto, name))
+    skeleton.opset_import.extend(proto.opset_import)
+    skeleton.metadata_props.extend(proto.metadata_props)
+    # from IR version 4 on a weight need not be listed among the inputs
+    skeleton.ir_version = max(proto.ir_version, 4)
+    graph = skeleton.graph
+    graph.name, graph.doc_string = proto.graph.name, proto.graph.doc_string
+    graph.node.extend(proto.graph.node[i] for i in model.graph.order)
+    fed = {*model.graph.inputs, *model.graph.defaults}
+    graph.input.extend(value for value in proto.graph.input if value.name in fed)
+    graph.input.extend(write_value_info(name, one.type) for name, one in large.items())
+    graph.output.extend(proto.graph.output)
+    graph.value_info.extend(proto.graph.value_info)
+    kept = {**model.graph.initializers, **model.graph.defaults}
+    graph.initializer.extend(
+        _tensor(name, stored.array()) for name, stored in kept.items() if name not in large
+    )
+    return skeleton, Stored({**large, **outside}, frozenset(outside))
+
+
+def draft_of(skeleton: onnx.ModelProto, stored: Stored) -> Draft:
+    """Take a skeleton apart, its values typed.
+
+    Raises:
+        InvalidModelError: Types or shapes of the model contradict each other (SGK222).
+    """
+    model = load(skeleton)
+    types = infer(model, {}, {}).types
+    graph = model.graph
+    constants = {**graph.constants, **stored.large}
+    frame = onnx.ModelProto()
+    frame.CopyFrom(model.proto)
+    del frame.graph.node[:], frame.graph.initializer[:]
+    inputs = [value for value in frame.graph.input if value.name not in stored.large]
+    del frame.graph.input[:]
+    frame.graph.input.extend(inputs)
+    captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
+    draft = Draft(
+        frame=frame,
+        nodes=[_copied(model.proto.graph.node[i]) for i in graph.order],
+        constants={**constants, **graph.defaults},
+        types=dict(types),
+        pinned=frozenset({*graph.outputs, *captured, *graph.defaults}),
+        outside=set(stored.outside),
+    )
+    for one in frame.graph.sparse_initializer:
+        draft.constants.pop(one.values.name, None)
+    return draft
+
+
+def label_of(node: onnx.NodeProto) -> str:
+    """Return what a report calls a node."""
+    return node.name or next((value for value in node.output if value), "")
+
+
+def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    return copy
+
+
+def _detached(
+    model: onnx.ModelProto, weights: Mapping[str, _Array]
+) -> tuple[onnx.ModelProto, dict[str, Initializer]]:
+    """Make inputs of the initializers whose data is outside."""
+    away = [t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
+    found = {t.name: _given(t, weights) for t in away}
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    kept = [t for t in copy.graph.initializer if t.name not in found]
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(kept)
+    listed = {value.name for value in copy.graph.input}
+    copy.graph.input.extend(
+        write_value_info(name, one.type) for name, one in found.items() if name not in listed
+    )
+    return copy, found
+
+
+def _given(tensor: onnx.TensorProto, weights: Mapping[str, _Array]) -> Initializer:
+    type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
+    array = weights.get(tensor.name)
+    if array is None:
+        raise CallerError(
+            "SGK231",
+            f"the data of weight {tensor.name!r} is neither in the model nor given",
+            hint="Pass what onnx_io.outside_weights returned.",
+        )
+    if TensorType(DataType.of(array.dtype), array.shape) != type_:
+        raise CallerError(
+            "SGK231",
+            f"weight {tensor.name!r} was given as {array.dtype}{list(array.shape)}; the model says "
+            f"{type_}",
+        )
+    return Initializer(tensor.name, type_, lambda: array)
+
+
+def _reference(constant: Initializer) -> onnx.TensorProto:
+    dims: Iterable[Any] = constant.type.shape or ()
+    tensor = helper.make_tensor(constant.name, int(constant.type.dtype), [0], b"", raw=True)
+    tensor.ClearField("raw_data")
+    del tensor.dims[:]
+    tensor.dims.extend(dims)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    facts = (("location", OUTSIDE), ("offset", 0), ("length", constant.type.nbytes))
+    for key, value in facts:
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
+
+
+def _tensor(name: str, array: _Array) -> onnx.TensorProto:
+    if array.dtype == object:
+        texts = [s.encode() if isinstance(s, str) else bytes(s) for s in array.reshape(-1)]
+        return onnx.TensorProto(
+            name=name, dims=array.shape, data_type=DataType.STRING, string_data=texts
+        )
+    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)

@@ -1,0 +1,180 @@
+"""How large values get: found by calibrating, kept as JSON, read by the rewriting."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.errors import CallerError
+from subgraphkit.onnx_io.model import Model
+
+__all__ = ["Range", "Ranges", "content_hash"]
+
+_SCHEMA: Final = "subgraphkit.ranges/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """How large the elements of one value get.
+
+    Attributes:
+        threshold: Magnitude that the largest int8 stands for; 0 for a value that is always 0.
+        method: How the threshold was chosen: ``minmax``, ``percentile``, ``entropy``, or
+            ``imported``.
+        samples: How many elements were seen.
+        lowest: The smallest element seen, or None if only the threshold is known.
+        highest: The largest element seen, or None if only the threshold is known.
+    """
+
+    threshold: float
+    method: str
+    samples: int = 0
+    lowest: float | None = None
+    highest: float | None = None
+
+    @property
+    def magnitude(self) -> float | None:
+        """The largest magnitude seen, or None if only the threshold is known."""
+        if self.lowest is None or self.highest is None:
+            return None
+        return max(abs(self.lowest), abs(self.highest))
+
+
+@dataclass(frozen=True, eq=True)
+class Ranges:
+    """Ranges by value name.
+
+    Attributes:
+        values: The ranges; names are those of the model that was calibrated.
+        model: Content hash of that model, or empty if it is not known.
+
+    Thread-safety: immutable, safe.
+    """
+
+    values: Mapping[str, Range] = field(default_factory=dict)
+    model: str = ""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Store as JSON; the same ranges make the same file.
+
+        Raises:
+            CallerError: The file cannot be written (SGK233).
+        """
+        values = {name: asdict(self.values[name]) for name in sorted(self.values)}
+        document = {"schema": _SCHEMA, "model": self.model, "values": values}
+        text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+        try:
+            Path(path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CallerError(
+                "SGK233", f"the ranges cannot be written to {str(path)!r}: {error.strerror}"
+            ) from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Ranges":
+        """Read what ``save`` stored.
+
+        Raises:
+            CallerError: The file cannot be opened, or is not what ``save`` writes (SGK233).
+        """
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls(_values(document), str(document["model"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CallerError(
+                "SGK233",
+                f"the ranges in {str(path)!r} cannot be read: {error}",
+                hint=f"Expected a file of schema {_SCHEMA!r}, as Ranges.save writes it.",
+            ) from error
+
+    def merge(self, other: "Ranges") -> "Ranges":
+        """Join ranges of the same model, of other values or from other batches.
+
+        A value that both have gets the larger threshold: what is clipped is lost, while a step that
+        is too wide costs little.
+
+        Raises:
+            CallerError: The ranges belong to different models (SGK232).
+        """
+        if self.model and other.model and self.model != other.model:
+            raise CallerError(
+                "SGK232",
+                f"ranges of model {self.model[:12]} cannot be merged with those of "
+                f"{other.model[:12]}",
+                hint="Merge ranges that were found on one model.",
+            )
+        merged = dict(self.values)
+        for name, new in other.values.items():
+            merged[name] = _joined(merged[name], new) if name in merged else new
+        return Ranges(merged, self.model or other.model)
+
+    def check_model(self, model: Model) -> None:
+        """Make sure that the ranges were found on this model.
+
+        Raises:
+            CallerError: They belong to another model (SGK232).
+        """
+        if self.model and (found := content_hash(model)) != self.model:
+            raise CallerError(
+                "SGK232",
+                f"the ranges belong to a model with hash {self.model[:12]}, but the hash of "
+                f"{model.name!r} is {found[:12]}",
+                hint="Calibrate this model: names may mean something else in another one.",
+            )
+
+
+def content_hash(model: Model) -> str:
+    """Return the SHA-256 of a model's nodes, weights, inputs and outputs; where it lies is nothing.
+
+    Names count, because ranges are found by name.
+    """
+    digest = hashlib.sha256()
+    proto = model.proto
+    opsets = sorted((entry.domain, entry.version) for entry in proto.opset_import)
+    digest.update(repr(opsets).encode())
+    graph = proto.graph
+    for part in (*graph.node, *graph.input, *graph.output, *graph.sparse_initializer):
+        payload = part.SerializeToString(deterministic=True)
+        digest.update(len(payload).to_bytes(8, "little") + payload)
+    stored = {**model.graph.initializers, **model.graph.defaults}
+    for name in sorted(stored):
+        array = stored[name].array()
+        digest.update(f"{name!r} {stored[name].type}".encode())
+        digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
+    return digest.hexdigest()
+
+
+def _values(document: Any) -> dict[str, Range]:
+    if document["schema"] != _SCHEMA:
+        raise ValueError(f"its schema is {document['schema']!r}")
+    return {str(name): _checked(Range(**facts)) for name, facts in document["values"].items()}
+
+
+def _joined(one: Range, other: Range) -> Range:
+    larger = max((one, other), key=lambda found: found.threshold)
+    return Range(
+        larger.threshold,
+        larger.method,
+        one.samples + other.samples,
+        _outermost(min, (one.lowest, other.lowest)),
+        _outermost(max, (one.highest, other.highest)),
+    )
+
+
+def _outermost(choose: Any, ends: Iterable[float | None]) -> float | None:
+    known = [end for end in ends if end is not None]
+    return choose(known) if known else None
+
+
+def _checked(found: Range) -> Range:
+    numbers: list[Any] = [found.threshold, found.samples]
+    numbers += [end for end in (found.lowest, found.highest) if end is not None]
+    if not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
+        raise ValueError(f"{found} is not made of finite numbers")
+    if found.threshold < 0 or found.samples < 0:
+        raise ValueError(f"{found} has a negative threshold or count")
+    return found

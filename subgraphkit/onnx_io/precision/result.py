@@ -1,0 +1,97 @@
+"""What a rewriting did, and what it left as it was."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy.typing as npt
+import onnx
+
+__all__ = ["KEPT_CODES", "Kept", "Rewriting"]
+
+KEPT_CODES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "activation": "a value was seen to exceed data_max",
+        "attention": "a product of two computed values",
+        "between": "only moves or compares values of nodes that are kept",
+        "body": "holds a body of nodes",
+        "channels": "too few channels, or groups too small, for int8 to pay",
+        "constant": "its input was always 0 while calibrating",
+        "never": "an operator that loses its meaning in few bits",
+        "normalisation": "squares or sums that overflow float16",
+        "range": "no range is known for its input",
+        "reaches": "reads a value beyond the range of the type",
+        "reduction": "sums more terms than max_reduction",
+        "scale": "its scale has too few digits in the type",
+        "small": "a product too small for int8 to pay",
+        "softmax": "a sum over an axis too long for float16",
+        "stated": "an attribute states its type",
+        "tiny": "a weight that would vanish",
+        "type": "the operator does not take the type, at this version of it",
+        "unknown": "an operator that ONNX does not define",
+        "user": "the caller named it, or did not",
+        "weight": "its weight is computed, or is no matrix",
+        "weights": "a weight beyond the range of the type",
+    }
+)
+"""Why a node was kept as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A node that was kept as it was.
+
+    Attributes:
+        node: The node's name, or that of its first output if it has none.
+        op_type: Its operator.
+        code: Why, a key of ``KEPT_CODES``.
+        text: Why, with the facts.
+        step: ``quantize`` or ``lower``: what was not done.
+    """
+
+    node: str
+    op_type: str
+    code: str
+    text: str
+    step: str = "lower"
+
+
+@dataclass(frozen=True, eq=False)
+class Rewriting:
+    """A rewritten model, and an account of it.
+
+    Attributes:
+        model: The model; not to be changed if ``weights`` are used with it.
+        weights: Arrays of the initializers whose data is not in the model, in the order of
+            ``model.graph.initializer``; empty unless such were given.
+        lowered: Nodes that compute in a short float now.
+        quantized: Nodes that read int8 now.
+        kept: Nodes that were kept although they compute in float32, and why.
+        casts: How many Casts were added.
+        notes: What else there is to know, such as quantisation that was there already.
+        was_quantized: Whether the model came with QuantizeLinear or DequantizeLinear.
+    """
+
+    model: onnx.ModelProto
+    weights: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    lowered: tuple[str, ...] = ()
+    quantized: tuple[str, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    casts: int = 0
+    notes: tuple[str, ...] = ()
+    was_quantized: bool = False
+
+    def to_text(self) -> str:
+        """Return the account for people."""
+        lines = [*self.notes]
+        if self.quantized:
+            lines.append(f"{len(self.quantized)} nodes read int8")
+        if self.lowered:
+            lines.append(f"{len(self.lowered)} nodes compute in a short float, {self.casts} Casts")
+        counts = Counter((one.step, one.code) for one in self.kept)
+        words = {"lower": "in float32", "quantize": "not quantized"}
+        for (step, code), count in sorted(counts.items()):
+            lines.append(f"{count} kept {words[step]} ({code}): {KEPT_CODES[code]}")
+        return "\n".join(lines) or "nothing was changed"

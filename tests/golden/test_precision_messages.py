@@ -1,0 +1,67 @@
+"""What is said about rewriting in another precision, each error raised for real."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.calibrating import calibrate
+from subgraphkit.comparing.accuracy import measure_accuracy
+from subgraphkit.errors import CODES, SubgraphkitError
+from subgraphkit.onnx_io.precision import Range, Ranges, read_calibration_cache, rewrite
+from tests.golden_support import GoldenCheck
+from tests.models import CHAIN, parsed
+
+ONES = ", ".join(["1"] * 256)
+PRODUCT = f"""g (float[N,16] x) => (float[N,16] y) <float[16,16] w = {{{ONES}}}>
+{{ y = MatMul(x, w) }}"""
+UNSIGNED = """g (float[2] x) => (float[2] y) <float s = {0.5}, uint8 z = {3}>
+{ q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) }"""
+
+
+def _damaged() -> Any:
+    Path("old.cache").write_text("TRT-8601-EntropyCalibration2\nconv1 3c008912\n")
+    return read_calibration_cache("old.cache")
+
+
+def _inaccurate() -> None:
+    batches = [{"x": np.ones((1, 4), np.float32)}]
+    negated = CHAIN.replace("Relu(b)", "Neg(b)")
+    measure_accuracy(parsed(CHAIN), parsed(negated), batches).check(0.25)
+
+
+CAUSES: dict[str, Callable[[], Any]] = {
+    "SGK230_no_range": lambda: rewrite(
+        parsed(PRODUCT), "int8", Ranges({"other": Range(1.0, "minmax")})
+    ),
+    "SGK231_no_ranges": lambda: rewrite(parsed(PRODUCT), "int8"),
+    "SGK231_unknown": lambda: rewrite(parsed(PRODUCT), "fp8"),
+    "SGK232_other_model": lambda: Ranges({}, "0" * 64).check_model(sk.load(parsed(CHAIN))),
+    "SGK233_damaged_cache": _damaged,
+    "SGK234_nan": lambda: calibrate(parsed(CHAIN), [{"x": np.full((1, 4), np.nan, np.float32)}]),
+    "SGK234_nothing": lambda: calibrate(parsed(CHAIN), []),
+    "SGK235_asymmetric": lambda: rewrite(parsed(UNSIGNED), "int8"),
+    "SGK236_inaccurate": _inaccurate,
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_message_reads_as_it_was_agreed(
+    name: str, golden: GoldenCheck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SubgraphkitError) as caught:
+        CAUSES[name]()
+    golden(name, str(caught.value))
+
+
+def test_every_code_about_precision_is_rendered() -> None:
+    codes = {code for code in CODES if code.startswith("SGK23")}
+    assert {name.split("_")[0] for name in CAUSES} == codes
+
+
+def test_no_golden_file_is_left_over(golden_folder: Path) -> None:
+    assert {path.stem for path in golden_folder.iterdir()} == set(CAUSES)
