@@ -1,7 +1,8 @@
 """Run benchmarks, each in a process of its own, and print the tables.
 
 Without names, all those are run that need nothing but this checkout; the others read networks
-exported from PyTorch, see ``numpy_backend/exporting.py``.
+exported from PyTorch, see ``numpy_backend/exporting.py``, and ``backends`` and ``transparency`` use
+whatever backends are installed.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from measuring import machine
 
 BENCHMARKS = ("import", "overhead", "road", "models")
 EXPORTED = ("latency", "where", "memory")
+COMPARED = ("backends", "transparency")
 BUSY = 1.0
 
 
@@ -24,7 +26,7 @@ def main() -> int:
         The number of benchmarks that failed.
     """
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    known = (*BENCHMARKS, *EXPORTED)
+    known = (*BENCHMARKS, *EXPORTED, *COMPARED)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--markdown", action="store_true", help="write Markdown tables")
     parser.add_argument("--repeat", type=int, help="times to measure, instead of the defaults")
@@ -41,11 +43,16 @@ def main() -> int:
         print(f"The machine is busy (load {load:.1f}): these figures say little.\n", flush=True)
     failed = 0
     for name in arguments.names or BENCHMARKS:
-        folder = Path(__file__).parent / ("numpy_backend" if name in EXPORTED else "")
-        script = folder / f"bench_{name}.py"
+        script = Path(__file__).parent / _folder(name) / f"bench_{name}.py"
         done = subprocess.run([sys.executable, str(script), *options], check=False)
         failed += done.returncode != 0
     return failed
+
+
+def _folder(name: str) -> str:
+    if name in COMPARED:
+        return "backends"
+    return "numpy_backend" if name in EXPORTED else ""
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy.typing as npt
 
@@ -16,6 +16,8 @@ from subgraphkit.onnx_io import Model, infer
 from subgraphkit.types import Dim, Shape, TensorType, ValueType
 
 __all__ = ["Shapes", "bind"]
+
+_LARGEST: Final = 2**63 - 1
 
 Shapes = Mapping[str, int | Sequence[Dim]]
 """Values of named dimensions (``{"batch": 8}``) and shapes of inputs (``{"x": (8, 3)}``), mixed."""
@@ -64,8 +66,16 @@ def bind(
     def retype(replaced: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, ValueType]:
         return infer(model, symbols, input_shapes, replaced=replaced).types
 
+    def reshape(sizes: Mapping[str, int], whole: Mapping[str, Shape]) -> Mapping[str, ValueType]:
+        return infer(model, {**symbols, **sizes}, {**input_shapes, **whole}).types
+
     return BoundGraph(
-        **kept, symbols=symbols, settings=resolved, extensions=extensions, retype=retype
+        **kept,
+        symbols=symbols,
+        settings=resolved,
+        extensions=extensions,
+        retype=retype,
+        reshape=reshape,
     )
 
 
@@ -130,6 +140,8 @@ def _dim(name: str, dim: Any) -> Dim:
 def _size(name: str, size: int) -> int:
     if size < 0:
         raise BindError("SGK221", f"shapes gives {name!r} the size {size}; sizes are 0 or more")
+    if size > _LARGEST:
+        raise BindError("SGK221", f"shapes gives {name!r} the size {size}; ONNX has 64 bits for it")
     return int(size)
 
 

@@ -18,3 +18,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=2,
         help="real models that are run on several libraries in one session (9 is all)",
     )
+    parser.addoption(
+        "--claimed-cases",
+        type=int,
+        default=120,
+        help="official node cases that TensorRT's parser and builder are asked about (2000 is all)",
+    )

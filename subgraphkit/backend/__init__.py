@@ -9,6 +9,7 @@ import importlib
 from typing import Final
 
 _HOMES: Final = {
+    "ON_DEVICE": "operator",
     "PLUGIN_API": "plugin_api",
     "Answer": "refusal",
     "Backend": "contract",
@@ -68,6 +69,7 @@ _HOMES: Final = {
 """By public name, the module of this package that defines it."""
 
 __all__ = [
+    "ON_DEVICE",
     "PLUGIN_API",
     "Answer",
     "Backend",

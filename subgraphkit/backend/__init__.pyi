@@ -52,6 +52,7 @@ from subgraphkit.backend.opening import (
     open_fallback,
 )
 from subgraphkit.backend.operator import (
+    ON_DEVICE,
     SubgraphOperator,
 )
 from subgraphkit.backend.options import (
@@ -97,6 +98,7 @@ from subgraphkit.backend.selector import (
 )
 
 __all__ = [
+    "ON_DEVICE",
     "PLUGIN_API",
     "Answer",
     "Backend",

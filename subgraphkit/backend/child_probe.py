@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TextIO
 
 from subgraphkit.backend.child_process import Ended, how_it_ended, run_child
 from subgraphkit.backend.selection import BackendChoice, parse_selection
-from subgraphkit.errors import SubgraphkitError
+from subgraphkit.errors import ConfigError, SubgraphkitError
 
 __all__ = [
     "ChildProbe",
@@ -135,14 +135,24 @@ def answering() -> Iterator[TextIO]:
 def probe_here(name: str, origin: str, *, deep: bool = False) -> dict[str, Any]:
     """Load and probe a backend in this process; return the findings, JSON-able, never raise."""
     try:
-        (choice,) = parse_selection(name, origin)
-        return _facts(choice, deep=deep)
+        return _facts(_choice(name, origin), deep=deep)
     except SubgraphkitError as error:
         return _failure(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
         # nothing that we know how to word, such as an attribute of a plugin that raises when read
         text = f"{type(error).__name__}: {error}"
         return {"state": "error", "text": text, "trace": end_of_traceback(error)}
+
+
+def _choice(name: str, origin: str) -> BackendChoice:
+    choices = parse_selection(name, origin)
+    if len(choices) == 1 and not choices[0].options:
+        return choices[0]
+    raise ConfigError(
+        "SGK107",
+        f"{name!r} ({origin}) is not the name of one backend",
+        hint="Give each name by itself, and options in SUBGRAPH_BACKEND.",
+    )
 
 
 def _failure(error: SubgraphkitError) -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """The backend class: a named set of properties, and what the core must know about its library."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from subgraphkit.backend.conformance import Conformance
+from subgraphkit.backend.dated import Dated
+from subgraphkit.backend.events import Check
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import PLUGIN_API
 from subgraphkit.backend.property import SubgraphProperty
+from subgraphkit.backend.selftest import Bench
 from subgraphkit.ir import Subgraph
 
 __all__ = ["PLUGIN_API", "Backend", "ProbeResult"]
@@ -35,7 +38,7 @@ class ProbeResult:
     hint: str = ""
 
 
-class Backend(ABC):
+class Backend(Dated, ABC):
     """A library that can run subgraphs, as the core sees it.
 
     A new instance is made for every bind, with the options of that bind.
@@ -83,6 +86,23 @@ class Backend(ABC):
         Args:
             suite: Takes the declarations.
         """
+
+    @classmethod
+    def selftest(cls, bench: Bench) -> Iterator[Check]:
+        """Try on this machine what only the device can show; ``subgraphkit selftest``.
+
+        Args:
+            bench: Opens models on the backend.
+
+        Yields:
+            One finding after the other; none if the backend has no self-test. A check that goes
+            wrong is a finding and not an exception.
+
+        Raises:
+            BackendUnavailableError: There is no device to try anything on (SGK104).
+        """
+        del bench
+        yield from ()
 
     def fingerprint(self) -> str:
         """Return the identity of library and device; part of every cache key.

@@ -6,7 +6,7 @@ fails where the two have drifted apart.
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from subgraphkit.backend import messages
@@ -125,7 +125,12 @@ def _option(option: Option) -> dict[str, Any]:
 
 def _assignments(fields: dict[str, Any]) -> str:
     # an empty text or list says no more than its absence; zero and false do
-    kept = {key: value for key, value in fields.items() if value not in (None, "", (), [])}
+    # but for a default: without, there is none
+    kept = {
+        key: value
+        for key, value in fields.items()
+        if value is not None and (key == "default" or value not in ("", (), []))
+    }
     return "".join(f"{key} = {_value(value)}\n" for key, value in kept.items())
 
 
@@ -136,5 +141,8 @@ def _value(value: Any) -> str:
         return repr(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, Mapping):
+        items = (f"{_value(key)} = {_value(of)}" for key, of in value.items())
+        return f"{{{', '.join(items)}}}"
     # a JSON string is a TOML basic string, but for DEL, which TOML wants escaped
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -18,6 +18,7 @@ KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
         "onednn": "pip install subgraphkit-onednn",
         "onnxruntime": "pip install 'subgraphkit-onnxruntime[cpu]'",
         "openvino": "pip install subgraphkit-openvino",
+        "tensorrt": "pip install 'subgraphkit-tensorrt[cu13]'",
         "tvm": "pip install subgraphkit-tvm",
     }
 )

@@ -6,7 +6,7 @@ its cause; ``KeyboardInterrupt`` alone passes. An import that does not return ca
 inside the process; see ``child_probe``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from subgraphkit.backend import messages
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend, ProbeResult
 from subgraphkit.backend.discovery import BACKENDS_GROUP, BackendRecord
+from subgraphkit.backend.events import Check
 from subgraphkit.backend.hookspecs import (
     BACKEND_HOOKS,
     EXTENSION_HOOKS,
@@ -26,6 +27,7 @@ from subgraphkit.backend.notices import mark_as_plugin_error
 from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import is_compatible, parse_api
 from subgraphkit.backend.requirements import missing_requirements
+from subgraphkit.backend.selftest import Bench
 from subgraphkit.errors import SubgraphkitError
 
 __all__ = ["BackendFactory", "HookFactory", "adopt", "build", "load", "probe"]
@@ -83,6 +85,10 @@ class HookFactory:
         """Declare to the conformance kit what is known not to work."""
         type(self()).conformance(suite)
         self._hooks.hook.subgraphkit_conformance(suite=suite)
+
+    def selftest(self, bench: Bench) -> Iterator[Check]:
+        """Try on this machine what only the device can show."""
+        return type(self()).selftest(bench)
 
 
 BackendFactory = type[Backend] | HookFactory

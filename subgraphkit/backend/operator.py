@@ -1,10 +1,22 @@
 """Subgraph operators: what a backend makes of a region it claimed, and how the session calls it."""
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-__all__ = ["SubgraphOperator"]
+__all__ = ["ON_DEVICE", "SubgraphOperator"]
+
+
+class _Place(enum.Enum):
+    ON_DEVICE = enum.auto()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ON_DEVICE: Final = _Place.ON_DEVICE
+"""In place of an output buffer: the output may stay on the operator's device."""
 
 
 class SubgraphOperator(ABC):
@@ -22,6 +34,14 @@ class SubgraphOperator(ABC):
     thread_safe: ClassVar[bool] = False
     """Whether several threads may be inside ``run`` at once."""
 
+    device: str = "cpu"
+    """Where the operator takes arrays without a copy, such as ``"cuda:0"``.
+
+    Operators with the same device hand arrays to one another that speak DLPack; what the caller
+    feeds may be such an array as well, whose dtype and shape are then the operator's to check. To
+    all others they hand NumPy arrays.
+    """
+
     @abstractmethod
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute the outputs.
@@ -30,7 +50,8 @@ class SubgraphOperator(ABC):
             inputs: One array per subgraph input; must not be written to, may be read-only or
                 not contiguous.
             outputs: None, or one entry per subgraph output: an array of the right dtype and shape
-                to write into, or None to let the operator allocate.
+                to write into, or None to let the operator allocate; or, only if ``device`` is not
+                ``"cpu"``, ``ON_DEVICE``, since all who read the output run there.
 
         Returns:
             One array per subgraph output. An array that was not passed in ``outputs`` belongs to
@@ -59,6 +80,13 @@ class SubgraphOperator(ABC):
 
         Called at most once, before the first run, and only if the backend overrides
         ``deserialize``. Names of the model do not belong in it; see there.
+        """
+        return None
+
+    def bare_engine(self) -> bytes | None:
+        """Return the engine as the library's own tools take it, or None if there is no such form.
+
+        For people who go on with it elsewhere; nothing of it is read back.
         """
         return None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol
 
+from subgraphkit.backend.dated import Dated
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Answer
 from subgraphkit.backend.selector import SubgraphSelector
@@ -53,7 +54,7 @@ class BindContext:
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))
 
 
-class SubgraphProperty(ABC):
+class SubgraphProperty(Dated, ABC):
     """One partitioning strategy of a backend.
 
     A backend lists one or several properties and they are applied in order; each bind gets new

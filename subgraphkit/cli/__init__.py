@@ -12,11 +12,13 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Final
 
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.parser import COMMANDS, CommandLine
 from subgraphkit.cli.reporting import Report, plugin_output_apart
+from subgraphkit.errors import CallerError
 
 __all__ = ["ExitCode", "main"]
 
@@ -32,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         An exit code, as listed in ``subgraphkit.cli.exits``.
     """
+    if sys.stderr is None:  # whoever started us closed it
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
     words = list(sys.argv[1:] if arguments is None else arguments)
     command = words[0] if words and not words[0].startswith("-") else ""
     report = Report(command or "cli", as_json="--json" in words, debug="--debug" in words)
@@ -45,6 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough; the interpreter must not complain at exit.
         _discard_stdout()
         return ExitCode.OK
+    except OSError as error:  # a full disk, or no standard output at all
+        _discard_stdout()
+        unwritten = CallerError("SGK301", f"standard output cannot be written: {error}")
+        report.fail(unwritten)
+        return exit_code_of(unwritten)
     return status
 
 
@@ -77,5 +86,5 @@ def _add_extension_commands(line: CommandLine) -> None:
 
 
 def _discard_stdout() -> None:
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # or there is none
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,6 +14,7 @@ from subgraphkit.cli.arguments.bench import add_bench
 from subgraphkit.cli.arguments.cache import add_cache
 from subgraphkit.cli.arguments.model import add_bind_words, add_feed_words
 from subgraphkit.cli.arguments.new_backend import add_new_backend
+from subgraphkit.cli.arguments.precision import add_calibrate, add_convert
 from subgraphkit.cli.arguments.test import add_test
 from subgraphkit.cli.arguments.verify import add_verify
 from subgraphkit.cli.exits import EXIT_CODES
@@ -27,8 +28,11 @@ PROGRAM: Final = "subgraphkit"
 COMMANDS: Final = {
     "run": "run a model once, on given or random inputs",
     "plan": "show which nodes would run where, and why; nothing is compiled",
+    "build": "compile a model ahead, so that the next bind finds its engines",
     "verify": "compare what a backend computes with a reference, subgraph by subgraph if asked",
     "bench": "measure backends on one model, taking turns",
+    "calibrate": "find out how large a model's values get, for convert",
+    "convert": "write a model anew in fp16, bf16 or int8",
     "list": "list the backends",
     "info": "show what a backend says about itself",
     "doctor": "find out what works here, and how to mend what does not",
@@ -36,6 +40,7 @@ COMMANDS: Final = {
     "cache": "list, check or remove the compiled engines that are kept",
     "new-backend": "write a package to start a backend of your own from",
     "test": "hold a backend against the contract, case by case",
+    "selftest": "let a backend try on this machine what only its device can show",
     "version": "show versions",
 }
 """The built-in commands, each with what it does."""
@@ -44,10 +49,22 @@ _EXAMPLES: Final = {
     "": ("run model.onnx --backend numpy", "plan model.onnx --backend tensorrt,numpy --reasons"),
     "run": ("run model.onnx --seed 1", "run model.onnx --input x=picture.npy -o results.npz"),
     "plan": ("plan model.onnx --symbol batch=8", "plan model.onnx --explain 12"),
+    "build": (
+        "build model.onnx --backend openvino",
+        "build model.onnx --backend tensorrt --symbol batch=8 --engine model.plan",
+    ),
     "verify": ("verify model.onnx --backend openvino", "verify model.onnx --per-subgraph"),
     "bench": (
         "bench model.onnx --backends numpy,openvino",
         "bench model.onnx --backends numpy --backend onednn,openvino,numpy",
+    ),
+    "calibrate": (
+        "calibrate model.onnx --data batches/ -o ranges.json",
+        "calibrate model.onnx --data a.npz b.npz --method minmax -o ranges.json",
+    ),
+    "convert": (
+        "convert model.onnx --precision fp16 -o half.onnx --report",
+        "convert model.onnx --precision int8 --ranges ranges.json -o small.onnx",
     ),
     "list": ("list", "list --all --json"),
     "info": ("info numpy", "info tensorrt --options"),
@@ -56,6 +73,7 @@ _EXAMPLES: Final = {
     "cache": ("cache ls", "cache prune --size 4GiB --older-than 30"),
     "new-backend": ("new-backend acme_npu", "new-backend acme_npu ~/src/acme"),
     "test": ("test numpy --level 3", "test numpy --only 'L3/Conv/*' --markdown support.md"),
+    "selftest": ("selftest tensorrt", "selftest tensorrt --output report.json"),
     "version": ("version", "version --verbose"),
 }
 
@@ -186,6 +204,16 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_build(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument(
+        "--engine",
+        metavar="FILE",
+        help="also write the engine as the library's own tools take it; the model has to become "
+        "one subgraph",
+    )
+
+
 def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="list backends that are not installed, too"
@@ -214,6 +242,11 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deep", action="store_true", help="let backends probe thoroughly as well")
 
 
+def _add_selftest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a backend")
+    parser.add_argument("-o", "--output", metavar="FILE.json", help="where to store the report")
+
+
 def _add_nothing(parser: argparse.ArgumentParser) -> None:
     del parser
 
@@ -227,8 +260,11 @@ def _add_version(parser: argparse.ArgumentParser) -> None:
 _ARGUMENTS: Final = {
     "run": _add_run,
     "plan": _add_plan,
+    "build": _add_build,
     "verify": add_verify,
     "bench": add_bench,
+    "calibrate": add_calibrate,
+    "convert": add_convert,
     "list": _add_list,
     "info": _add_info,
     "doctor": _add_doctor,
@@ -236,5 +272,6 @@ _ARGUMENTS: Final = {
     "cache": add_cache,
     "new-backend": add_new_backend,
     "test": add_test,
+    "selftest": _add_selftest,
     "version": _add_version,
 }

@@ -4,6 +4,7 @@ A command fills one ``Report``. Nothing is written to standard output before the
 so what a plugin prints meanwhile cannot get into the data, and ``--json`` is always one document.
 """
 
+import errno
 import json
 import os
 import sys
@@ -104,8 +105,11 @@ class Report:
 
         Raises:
             BrokenPipeError: Whoever was to read it has gone.
+            OSError: It cannot be written, or there is none.
         """
         stream = sys.stdout
+        if stream is None:  # typing does not know of processes without
+            raise OSError(errno.EBADF, "it is closed")
         if self.as_json:
             _write(stream, json.dumps(self._document(), indent=2, allow_nan=False) + "\n")
         else:

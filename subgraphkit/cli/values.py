@@ -3,6 +3,7 @@
 import argparse
 import math
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TypeVar
 
 from subgraphkit.errors import CallerError
@@ -11,6 +12,7 @@ __all__ = [
     "counted",
     "counting",
     "file_of_input",
+    "file_to_write",
     "merge_options",
     "merge_pairs",
     "option_value",
@@ -109,6 +111,28 @@ def tolerance(text: str) -> float:
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number that is not negative, got {text!r}")
     return value
+
+
+def file_to_write(given: str | None, what: str) -> Path | None:
+    """Refuse a file that could not be written before any work is done.
+
+    Args:
+        given: The path on the command line, or None.
+        what: What is to be written, with a verb, such as "the outputs cannot be stored".
+
+    Raises:
+        CallerError: It is a folder, or its folder is missing (SGK301).
+    """
+    if given is None:
+        return None
+    path = Path(given)
+    if path.is_dir() or not path.parent.is_dir():
+        raise CallerError(
+            "SGK301",
+            f"{what} in {given!r}: it is a folder, or its folder is missing",
+            hint="Give the path of a file in a folder that exists.",
+        )
+    return path
 
 
 def merge_pairs(pairs: Iterable[tuple[str, _Value]], option: str) -> dict[str, _Value]:

@@ -26,7 +26,7 @@ def hung(selection: str, doing: str, seconds: float) -> BackendError:
     """Word that a child process did not answer within so many seconds (SGK321)."""
     return BackendError(
         "SGK321",
-        f"{selection!r} did not return from {doing} within {seconds:.0f} s",
+        f"{selection!r} did not return from {doing} within {seconds:g} s",
         backend=selection,
         hint="It was stopped. If it is only slow, allow more time: --timeout, or timeout_seconds.",
     )

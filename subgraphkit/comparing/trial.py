@@ -125,6 +125,7 @@ def _tried(backend: Any, operators: str, offer: _Offer) -> Trial | None:
         on_run_error="raise",
         on_compile_error="raise",
         strict=False,
+        cache=False,  # an engine of another day would hide that it no longer compiles
         fallback=_healthy_fallback(),
     )
     name = bound.settings.backends[0].name

@@ -36,6 +36,7 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
         operators: The operators.
         seconds: How long each took to compile or to restore, by subgraph id.
         restored: Ids of the subgraphs whose engine came from the cache.
+        kept: Ids of the subgraphs whose engine is in the cache now.
     """
 
     partitioning: Partitioning
@@ -43,6 +44,7 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
     operators: tuple[SubgraphOperator, ...]
     seconds: Mapping[str, float]
     restored: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         """Count the operators."""
@@ -106,8 +108,9 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
     except BaseException:
         close_all(done)
         raise
+    kept = frozenset(cache.kept if cache is not None else ())
     return CompiledSubgraphs(
-        current, partitioning, tuple(done), MappingProxyType(seconds), frozenset(restored)
+        current, partitioning, tuple(done), MappingProxyType(seconds), frozenset(restored), kept
     )
 
 

@@ -75,6 +75,9 @@ class NoListeners:
 Retype = Callable[[Mapping[str, npt.NDArray[Any]]], Mapping[str, ValueType]]
 """From constants with other values to the types that follow from them."""
 
+Reshape = Callable[[Mapping[str, int], Mapping[str, Shape]], Mapping[str, ValueType]]
+"""From sizes of named dimensions and shapes of inputs to the types that follow from them."""
+
 
 class Initializer:
     """A named constant whose data is read when asked for, and shared while anyone holds it.
@@ -379,9 +382,13 @@ class BoundGraph(Graph):
             opaque here.
         extensions: Who listens to what happens to the graph from now on.
         retype: Tells the types the values would have if constants had other values.
+        reshape: Tells the types the values would have for other sizes of named dimensions and
+            other shapes of inputs, on top of those given at bind; raises ``InvalidModelError``
+            (SGK222) if these contradict the model.
     """
 
     symbols: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     settings: Any = None
     extensions: Listeners = field(default_factory=NoListeners)
     retype: Retype | None = None
+    reshape: Reshape | None = None

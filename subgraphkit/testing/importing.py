@@ -5,23 +5,18 @@ JSON document and writes what it found as another.
 """
 
 import json
-import logging
 import os
 import sys
-import tempfile
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-
-import numpy as np
 
 from subgraphkit.backend.child_process import how_it_ended, run_child
 from subgraphkit.backend.contract import ProbeResult
 from subgraphkit.backend.listing import list_backends
+from subgraphkit.testing.process_state import changes, output_kept, process_state
 from subgraphkit.testing.subject import Subject
 
 __all__ = ["Imported", "import_in_child", "main"]
@@ -61,12 +56,7 @@ class Imported:
 
 def import_in_child(subject: Subject, seconds: float) -> Imported:
     """Import and probe a backend in a new process, and let that process end by itself."""
-    described = {
-        "installed": subject.installed,
-        "distribution": subject.distribution,
-        "target": subject.target,
-    }
-    ended = run_child(_MODULE, [json.dumps(described)], seconds)
+    ended = run_child(_MODULE, [json.dumps(subject.described())], seconds)
     if ended.code is None:
         return Imported(hang=True)
     if ended.code or not ended.answer:
@@ -93,20 +83,18 @@ def _facts(subject: Subject) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if subject.installed:
         facts["listing"] = _imported_by_listing(subject)
-    before = _state()
+    before = {**process_state(), "the threads": _threads()}
     printed: list[str] = []
-    with _output_kept(printed.append):
+    with output_kept(printed.append):
         started = time.process_time()
         try:
             backend: Any = subject.backend_class
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
             return {**facts, "error": f"{type(error).__name__}: {error}"}
         facts["seconds"] = time.process_time() - started
-    after = _state()
+    after = {**process_state(), "the threads": _threads()}
     facts["printed"] = "".join(printed)
-    facts["changed"] = [what for what in before if before[what] != after[what]]
-    variables = after["the environment"].items() ^ before["the environment"].items()
-    facts["changed"] += [f"the variable {name}" for name in sorted({name for name, _ in variables})]
+    facts["changed"] = changes(before, after)
     return {**facts, **_probed(backend)}
 
 
@@ -116,46 +104,13 @@ def _imported_by_listing(subject: Subject) -> list[str]:
     return sorted(name for name in sys.modules if name.partition(".")[0] in packages)
 
 
-def _state() -> dict[str, Any]:
-    return {
-        "the environment": dict(os.environ),
-        "the working directory": os.getcwd(),  # noqa: PTH109 (compared as text)
-        "the warning filters": [str(one) for one in warnings.filters],
-        "the handlers of the root logger": [str(one) for one in logging.getLogger().handlers],
-        "the level of the root logger": logging.getLogger().level,
-        "the threads": sorted(thread.name for thread in threading.enumerate()),
-        "the error state of NumPy": np.geterr(),
-        "the print options of NumPy": str(np.get_printoptions()),
-        "sys.excepthook": sys.excepthook is sys.__excepthook__,
-        "sys.stdout": sys.stdout is sys.__stdout__,
-        "the recursion limit": sys.getrecursionlimit(),
-    }
-
-
-@contextmanager
-def _output_kept(tell: Callable[[str], None]) -> Iterator[None]:
-    """Keep what Python or C code writes to standard output and standard error."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    saved = os.dup(1), os.dup(2)
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 1)
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, copy in enumerate(saved, 1):
-                os.dup2(copy, number)
-                os.close(copy)
-            kept.seek(0)
-            tell(kept.read().decode("utf-8", errors="replace").strip()[-_LAST_OUTPUT:])
+def _threads() -> list[str]:
+    return sorted(thread.name for thread in threading.enumerate())
 
 
 def _probed(backend: Any) -> Mapping[str, Any]:
     started = time.perf_counter()
-    with _output_kept(lambda _: None):
+    with output_kept(lambda _: None):
         try:
             found = backend.probe()
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)

@@ -17,6 +17,7 @@ import numpy as np
 from subgraphkit.backend.config import resolve
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.options import validate_options
 from subgraphkit.backend.registry import find_record, load_record
 from subgraphkit.backend.selection import BackendChoice
 from subgraphkit.binding import Shapes, bind
@@ -55,9 +56,13 @@ _SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
         "on_compile_error": "raise",
         "on_run_error": "raise",
         "checked": True,
+        "cache": False,
     }
 )
-"""What the environment of the person who tests must not change."""
+"""What the environment of the person who tests must not change.
+
+Engines are neither kept nor found: those of thousands of cases would push the person's own out of
+the cache, and a case whose engine was restored would not try the compiler."""
 
 
 class Stopped(Exception):  # noqa: N818 (an ending, which need not be an error)
@@ -125,6 +130,26 @@ class Subject:
             target=self.backend_class if self.target else None,
             origin=_ORIGIN,
         )
+
+    def described(self) -> dict[str, Any]:
+        """Return the arguments that make the same subject in another process, as JSON has them."""
+        return {
+            "installed": self.installed,
+            "distribution": self.distribution,
+            "target": self.target,
+            "options": dict(self.options),
+        }
+
+    def built(self) -> Any:
+        """Build the backend with its options, past all that a bind would do about it.
+
+        Raises:
+            OptionError: It has no such option, or the option no such value (SGK110 to SGK112).
+            Exception: Whatever the backend raises.
+        """
+        schema = tuple(self.backend_class.options)
+        given = {name: (value, _ORIGIN) for name, value in self.options.items()}
+        return self.backend_class(validate_options(self.name, schema, given))
 
     @cached_property
     def declarations(self) -> Conformance:

@@ -3,13 +3,14 @@
 What a session does around an operator (locks, checks, copies) would hide what the operator does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend.operator import SubgraphOperator
@@ -53,6 +54,15 @@ class Workbench:
         """Return the same with another operator of the same subgraph."""
         return replace(self, operator=operator)
 
+    def with_weights(self, weights: Mapping[str, _Array]) -> "Workbench":
+        """Return the same with other weights in the model, which is what is expected then."""
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.model.proto)
+        for tensor in proto.graph.initializer:
+            if tensor.name in weights:
+                tensor.CopyFrom(onnx.numpy_helper.from_array(weights[tensor.name], tensor.name))
+        return replace(self, model=SmallModel(proto))
+
     def check(self, seed: int = 0, remark: str = "") -> None:
         """Run once and compare.
 
@@ -84,6 +94,10 @@ class Workbench:
         if not isinstance(results, Sequence) or len(results) != expected:
             text = f"run() returned {type(results).__name__}, expected a sequence of {expected}"
             raise Stopped(Outcome.FAIL_RUN, text)
+        for name, value in zip(self.subgraph.outputs, results, strict=True):
+            if not isinstance(value, np.ndarray) and not hasattr(value, "__dlpack__"):
+                text = f"run() returned a {type(value).__name__} for {name!r}, expected an array"
+                raise Stopped(Outcome.FAIL_RUN, text)
         return [
             value if isinstance(value, np.ndarray) else np.from_dlpack(value) for value in results
         ]

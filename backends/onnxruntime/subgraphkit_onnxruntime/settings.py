@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -195,11 +196,14 @@ def read_settings(values: Mapping[str, Any]) -> SessionSettings:
         values: Values by option name; defaults are used for those left out.
 
     Raises:
-        OptionError: A provider is not in this build or named twice, or an entry is not
-            ``key=value`` (SGK112).
+        OptionError: A provider is not in this build or named twice, an entry is not ``key=value``,
+            or there is no folder for the profile (SGK112).
         BackendUnavailableError: A provider is in the build but does not load (SGK104).
     """
     values = {option.name: values.get(option.name, option.default) for option in OPTIONS}
+    profile = values["profile"]
+    if profile and not Path(profile).absolute().parent.is_dir():
+        raise _out_of_range("profile", str(profile), "a prefix in a folder that exists")
     providers = _providers(values["providers"])
     given: dict[str, dict[str, str]] = {name: {} for name in providers}
     for key, value in _entries("provider_options", values["provider_options"]).items():

@@ -82,6 +82,7 @@ def test_a_provider_may_be_written_short(name: str) -> None:
         ({"provider_options": ["cuda.device_id=0"]}, r"SGK112.*provider_options.*options of cpu"),
         ({"session_config": ["nonsense"]}, r"SGK112.*session_config.*'nonsense'.*key=value"),
         ({"session_config": ["a=1", "a=2"]}, r"SGK112.*session_config.*each key once"),
+        ({"profile": "/no/such/folder/p"}, r"SGK112.*profile.*a folder that exists"),
         ({"threads": -1}, r"SGK112.*threads.*at least 0"),
         ({"threads": "many"}, r"SGK111.*threads"),
         ({"optimization": "max"}, r"SGK112.*optimization.*'extended'"),

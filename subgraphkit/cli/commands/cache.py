@@ -18,6 +18,8 @@ __all__ = ["execute"]
 
 _SHOWN_OF_KEY: Final = 12
 _SECONDS_PER_DAY: Final = 86_400
+_BEING_WRITTEN: Final = 60.0
+"""Seconds since its last change before which a file may belong to a process that writes it."""
 _COLUMNS: Final = "key backend nodes size created last-used model"
 
 
@@ -93,7 +95,7 @@ def _clear(store: EngineStore, report: Report) -> ExitCode:
     entries = store.entries()
     for entry in entries:
         store.remove(entry.digest)
-    store.remove_left_overs(age=0)
+    store.remove_left_overs(age=_BEING_WRITTEN)
     return _tell_removed(entries, store, report)
 
 

@@ -46,6 +46,8 @@ _GUESS: Final = re.compile(r"did you mean '([^']+)'\?")
 _NO_MODULE: Final = re.compile(r"No module named '([^']+)'")
 _BROKEN: Final = frozenset({"SGK103", "SGK115", "SGK116", "SGK191"})
 _ABSENT: Final = frozenset({"SGK101", "SGK102", "SGK104", "SGK117"})
+_ENDS: Final = {"crash": "SGK320", "hang": "SGK321"}
+"""How the process of a probe ended, and the code of it."""
 _FALLBACK: Final = "the fallback"
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 
@@ -113,12 +115,10 @@ def _packages() -> Iterator[Check]:
             f"{' and '.join(rivals)} are installed together and overwrite each other's files",
             f"pip uninstall -y {' '.join(rivals)}; then pip install the one you want",
         )
-    if _GPU.exists() and not CATALOGUE.find("tensorrt"):
+    command = KNOWN_BACKENDS.get("tensorrt")
+    if command and _GPU.exists() and not CATALOGUE.find("tensorrt"):
         yield Check(
-            "devices",
-            "warning",
-            "there is an NVIDIA GPU and no backend that uses it",
-            KNOWN_BACKENDS["tensorrt"],
+            "devices", "warning", "there is an NVIDIA GPU and no backend that uses it", command
         )
 
 
@@ -161,16 +161,22 @@ def _looked_after(choice: BackendChoice, arguments: Namespace, report: Report) -
 def _judged(health: Health, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
     found = health.probe
     if found.state == "ok":
-        return _judged_trial(health, choice)
+        return _judged_trial(health, choice, resolved)
     message, *hints = found.text.splitlines() or [found.state]
-    dispensable = choice.optional or (choice.origin and resolved.on_missing == "warn")
-    status: Literal["warning", "failure"] = (
-        "warning" if dispensable and found.code in _ABSENT else "failure"
-    )
+    if found.state in _ENDS:
+        message = f"[{_ENDS[found.state]}] {message}"
+    status = _gravity(found.code, choice, resolved)
     return Check(f"backend {found.name}", status, message, _fix(found, hints, choice))
 
 
-def _judged_trial(health: Health, choice: BackendChoice) -> Check:
+def _gravity(
+    code: str, choice: BackendChoice, resolved: ResolvedConfig
+) -> Literal["warning", "failure"]:
+    dispensable = choice.optional or (choice.origin and resolved.on_missing == "warn")
+    return "warning" if dispensable and code in _ABSENT else "failure"
+
+
+def _judged_trial(health: Health, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
     found = health.probe
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     devices = ", ".join(found.devices) or "no device named"
@@ -187,7 +193,8 @@ def _judged_trial(health: Health, choice: BackendChoice) -> Check:
         remedy = " ".join(hint.strip() for hint in hints)
     else:  # what the machine lacks is not mended in the package
         remedy = hints[0].strip() if hints and health.code in _ABSENT else ""
-    return Check(name, "failure", code + message, remedy or _mend(found, choice))
+    status = _gravity(health.code, choice, resolved)
+    return Check(name, status, code + message, remedy or _mend(found, choice))
 
 
 def _fix(found: ChildProbe, hints: Sequence[str], choice: BackendChoice) -> str:

@@ -16,7 +16,7 @@ from subgraphkit.cli.feeding import Feed, make_feeds, tell_feeds
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import counted, merge_pairs
+from subgraphkit.cli.values import counted, file_to_write, merge_pairs
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
@@ -47,7 +47,7 @@ class _Stopwatch:
 
 def execute(arguments: Namespace, report: Report) -> ExitCode:
     """Run a model once; show the outputs in figures and, if asked to, store them."""
-    target = _checked_target(arguments.output)
+    target = file_to_write(arguments.output, "the outputs cannot be stored")
     watch = _Stopwatch(report)
     with watch.step("load"):
         model = load(arguments.model)
@@ -71,20 +71,6 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
         _store(target, outputs)
         report.note(f"stored {counted(len(outputs), 'output')} in {target}")
     return ExitCode.OK
-
-
-def _checked_target(output: str | None) -> Path | None:
-    """Refuse a file that could not be written before any work is done."""
-    if output is None:
-        return None
-    path = Path(output)
-    if path.is_dir() or not path.parent.is_dir():
-        raise CallerError(
-            "SGK301",
-            f"the outputs cannot be stored in {output!r}: it is a folder, or its folder is missing",
-            hint="Give the path of a file in a folder that exists.",
-        )
-    return path
 
 
 def _data(

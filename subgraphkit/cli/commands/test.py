@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TextIO
 
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
@@ -25,6 +25,8 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     # The kit stands beside the command line, not below it, and is not imported for other commands.
     kit = import_module("subgraphkit.testing")
     baseline = _read(arguments.baseline) if arguments.baseline else None
+    for file in filter(None, (arguments.csv, arguments.markdown)):
+        _open_for_writing(file).close()  # now, because the run may take an hour
     findings = []
     with _Progress(arguments.name) as progress:
         for finding in kit.check_backend(
@@ -52,7 +54,8 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     _show(report, result, worse)
     for file, text in ((arguments.csv, result.to_csv), (arguments.markdown, result.to_markdown)):
         if file:
-            _write(file, text())
+            with _open_for_writing(file) as stream:
+                stream.write(text())
     return ExitCode.OK if result.is_passed and not worse else ExitCode.CHECK_FAILED
 
 
@@ -115,8 +118,8 @@ def _read(file: str) -> Any:
         raise CallerError("SGK301", f"the baseline {file!r} cannot be read: {error}") from error
 
 
-def _write(file: str, text: str) -> None:
+def _open_for_writing(file: str) -> TextIO:
     try:
-        Path(file).write_text(text, encoding="utf-8")
+        return Path(file).open("w", encoding="utf-8")
     except OSError as error:
         raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error

@@ -56,6 +56,9 @@ class EngineCache:
         size_limit: Bytes of engines to keep at most.
         lock_timeout: Seconds to wait for another process that compiles the same engine.
 
+    Attributes:
+        kept: Ids of the subgraphs whose engines are in the cache now.
+
     Thread-safety: used by one thread at a time; other threads and processes have caches of their
     own over the same folder.
     """
@@ -63,6 +66,7 @@ class EngineCache:
     def __init__(
         self, cache_dir: Path | None, size_limit: int, lock_timeout: float = _LOCK_TIMEOUT
     ) -> None:
+        self.kept: set[str] = set()
         self._cache_dir = cache_dir
         self._size_limit = size_limit
         self._lock_timeout = lock_timeout
@@ -94,11 +98,13 @@ class EngineCache:
             return compile_(claim.context), False
         operator = _restored(store, key, subgraph, claim.backend, is_last_word=False)
         if operator is not None:
+            self.kept.add(subgraph.id)
             return operator, True
         with store.locked(key, self._lock_timeout, lambda: _tell_waiting(subgraph)):
             # Another process may have stored it meanwhile, or was just about to.
             operator = _restored(store, key, subgraph, claim.backend, is_last_word=True)
             if operator is not None:
+                self.kept.add(subgraph.id)
                 return operator, True
             return self._compiled(store, key, subgraph, claim, compile_), False
 
@@ -162,6 +168,7 @@ class EngineCache:
             return
         try:
             store.write(description, engine)
+            self.kept.add(description.about.subgraph)
             self._room -= len(engine)
             if self._room < 0:
                 self._room = store.shrink(self._size_limit, keep=digest)

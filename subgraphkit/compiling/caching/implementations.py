@@ -7,12 +7,14 @@ made by code that has since been mended would hide the mending.
 import sys
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.discovery import CATALOGUE
 from subgraphkit.compiling.caching.digests import canonical, data_digest, file_digests
+from subgraphkit.compiling.caching.structure import NoKeyError
 
 __all__ = ["describe_implementation"]
 
@@ -29,14 +31,13 @@ def describe_implementation(backend: Backend, parts: Iterable[object]) -> dict[s
     Returns:
         The distribution with its version (empty if there is none) and the digest of the sources;
         None if neither is known, so that nothing tells one state of the code from another.
+
+    Raises:
+        NoKeyError: A source has changed since it was loaded, so the code that runs is not known.
     """
-    tops = {
-        cls.__module__.partition(".")[0]
-        for part in (backend, *parts)
-        for cls in type(part).__mro__
-        if cls.__module__.partition(".")[0] not in _NOT_THE_PLUGINS
-    }
-    sources = {top: _source_digest(top) for top in sorted(tops)}
+    loaded = _loaded_at((backend, *parts))
+    tops = sorted(loaded)
+    sources = {top: _source_digest(top, loaded[top]) for top in tops}
     providers = [
         record.provider
         for record in CATALOGUE.find(backend.name)
@@ -50,16 +51,46 @@ def describe_implementation(backend: Backend, parts: Iterable[object]) -> dict[s
     }
 
 
-@lru_cache(maxsize=256)
-def _source_digest(top: str) -> str:
-    """Return the digest of a module or package as it is now on disk; empty if it is not there."""
+def _loaded_at(parts: Iterable[object]) -> dict[str, float]:
+    """Return when each plugin's first class of these was defined, by its top module."""
+    moments: dict[str, list[float]] = {}
+    for cls in chain.from_iterable(type(part).__mro__ for part in parts):
+        top = cls.__module__.partition(".")[0]
+        if top not in _NOT_THE_PLUGINS:
+            dated = vars(cls).get("defined_at")
+            moments.setdefault(top, []).extend([] if dated is None else [dated])
+    known = [moment for dates in moments.values() for moment in dates]
+    return {top: min(dates or known, default=0.0) for top, dates in moments.items()}
+
+
+def _source_digest(top: str, loaded: float) -> str:
+    """Return the digest of a module or package on disk; empty if it is not there.
+
+    Raises:
+        NoKeyError: Something was changed after it was loaded.
+    """
     module: Any = sys.modules.get(top)
     path = getattr(module, "__file__", None)
     if not path:
         return ""
-    place = Path(path)
+    place = Path(path).parent if hasattr(module, "__path__") else Path(path)
     try:
-        digests = file_digests(place.parent if hasattr(module, "__path__") else place, "*.py")
+        if _is_changed(top, loaded):
+            raise NoKeyError(f"a source of {top} was changed after it was loaded")
+        return _digest(place, loaded)
     except OSError:
         return ""
+
+
+def _is_changed(top: str, loaded: float) -> bool:
+    """Say whether a file that was loaded is newer than that; what is not loaded does not count."""
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == top]
+    files = [getattr(module, "__file__", None) for module in modules]
+    return any(Path(file).stat().st_mtime > loaded for file in files if file)
+
+
+@lru_cache(maxsize=256)
+def _digest(place: Path, loaded: float) -> str:
+    del loaded  # what is loaded again is read again
+    digests = file_digests(place, "*.py")
     return data_digest(canonical(digests)) if digests else ""

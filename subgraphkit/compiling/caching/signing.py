@@ -10,8 +10,8 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from subgraphkit.backend.places import default_state_dir, open_plain, private_folder
 from subgraphkit.compiling.caching import messages
-from subgraphkit.compiling.caching.places import default_state_dir, open_plain, private_folder
 from subgraphkit.errors import CacheError
 
 __all__ = ["signing_key"]

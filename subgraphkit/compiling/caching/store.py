@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from subgraphkit.backend.locking import locked
+from subgraphkit.backend.places import default_cache_dir, open_plain, private_folder
 from subgraphkit.compiling.caching import messages
 from subgraphkit.compiling.caching.entries import (
     DamagedError,
@@ -25,8 +27,6 @@ from subgraphkit.compiling.caching.entries import (
     write_description,
 )
 from subgraphkit.compiling.caching.keying import EngineKey
-from subgraphkit.compiling.caching.locking import locked
-from subgraphkit.compiling.caching.places import default_cache_dir, open_plain, private_folder
 from subgraphkit.compiling.caching.signing import signing_key
 from subgraphkit.errors import CacheError
 

@@ -16,6 +16,7 @@ __all__ = [
     "AbortsInRun",
     "CachesFirstResult",
     "ExitsInRun",
+    "ForgetsWeights",
     "IgnoresStrides",
     "NotReallyThreadSafe",
     "OutputsReversed",
@@ -248,3 +249,14 @@ class WeightsOnlyInWord(WrappingBackend):
     """Says that it has taken new weights."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _WeightsKept
+
+
+class _FirstWeightOnly(WrappedOperator):
+    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+        return super().update_weights(dict(list(changed.items())[:1]))
+
+
+class ForgetsWeights(WrappingBackend):
+    """Takes the first of several new weights."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _FirstWeightOnly

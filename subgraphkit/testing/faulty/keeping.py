@@ -1,6 +1,7 @@
 """Faults of what a backend stores, and of what it never gives back."""
 # ruff: noqa: ARG002 (they take what the contract gives them)
 
+import atexit
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -15,15 +16,18 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
 
 __all__ = [
+    "AbortsAtExit",
     "BreaksOthersOnClose",
     "CannotRestore",
     "FingerprintOfProcess",
     "InformationUnwritable",
     "LeaksRuns",
     "LeaksSessions",
+    "LeavesNumPyStrict",
     "Stores",
     "StoresAddresses",
     "TrustsWhatIsStored",
+    "WritesToStandardOutput",
 ]
 
 _KEPT: list[Any] = []
@@ -164,3 +168,39 @@ class CannotRestore(WrappingBackend):
     """Stores its operators, and that is all."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _Storing
+
+
+class _Strict(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        np.seterr(invalid="raise")
+        return super().run(inputs)
+
+
+class LeavesNumPyStrict(WrappingBackend):
+    """Has NumPy raise where it warned, for everybody."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Strict
+
+
+class _Talking(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        os.write(1, b"kernel 0 of 1\n")
+        return super().run(inputs)
+
+
+class WritesToStandardOutput(WrappingBackend):
+    """Tells of its work where the application puts its results."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Talking
+
+
+class _Unloading(WrappedOperator):
+    def __init__(self, inner: SubgraphOperator, subgraph: Subgraph) -> None:
+        super().__init__(inner, subgraph)
+        atexit.register(os.abort)
+
+
+class AbortsAtExit(WrappingBackend):
+    """Takes the process down when it ends, as libraries do that are unloaded in a bad order."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Unloading

@@ -119,16 +119,10 @@ def _fingerprint(subject: Subject) -> Finding:
 
 
 def _in_child(subject: Subject, blob: bytes) -> dict[str, Any]:
-    described = {
-        "installed": subject.installed,
-        "distribution": subject.distribution,
-        "target": subject.target,
-        "options": dict(subject.options),
-    }
     with tempfile.TemporaryDirectory() as folder:
         stored = Path(folder, "blob")
         stored.write_bytes(blob)
-        ended = run_child(MODULE, [json.dumps(described), str(stored)], _CHILD_SECONDS)
+        ended = run_child(MODULE, [json.dumps(subject.described()), str(stored)], _CHILD_SECONDS)
     if ended.code is None:
         raise Stopped(Outcome.HANG, f"the other process did not end within {_CHILD_SECONDS:.0f} s")
     if ended.code or not ended.answer:

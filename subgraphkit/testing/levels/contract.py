@@ -18,6 +18,7 @@ from subgraphkit.onnx_io import load
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.small_models import small_models
 from subgraphkit.testing.subject import Subject, shared
+from subgraphkit.testing.visiting import visit
 from subgraphkit.testing.workbench import Workbench, workbench
 
 __all__ = ["cases"]
@@ -25,6 +26,7 @@ __all__ = ["cases"]
 _LEVEL: Final = 1
 _PASSED: Final = Finding(Outcome.PASSED)
 _GARBAGE: Final = 77
+_CHILD_SECONDS: Final = 45.0
 
 
 def cases(subject: Subject) -> Iterator[Case]:
@@ -40,6 +42,7 @@ def cases(subject: Subject) -> Iterator[Case]:
         _answers,
         _stateless,
         _works_after_a_failed_bind,
+        _leaves_the_process_alone,
     ):
         yield Case(f"L1/{check.__name__[1:]}", _LEVEL, check, offers=False)
     for of_operator in (
@@ -125,21 +128,15 @@ def _refusing(subject: Subject, schema: Sequence[Option]) -> Finding:
 
 def _fingerprint(subject: Subject) -> Finding:
     """Two instances have the same fingerprint, a text that is not empty."""
-    first, second = _instance(subject).fingerprint(), _instance(subject).fingerprint()
+    first, second = subject.built().fingerprint(), subject.built().fingerprint()
     if not isinstance(first, str) or not first:
         return _broken(f"fingerprint() returned {first!r}, expected a text")
     return _PASSED if first == second else _broken(f"fingerprint() is {first!r}, then {second!r}")
 
 
-def _instance(subject: Subject) -> Any:
-    schema = tuple(subject.backend_class.options)
-    given = {name: (value, "the conformance kit") for name, value in subject.options.items()}
-    return subject.backend_class(validate_options(subject.name, schema, given))
-
-
 def _properties(subject: Subject) -> Finding:
     """It has properties, new ones each time it is asked."""
-    backend = _instance(subject)
+    backend = subject.built()
     first, second = backend.properties(), backend.properties()
     if not first:
         return _broken("properties() is empty")
@@ -153,7 +150,7 @@ def _properties(subject: Subject) -> Finding:
 
 def _instances_apart(subject: Subject) -> Finding:
     """Two instances share no state, and both can be written for people."""
-    first, second = _instance(subject), _instance(subject)
+    first, second = subject.built(), subject.built()
     if first is second:
         return _broken("building it twice gives one instance")
     owned, others = first.properties(), second.properties()
@@ -235,6 +232,11 @@ def _works_after_a_failed_bind(subject: Subject) -> Finding:
     feeds = model.feeds()
     found = subject.check_model(model.proto, [(feeds, model.expected(feeds))])
     return found if found.is_wrong else _PASSED
+
+
+def _leaves_the_process_alone(subject: Subject) -> Finding:
+    """Binding and running change nothing that all share, and the process ends well afterwards."""
+    return visit(subject, _CHILD_SECONDS)
 
 
 # -- the operator --------------------------------------------------------------------------------
@@ -355,6 +357,7 @@ def _new_weights(bench: Workbench) -> Finding:
     unchanged = bench.subject.difference(bench.expected(), results) is None
     if unchanged:
         return Finding(Outcome.FAIL_VALUE, "update_weights() said True, and changed nothing")
+    bench.with_weights(doubled).require_right(results, remark="with new weights")
     if not bench.operator.update_weights(floats):
         return _broken("update_weights() took new weights once, and then no more")
     bench.require_right(bench.run(bench.inputs()), remark="after the old weights were put back")

@@ -10,6 +10,7 @@ from typing import Final
 
 from subgraphkit.backend.discovery import CATALOGUE, BackendRecord, name_problem
 from subgraphkit.backend.drift import manifest_drift
+from subgraphkit.errors import OptionError
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.importing import Imported, import_in_child
 from subgraphkit.testing.subject import Subject
@@ -73,7 +74,7 @@ def _import(subject: Subject) -> Finding:
 
 
 def _probe(subject: Subject) -> Finding:
-    """Its probe answers, soon, and says that it can run here."""
+    """Its probe answers, soon, and says that it can run here; it takes the options given."""
     found = _imported(subject)
     if found.error or found.crash or found.hang:
         return _unseen(found)
@@ -83,6 +84,17 @@ def _probe(subject: Subject) -> Finding:
         return Finding(Outcome.FAIL_PROBE, f"it cannot run here: {'; '.join(found.problems)}")
     if found.probe_seconds > _MOST_PROBE_SECONDS:
         return Finding(Outcome.FAIL_CONTRACT, f"the probe takes {found.probe_seconds:.1f} s")
+    return _building(subject)
+
+
+def _building(subject: Subject) -> Finding:
+    try:
+        subject.built()
+    except OptionError as error:
+        return Finding(Outcome.FAIL_PROBE, str(error))
+    except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
+        text = f"building it raised {type(error).__name__}: {error}"
+        return Finding(Outcome.FAIL_PROBE, text)
     return _PASSED
 
 

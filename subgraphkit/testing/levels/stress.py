@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -132,28 +133,26 @@ def _a_session_for_each_thread(subject: Subject) -> Finding:
 
 def _in_threads(subject: Subject, model: SmallModel, enter: Callable[[], Session]) -> Finding:
     start = threading.Barrier(_THREADS)
-    wrong: list[Finding] = []
 
-    def work(number: int) -> None:
+    def work(number: int) -> Finding | None:
         feeds = model.feeds(number)
         expected = model.expected(feeds)
         try:
             session = enter()
             start.wait(_PATIENCE_SECONDS)
             results = [subject.run(session, feeds) for _ in range(_RUNS_PER_THREAD)]
+        except threading.BrokenBarrierError:
+            return None  # another thread has said why
         except Stopped as stop:
             start.abort()
-            wrong.append(stop.finding)
-        except threading.BrokenBarrierError:
-            return  # another thread has said why
-        else:
-            wrong.extend(filter(None, (subject.difference(expected, one) for one in results)))
+            return stop.finding
+        except BaseException:
+            start.abort()
+            raise
+        return next(filter(None, (subject.difference(expected, one) for one in results)), None)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(_THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        wrong = [finding for finding in pool.map(work, range(_THREADS)) if finding is not None]
     if wrong:
         return Finding(wrong[0].outcome, f"{_THREADS} threads at once: {wrong[0].detail}")
     return _PASSED

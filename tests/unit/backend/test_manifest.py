@@ -134,6 +134,21 @@ def test_a_manifest_made_from_the_class_has_not_drifted() -> None:
     assert manifest_drift(manifest, TensorRT) == []
 
 
+def test_an_empty_default_is_not_the_absence_of_one() -> None:
+    class Empty(TensorRT):
+        options = (
+            Option("names", "list", ()),
+            Option("word", str, ""),
+            Option("dims", "shapes", {}),
+            Option("ranges", "shapes", {"batch": (1, 8)}),
+            Option("none", "list"),
+        )
+
+    text = render_manifest(manifest_from_class(Empty))
+    assert 'default = {"batch" = [1, 8]}' in text
+    assert manifest_drift(parse_manifest(text, "tensorrt"), Empty) == []
+
+
 def test_drift_is_told_in_sentences() -> None:
     text = FULL.replace("1GiB", "2GiB").replace("1.0", "1.1").replace("[options.pre", "[options.re")
     assert manifest_drift(parse_manifest(text, "tensorrt"), TensorRT) == [

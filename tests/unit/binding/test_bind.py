@@ -59,6 +59,7 @@ def test_every_value_of_a_real_model_is_typed(path: object) -> None:
         ({"a": (1, 2), "b": (2, 3)}, "SGK221", "dimension 0"),
         ({"batch": 4, "a": (1, 2)}, "SGK221", "dimension 0"),
         ({"batch": -1}, "SGK221", "sizes are 0 or more"),
+        ({"batch": 2**63}, "SGK221", "ONNX has 64 bits for it"),
         ({"batch": "eight"}, "SGK221", "neither a size nor a shape"),
         ({"batch": True}, "SGK221", "neither a size nor a shape"),
         ({"a": (-1, 2)}, "SGK221", "sizes are 0 or more"),
@@ -122,3 +123,19 @@ def test_a_spectrum_has_one_side_unless_told_otherwise(attribute: str, bins: int
     )
     graph = sk.bind(sk.load(parsed(text)))
     assert graph.shape("y") == (1, 15, bins, 2)
+
+
+def test_types_for_other_sizes_follow_without_another_bind() -> None:
+    graph = sk.bind(sk.load(parsed(TWO)), {"n": 5})
+    assert graph.reshape is not None
+    assert graph.reshape({"batch": 8}, {})["y"].shape == (8, 8)  # type: ignore[union-attr]
+    assert graph.reshape({}, {"a": (2, 5), "b": (2, 3)})["y"].shape == (2, 8)  # type: ignore[union-attr]
+    assert graph.shape("a") == ("batch", 5)
+
+
+def test_other_sizes_that_contradict_the_model_are_told() -> None:
+    graph = sk.bind(sk.load(parsed(TWO)))
+    assert graph.reshape is not None
+    with pytest.raises(InvalidModelError) as caught:
+        graph.reshape({}, {"a": (2, 5), "b": (3, 3)})
+    assert caught.value.code == "SGK222"

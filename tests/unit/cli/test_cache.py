@@ -139,10 +139,13 @@ def test_prune_one_backend_by_age_leaves_the_others(cli: Cli) -> None:
 def test_clear_removes_what_killed_writers_left_and_nothing_that_is_not_ours(
     cli: Cli, engines: Path
 ) -> None:
-    (engines / f"{'0' * 64}.engine").write_text("")
-    (engines / "notes.txt").write_text("")
+    left, written = (engines / f"{digit * 64}.engine" for digit in "01")
+    for path in (left, written, engines / "notes.txt"):
+        path.write_text("")
+    minutes_ago = time.time() - 120
+    os.utime(left, (minutes_ago, minutes_ago))
     data_of(cli, "clear")
-    assert [path.name for path in engines.iterdir()] == ["notes.txt"]
+    assert sorted(path.name for path in engines.iterdir()) == [written.name, "notes.txt"]
 
 
 @pytest.mark.parametrize(

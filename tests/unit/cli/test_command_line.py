@@ -1,6 +1,7 @@
 """Words: help, examples, suggestions, and what is imported for them."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,31 @@ def test_exit_codes_tell_whose_turn_it_is() -> None:
     assert exit_code_of(KeyError("x")) is ExitCode.BUG
     assert exit_code_of(KeyboardInterrupt()) == 130
     assert "SGK301" in CODES
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the shell is another one on Windows")
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        (">&-", 2, "[SGK301] standard output cannot be written"),
+        (">/dev/full", 2, "[SGK301] standard output cannot be written"),
+        ("2>&-", 0, ""),
+        (">&- 2>&-", 2, ""),
+    ],
+)
+def test_a_stream_that_takes_nothing_is_told_without_a_traceback(
+    redirection: str, code: int, said: str
+) -> None:
+    command = f"exec {shlex.quote(sys.executable)} -m subgraphkit version {redirection}"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_reader_that_leaves_is_no_error(linear: Path) -> None:

@@ -12,6 +12,7 @@ PATIENT = """
 import os, time
 import numpy as np
 import subgraphkit as sk
+from subgraphkit.errors import BackendUnavailableError
 
 ILLNESS = os.environ.get("ILLNESS")
 
@@ -36,6 +37,11 @@ class Property(sk.SubgraphProperty):
 class Plugin(sk.Backend):
     name = "patient"
     api = os.environ.get("NEEDS_API", "1.0")
+    def __init__(self, options):
+        super().__init__(options)
+        if ILLNESS == "homesick":
+            text = "it can compile and not run"
+            raise BackendUnavailableError("SGK104", text, backend="patient", hint="Go home.")
     def properties(self):
         return [Property()]
 """
@@ -81,6 +87,19 @@ def test_an_illness_that_only_shows_when_it_runs_is_found(
     assert trace in data["traces"].get("patient", "")
     assert data["fixes"] == [check["fix"]]
     assert "library" in check["fix"] if illness == "wrong" else "acme-patient" in check["fix"]
+
+
+def test_what_the_machine_lacks_is_mended_as_the_backend_says(
+    new_process: Cli, install: Install
+) -> None:
+    install("patient", PATIENT)
+    check, data = _check(new_process("doctor", "patient", "--json", ILLNESS="homesick"))
+    assert check["text"] == "[SGK104] it can compile and not run"
+    assert data["fixes"] == ["Go home."]
+    optional = new_process(
+        "doctor", "patient", "--json", ILLNESS="homesick", SUBGRAPH_BACKEND="patient?,numpy"
+    )
+    assert (optional.code, _check(optional)[0]["status"]) == (0, "warning")
 
 
 def test_taking_none_of_the_common_operators_is_a_warning(

@@ -101,12 +101,20 @@ def test_doctor_finds_a_healthy_backend(cli: Cli) -> None:
     assert "What to do" not in ended.out
 
 
+@pytest.mark.parametrize("name", ["numpy,openvino", "numpy:fusion=off"])
+def test_doctor_takes_names_and_no_selection(cli: Cli, name: str) -> None:
+    ended = cli("doctor", name)
+    assert ended.code == 1
+    assert f"[SGK107] '{name}' (the argument '{name}') is not the name of one backend" in ended.out
+    assert "1. Give each name by itself" in ended.out
+
+
 @pytest.mark.parametrize(
     ("source", "finding"),
     [
         (BROKEN, "libvendor.so.4: cannot open shared object file"),
-        (EXITS, "took the process down: exit status 3"),
-        (SLEEPS, "did not return within 2 s"),
+        (EXITS, "[SGK320] backend 'patient' took the process down: exit status 3"),
+        (SLEEPS, "[SGK321] backend 'patient' did not return within 2 s"),
     ],
 )
 def test_doctor_survives_any_backend_and_numbers_the_fixes(

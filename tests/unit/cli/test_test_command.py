@@ -78,3 +78,15 @@ def test_a_backend_that_is_not_installed_has_its_own_exit_code(cli: Cli) -> None
     ended = cli("test", "nope")
     assert ended.code == 3
     assert "[SGK102]" in ended.err
+
+
+def test_a_table_that_cannot_be_written_is_told_before_the_run(cli: Cli, tmp_path: Path) -> None:
+    ended = cli("test", "numpy", "--level", "0", "--csv", tmp_path)
+    assert (ended.code, ended.out) == (2, "")
+    assert "[SGK301]" in ended.err
+
+
+def test_an_option_that_the_backend_lacks_fails_the_first_level(cli: Cli) -> None:
+    ended = cli("test", "numpy:no_such=1", "--only", "L0/probe")
+    assert ended.code == 1
+    assert "[SGK110] backend 'numpy' has no option 'no_such'" in ended.out

@@ -299,3 +299,13 @@ def test_a_log_at_info_level_tells_what_was_restored(caplog: pytest.LogCaptureFi
     run(storing())
     assert "compiled storing_0 (3 nodes" in caplog.text
     assert "restored storing_0 (3 nodes" in caplog.text
+
+
+def test_engines_that_are_in_the_cache_now_are_told() -> None:
+    backend = storing()
+    first, _ = run(backend)
+    second, _ = run(backend)
+    past, _ = run(backend, cache="off")
+    small, _ = run(storing(name="other"), cache_size=1)
+    assert (first.kept, second.kept) == ({"storing_0"}, {"storing_0"})
+    assert (past.kept, small.kept) == (frozenset(), frozenset())

@@ -2,9 +2,12 @@
 
 import copy
 import itertools
+import os
 import sys
-from importlib import import_module
+import time
+from importlib import import_module, reload
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import subgraphkit as sk
-from subgraphkit.compiling.caching import keying
+from subgraphkit.backend import dated
+from subgraphkit.compiling.caching import implementations, keying
 from subgraphkit.compiling.caching.digests import weight_digests
 from subgraphkit.compiling.caching.keying import identify, make_key
-from subgraphkit.compiling.caching.structure import structure_digest
+from subgraphkit.compiling.caching.structure import NoKeyError, structure_digest
 from subgraphkit.ir import Initializer
 from subgraphkit.types import DataType, TensorType
 from tests.fakes import claiming
@@ -163,6 +167,30 @@ def test_the_code_of_a_backend_is_in_the_key(
         identities.append(identify(backend, property_, "p").fields["sources"])
         del sys.modules[name]
     assert len(set(identities)) == 3  # by name and by content
+
+
+is_changed = implementations._is_changed
+
+
+def test_code_that_was_changed_after_it_was_loaded_has_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(implementations, "_is_changed", is_changed)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    place = tmp_path / "plugin_edited.py"
+    place.write_text(PLUGIN)
+    module = import_module("plugin_edited")
+    property_ = claiming([])().properties()[0]
+    before = identify(module.Plugin(), property_, "p").fields["sources"]
+    place.write_text(PLUGIN + "# mended\n")
+    later = time.time() + 1
+    os.utime(place, (later, later))
+    with pytest.raises(NoKeyError, match="plugin_edited was changed after it was loaded"):
+        identify(module.Plugin(), property_, "p")
+    monkeypatch.setattr(dated, "time", SimpleNamespace(time=lambda: later + 1))
+    after = identify(reload(module).Plugin(), property_, "p").fields["sources"]
+    del sys.modules["plugin_edited"]
+    assert after != before
 
 
 PINNED = "9e98add0115a2e1d857c793d265c502a83a9db63a4881678c1db59a21fb4f98e"

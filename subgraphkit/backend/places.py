@@ -1,19 +1,32 @@
 """Where the cache lies, and whether a folder or file there can be trusted.
 
+Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``.
+
 An engine is run like a program, so nobody but the user may have been able to put one there. What
 counts is the folder's owner and mode; on Windows, where the profile's access list protects it,
 neither says anything and they are not looked at.
 """
 
+import logging
 import os
 import stat
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from subgraphkit.compiling.caching import messages
+from subgraphkit.backend import cache_messages as messages
+from subgraphkit.backend.config import ResolvedConfig
+from subgraphkit.errors import CacheError
 
-__all__ = ["default_cache_dir", "default_state_dir", "open_plain", "private_folder"]
+__all__ = [
+    "default_cache_dir",
+    "default_state_dir",
+    "kept_folder",
+    "open_plain",
+    "private_folder",
+]
+
+_logger = logging.getLogger("subgraphkit.cache")
 
 _PROJECT: Final = "subgraphkit"
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -37,6 +50,28 @@ def default_state_dir() -> Path:
         CacheError: The home directory is not known (SGK151).
     """
     return _base("XDG_STATE_HOME", ".local/state", "Library/Application Support")
+
+
+def kept_folder(settings: Any, backend: str) -> Path | None:
+    """Return the folder where a backend may keep what makes later binds quicker, such as timings.
+
+    It is this user's alone. Whatever lies there may be gone tomorrow.
+
+    Args:
+        settings: ``BoundGraph.settings``, which says whether and where anything is kept.
+        backend: Name of the backend.
+
+    Returns:
+        The folder; None if nothing is to be kept, or the place cannot be used or trusted.
+    """
+    if not isinstance(settings, ResolvedConfig) or not settings.cache:
+        return None
+    try:
+        root = private_folder(settings.cache_dir or default_cache_dir())
+        return private_folder(private_folder(root / "backends") / backend)
+    except CacheError as error:
+        _logger.info("backend %s keeps nothing: %s", backend, error.message)
+        return None
 
 
 def _base(variable: str, on_linux: str, on_mac: str) -> Path:

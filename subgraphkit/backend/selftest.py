@@ -1,0 +1,36 @@
+"""What a backend may try by itself on the machine at hand, and what it is given to do so.
+
+A backend sees nothing of sessions. Whoever starts a self-test, which is the command line, hands it
+a bench that opens them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+__all__ = ["Bench", "OpenedModel"]
+
+
+class OpenedModel(Protocol):
+    """A model opened on the backend under test, with the fallback behind it."""
+
+    def run(self, feeds: Mapping[str, Any]) -> Sequence[Any]:
+        """Compute all outputs; any thread may call it."""
+
+    def update_weights(self, weights: Mapping[str, Any]) -> Mapping[str, str]:
+        """Replace weights; by subgraph ``"refitted"`` or ``"recompiled"``."""
+
+    def operators(self) -> Sequence[Mapping[str, Any]]:
+        """Return ``info()`` of the operators of the backend under test, in order."""
+
+    def close(self) -> None:
+        """Release it."""
+
+
+class Bench(Protocol):
+    """Opens models for a self-test."""
+
+    def open(self, model: Any, **options: Any) -> OpenedModel:
+        """Open a ``ModelProto`` with options of the backend under test."""
+
+    def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
+        """Compute all outputs on the fallback backend alone."""

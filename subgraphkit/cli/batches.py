@@ -1,0 +1,87 @@
+"""Batches from files: what a model is calibrated with, or its accuracy measured on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.errors import CallerError
+
+__all__ = ["Batches", "batches_in"]
+
+_KINDS = {".npz", ".npy"}
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Files with a batch each, read when their turn comes.
+
+    Attributes:
+        files: The files, in order.
+        inputs: Names of the model's inputs.
+    """
+
+    files: tuple[Path, ...]
+    inputs: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
+        return (self._read(file) for file in self.files)
+
+    def _read(self, file: Path) -> dict[str, npt.NDArray[Any]]:
+        try:
+            stored = np.load(file, allow_pickle=False)
+            batch = dict(stored) if file.suffix == ".npz" else {self._only_input(file): stored}
+        except (OSError, ValueError, EOFError) as error:
+            raise CallerError(
+                "SGK301", f"the batch {str(file)!r} cannot be read: {error}"
+            ) from error
+        missing = [name for name in self.inputs if name not in batch]
+        if missing:
+            raise CallerError(
+                "SGK301",
+                f"the batch {str(file)!r} has no array {missing[0]!r}; it has {sorted(batch)}",
+                hint="Store batches with numpy.savez(path, **feeds), by input name.",
+            )
+        return {name: batch[name] for name in self.inputs}
+
+    def _only_input(self, file: Path) -> str:
+        if len(self.inputs) != 1:
+            raise CallerError(
+                "SGK301",
+                f"the batch {str(file)!r} holds one array, but the model has inputs "
+                f"{', '.join(self.inputs)}",
+                hint="Store batches with numpy.savez(path, **feeds), by input name.",
+            )
+        return self.inputs[0]
+
+
+def batches_in(places: Sequence[str], inputs: Sequence[str]) -> Batches:
+    """Find the batches in files and folders.
+
+    Args:
+        places: ``.npz`` files with an array per input, ``.npy`` files where there is one input, or
+            folders of such files, which are taken in the order of their names.
+        inputs: Names of the model's inputs.
+
+    Raises:
+        CallerError: A place does not exist or holds no batch (SGK301).
+    """
+    files: list[Path] = []
+    for place in map(Path, places):
+        found = [place]
+        if place.is_dir():
+            found = sorted(file for file in place.iterdir() if file.suffix in _KINDS)
+        if not found or not all(file.is_file() and file.suffix in _KINDS for file in found):
+            raise CallerError(
+                "SGK301",
+                f"{str(place)!r} is no .npz or .npy file and no folder with any",
+                hint="Store batches with numpy.savez(path, **feeds), by input name.",
+            )
+        files += found
+    return Batches(tuple(files), tuple(inputs))

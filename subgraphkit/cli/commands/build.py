@@ -1,0 +1,126 @@
+"""``subgraphkit build``: everything compiled ahead, so that the next bind finds it."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.backend.config import ResolvedConfig
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.road import bind_as_told, chosen_backends
+from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import counted, file_to_write
+from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
+from subgraphkit.compiling.caching import stores_engines
+from subgraphkit.errors import CallerError
+from subgraphkit.onnx_io import load
+from subgraphkit.partitioning import partition
+
+__all__ = ["execute"]
+
+_NEEDS_NONE: Final = "needs none"
+
+
+def execute(arguments: Namespace, report: Report) -> ExitCode:
+    """Compile every subgraph and keep the engines; write one where asked to.
+
+    Raises:
+        CallerError: Nothing would be kept, or there is no engine to write (SGK301).
+    """
+    target = file_to_write(arguments.engine, "the engine cannot be written")
+    bound = bind_as_told(load(arguments.model), arguments)
+    _check_that_something_stays(bound.settings, target)
+    with report.doing("partitioning"):
+        partitioning = partition(bound)
+    # Backends show themselves how far they are, so nothing else is drawn meanwhile.
+    compiled = compile_subgraphs(partitioning)
+    try:
+        rows = list(_rows(compiled, is_kept=bound.settings.cache))
+        report.data = {"model": bound.name, "subgraphs": rows, "engine_file": None}
+        report.note(f"backends: {chosen_backends(bound)}")
+        _show(report, rows)
+        if target is not None:
+            _write(compiled, target)
+            report.data["engine_file"] = str(target)
+            report.note(f"wrote {target}")
+    finally:
+        compiled.close()
+    lost = [row["subgraph"] for row in rows if row["engine"] == "not kept"]
+    if lost and target is None:
+        report.note(
+            f"{counted(len(lost), 'engine')} will be compiled again at the next bind: "
+            f"{', '.join(lost)}. Shapes that are not known make engines wait for the first run; "
+            "what else stood in the way is in the log, shown with SUBGRAPH_VERBOSE=2."
+        )
+        return ExitCode.CHECK_FAILED
+    return ExitCode.OK
+
+
+def _check_that_something_stays(settings: ResolvedConfig, target: Path | None) -> None:
+    if settings.cache or target is not None:
+        return
+    raise CallerError(
+        "SGK301",
+        "nothing would stay of what is built, because engines are not kept (cache=off, from "
+        f"{settings.sources['cache'][1]})",
+        hint="Leave SUBGRAPH_CACHE=off out, or write the engine with --engine FILE.",
+    )
+
+
+def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, Any]]:
+    partitioning = compiled.partitioning
+    for subgraph, operator in zip(partitioning.subgraphs, compiled, strict=True):
+        backend = partitioning.claim_of(subgraph).backend
+        is_lost = is_kept and subgraph.outputs and stores_engines(backend)
+        engine = "not kept" if is_lost else _NEEDS_NONE
+        if subgraph.id in compiled.restored:
+            engine = "found"
+        elif subgraph.id in compiled.kept:
+            engine = "built"
+        yield {
+            "subgraph": subgraph.id,
+            "backend": subgraph.backend,
+            "nodes": len(subgraph.members),
+            "engine": engine,
+            "seconds": round(compiled.seconds[subgraph.id], 3),
+            "info": dict(operator.info()),
+        }
+
+
+def _show(report: Report, rows: list[dict[str, Any]]) -> None:
+    cells = [
+        (row["subgraph"], row["backend"], str(row["nodes"]), row["engine"], f"{row['seconds']:.3f}")
+        for row in rows
+    ]
+    columns = "subgraph backend nodes engine seconds"
+    report.show(Table.of(columns, cells, right="nodes seconds"))
+
+
+def _write(compiled: CompiledSubgraphs, target: Path) -> None:
+    """Write the only engine there is.
+
+    Raises:
+        CallerError: There are several subgraphs, or the backend has no engine to write, or the file
+            cannot be written (SGK301).
+    """
+    if len(compiled) != 1:
+        named = ", ".join(one.id for one in compiled.partitioning.subgraphs[:4])
+        raise CallerError(
+            "SGK301",
+            "--engine writes one engine, and the model becomes "
+            f"{counted(len(compiled), 'subgraph')}: {named}",
+            hint="'subgraphkit plan MODEL --reasons' says why nodes were not taken.",
+        )
+    engine = compiled[0].bare_engine()
+    if engine is None:
+        backend = compiled.partitioning.subgraphs[0].backend
+        raise CallerError(
+            "SGK301",
+            f"backend {backend!r} has no single engine that tools of its library would take",
+            hint="Leave --engine out: what can be kept is kept for the next bind.",
+        )
+    try:
+        target.write_bytes(engine)
+    except OSError as error:
+        raise CallerError("SGK301", f"cannot write {str(target)!r}: {error.strerror}") from error

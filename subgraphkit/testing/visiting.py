@@ -1,0 +1,80 @@
+"""What binding and running a model on a backend does to a process that goes on without it.
+
+``python -m subgraphkit.testing.visiting SUBJECT`` opens a session on the backend described by a
+JSON document, runs and closes it, writes what has changed as another, and ends.
+"""
+
+import json
+import os
+import sys
+from typing import Final
+
+from subgraphkit.backend.child_process import how_it_ended, run_child
+from subgraphkit.testing.cases import Finding, Outcome
+from subgraphkit.testing.process_state import changes, output_kept, process_state
+from subgraphkit.testing.small_models import model_taken
+from subgraphkit.testing.subject import Stopped, Subject
+
+__all__ = ["main", "visit"]
+
+_MODULE: Final = "subgraphkit.testing.visiting"
+_LAST_OUTPUT: Final = 600
+
+
+def visit(subject: Subject, seconds: float) -> Finding:
+    """Use a backend in a new process, let that process end by itself, and say what was amiss."""
+    ended = run_child(_MODULE, [json.dumps(subject.described())], seconds)
+    if ended.code is None:
+        text = f"a process that runs a model on it does not end within {seconds:.0f} s"
+        return Finding(Outcome.HANG, text)
+    if ended.code or not ended.answer:
+        words = ended.printed.strip()[-_LAST_OUTPUT:]
+        text = f"a process that has run a model on it ended with {how_it_ended(ended.code)}"
+        return Finding(Outcome.CRASH, f"{text}; it printed: {words}" if words else text)
+    return Finding.from_dict(json.loads(ended.answer))
+
+
+def main(arguments: list[str]) -> int:
+    """Use the backend that the first argument describes; write the finding."""
+    subject = Subject(**json.loads(arguments[0]))
+    answer = os.dup(1)
+    try:
+        found = _found(subject)
+    except Stopped as stop:
+        found = stop.finding
+    with os.fdopen(answer, "w", encoding="utf-8") as stream:
+        json.dump(found.to_dict(), stream)
+    return 0
+
+
+def _found(subject: Subject) -> Finding:
+    model = model_taken(subject)  # whatever the core itself imports late, it has now
+    feeds = model.feeds()
+    printed: list[str] = []
+    before = process_state()
+    with output_kept(printed.append, (1,)), subject.session(model.proto) as session:
+        subject.run(session, feeds)
+    changed = changes(before, process_state())
+    if changed:
+        text = f"binding and running a model changes {', '.join(changed)}"
+        return Finding(Outcome.FAIL_CONTRACT, text)
+    if any(printed):
+        text = f"it writes to standard output, which belongs to the application: {printed[0]!r}"
+        return Finding(Outcome.FAIL_CONTRACT, text)
+    if _has_children():
+        return Finding(Outcome.FAIL_CONTRACT, "a process it started goes on when all is closed")
+    return Finding(Outcome.PASSED)
+
+
+def _has_children() -> bool:
+    if not hasattr(os, "WNOHANG"):  # Windows
+        return False
+    try:
+        number, _ = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return number == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,115 @@
+"""``calibrate`` and ``convert``."""
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.models import LINEAR, parsed
+from tests.unit.cli.conftest import Cli
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    weight = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["N", 32])],
+        [helper.make_tensor_value_info("y", 1, ["N", 32])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(proto, tmp_path / "wide.onnx")
+    (tmp_path / "data").mkdir()
+    rng = np.random.default_rng(1)
+    for i in range(3):
+        x = rng.standard_normal((4, 32)).astype(np.float32)
+        np.savez(tmp_path / "data" / f"{i}.npz", x=x)
+    return "wide.onnx"
+
+
+def test_a_model_is_calibrated_and_converted_with_a_report(cli: Cli, model: str) -> None:
+    ended = cli("calibrate", model, "--data", "data", "-o", "ranges.json", "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["data"]["batches"] == 3
+    words = ("--precision", "int8", "--ranges", "ranges.json", "-o", "small.onnx")
+    ended = cli("convert", model, *words, "--report", "--values", "--data", "data", "--json")
+    assert ended.code == 0, ended.err
+    data = json.loads(ended.out)["data"]
+    assert data["quantized"] == ["a"]
+    assert [one["name"] for one in data["accuracy"]["values"]] == ["a"]
+    assert data["accuracy"]["batches"] == 3
+    assert data["bytes"] == Path("small.onnx").stat().st_size < Path(model).stat().st_size
+    onnx.checker.check_model(onnx.load("small.onnx"), full_check=True)
+
+
+def test_fp16_needs_nothing_but_the_model_and_compares_on_random_inputs(
+    cli: Cli, model: str
+) -> None:
+    ended = cli("convert", model, "--precision", "fp16", "-o", "half.onnx", "--report")
+    assert ended.code == 0, ended.err
+    assert "2 nodes compute in a short float, 2 Casts" in ended.out
+    assert "random values" in ended.err
+    assert "SNR_DB" in ended.out
+
+
+def test_an_error_beyond_the_bound_fails_and_stores_nothing(cli: Cli, model: str) -> None:
+    words = ("convert", model, "--precision", "bf16", "-o", "out.onnx", "--max-error")
+    ended = cli(*words, "1e-6")
+    assert ended.code == 1
+    assert not Path("out.onnx").exists()
+    assert cli(*words, "1").code == 0
+
+
+def test_ranges_of_another_model_are_refused(cli: Cli, model: str) -> None:
+    onnx.save(parsed(LINEAR), "linear.onnx")
+    assert cli("calibrate", model, "--data", "data/0.npz", "-o", "r.json").code == 0
+    words = ("--precision", "int8", "--ranges", "r.json", "-o", "o.onnx")
+    ended = cli("convert", "linear.onnx", *words)
+    assert ended.code == 2
+    assert "SGK232" in ended.err
+
+
+def test_a_calibration_cache_of_tensorrt_will_do(cli: Cli, model: str) -> None:
+    bits = struct.pack(">f", 0.02).hex()
+    Path("old.cache").write_text(f"TRT-8601-EntropyCalibration2\nx: {bits}\n")
+    words = ("--precision", "int8", "--ranges", "old.cache", "-o", "o.onnx", "--json")
+    ended = cli("convert", model, *words)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["data"]["quantized"] == ["a"]
+
+
+def test_nodes_are_kept_by_pattern(cli: Cli, model: str) -> None:
+    words = ("--precision", "fp16", "-o", "o.onnx", "--json", "--keep", "Re.*")
+    data = json.loads(cli("convert", model, *words).out)["data"]
+    assert [(one["node"], one["code"]) for one in data["kept"]] == [("y", "user")]
+
+
+def test_a_single_array_is_a_batch_where_there_is_one_input(cli: Cli, model: str) -> None:
+    np.save("x.npy", np.ones((1, 32), np.float32))
+    assert cli("calibrate", model, "--data", "x.npy", "-o", "r.json").code == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("nowhere", "is no .npz or .npy file"),
+        ("empty", "is no .npz or .npy file"),
+        ("bad.npz", "cannot be read"),
+        ("other.npz", "has no array 'x'; it has ['z']"),
+    ],
+)
+def test_batches_that_cannot_be_read_are_refused(
+    place: str, text: str, cli: Cli, model: str
+) -> None:
+    Path("empty").mkdir()
+    Path("bad.npz").write_text("x")
+    np.savez("other.npz", z=np.ones(3))
+    ended = cli("calibrate", model, "--data", place, "-o", "r.json")
+    assert ended.code == 2
+    assert text in ended.err
