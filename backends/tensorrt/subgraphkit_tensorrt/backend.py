@@ -1,0 +1,203 @@
+"""The backend: finds the library, checks the options, and hands both to claim, build and run."""
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+from subgraphkit.backend import (
+    Backend,
+    Check,
+    Option,
+    ProbeResult,
+    SubgraphOperator,
+    SubgraphProperty,
+)
+from subgraphkit.backend.messages import unavailable
+from subgraphkit.backend.selftest import Bench
+from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.building.sharing import separate_weights
+from subgraphkit_tensorrt.claiming.property import properties_of
+from subgraphkit_tensorrt.library.devices import Device
+from subgraphkit_tensorrt.library.flavours import Finding, Library, find, wanted_flavour
+from subgraphkit_tensorrt.library.trial import trial_problem
+from subgraphkit_tensorrt.lowering import identity, load_modules
+from subgraphkit_tensorrt.options import OPTIONS, check_agreement, check_library, defaults
+from subgraphkit_tensorrt.running.operator import restore
+from subgraphkit_tensorrt.selftest import run_checklist
+
+__all__ = ["TensorRTBackend"]
+
+_BUILD_ONLY: Final = "build only"
+_PORTABLE: Final = "portable"
+
+
+class TensorRTBackend(Backend):
+    """Runs on NVIDIA's GPUs whatever TensorRT takes.
+
+    Args:
+        options: Values by option name; what is missing has its default.
+
+    Attributes:
+        library: The TensorRT in use.
+
+    Raises:
+        BackendUnavailableError: There is no TensorRT that works here, or it can build and not run
+            and the option ``build_only`` is not set (SGK104).
+        OptionError: The library cannot honour an option (SGK160), options contradict one another
+            (SGK161), there is no such device (SGK112), or a module cannot be imported (SGK168).
+    """
+
+    name: ClassVar[str] = "tensorrt"
+    api: ClassVar[str] = "1.0"
+    options: ClassVar[Sequence[Option]] = OPTIONS
+
+    def __init__(self, options: Mapping[str, Any] = MappingProxyType({})) -> None:
+        super().__init__(MappingProxyType(defaults() | dict(options)))
+        self._found = find(self.option_values["flavour"])
+        self.library = _usable(self._found, build_only=self.option_values["build_only"])
+        check_agreement(self.option_values)
+        check_library(self.option_values, self.library.capabilities)
+        self._check_device()
+        load_modules(self.option_values["modules"])  # the fingerprint names what they register
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        """Return a property that takes what the parser takes, and one that looks again."""
+        return properties_of(self.library, self.option_values, self.fingerprint())
+
+    @classmethod
+    def probe(cls, *, deep: bool = False) -> ProbeResult:
+        """Look for TensorRT, its shared libraries, the driver and a GPU.
+
+        A machine that can build engines and not run them counts as available, because building is
+        all that the option ``build_only`` asks for; its only device is called ``build only``.
+
+        Args:
+            deep: Whether to build an engine of one node, and to load it where there is a GPU.
+        """
+        found = find(wanted_flavour())
+        versions = _versions(found)
+        if found.library is None or found.state == "absent device":
+            return ProbeResult(
+                available=False, versions=versions, problems=(found.problem,), hint=found.hint
+            )
+        if deep and found.library.capabilities.can_build:
+            problem = trial_problem(found.library, load=bool(found.machine.devices))
+            if problem:
+                title = found.library.flavour.title
+                hint = f"See whether this GPU and its driver are among those {title} supports."
+                return ProbeResult(
+                    available=False, versions=versions, problems=(problem,), hint=hint
+                )
+        devices = tuple(map(str, found.machine.devices)) or (_BUILD_ONLY,)
+        return ProbeResult(available=True, devices=devices, versions=versions)
+
+    @classmethod
+    def selftest(cls, bench: Bench) -> Iterator[Check]:
+        """Go through the GPU checklist.
+
+        Args:
+            bench: Opens models on the backend.
+
+        Raises:
+            BackendUnavailableError: There is no library, or no GPU (SGK104).
+        """
+        return run_checklist(bench)
+
+    def fingerprint(self) -> str:
+        """Return library, device and driver, and what plugin libraries and converters hold.
+
+        Engines of TensorRT for RTX fit every GPU they were built for, so no device is named unless
+        the one here was asked for.
+        """
+        capabilities = self.library.capabilities
+        parts = [capabilities.flavour, capabilities.version, self._target()]
+        parts += [_digest(path) for path in self.option_values["plugin_libraries"]]
+        return ";".join(filter(None, [*parts, identity()]))
+
+    def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
+        """Name the constants that are put into an engine when it is loaded; see ``sharing``."""
+        return separate_weights(subgraph, self.option_values)
+
+    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+        """Restore a compiled region.
+
+        Raises:
+            CompileError: It is damaged, or was made by another version or for another device.
+        """
+        return restore(blob, subgraph, self.library, self.option_values)
+
+    def _check_device(self) -> None:
+        devices, index = self._found.machine.devices, self.option_values["device"]
+        if devices and index >= len(devices):
+            raise OptionError(
+                "SGK112",
+                f"option 'device' of backend 'tensorrt' is {index}, expected a number below "
+                f"{len(devices)}: {', '.join(map(str, devices))}",
+                hint="CUDA_VISIBLE_DEVICES says which GPUs CUDA may see, and in which order.",
+                backend="tensorrt",
+                option="device",
+            )
+
+    def _target(self) -> str:
+        wanted = [word.upper() for word in self.option_values["compute_capabilities"]]
+        if self.library.flavour.name == "tensorrt_rtx" and "CURRENT" not in wanted:
+            return _PORTABLE
+        devices = self._found.machine.devices
+        if not devices:
+            return _BUILD_ONLY
+        device = devices[self.option_values["device"]]
+        return _described(device, self.option_values["hardware_compatible"], self._found)
+
+
+def _usable(found: Finding, *, build_only: bool) -> Library:
+    """Return the library, if it can do what is asked of it."""
+    if found.library is None or found.state == "absent device":
+        raise unavailable("tensorrt", [found.problem], found.hint)
+    if found.state == "build only" and not build_only:
+        raise _cannot_run(found)
+    return found.library
+
+
+def _cannot_run(found: Finding) -> BackendUnavailableError:
+    way = "Or set the option build_only=true, to build engines for another machine."
+    return unavailable("tensorrt", [found.problem], f"{found.hint} {way}")
+
+
+def _described(device: Device, compatible: str, found: Finding) -> str:
+    major, minor = device.compute_capability
+    if compatible == "ampere_plus":
+        return compatible
+    if compatible == "same_cc":
+        return f"sm{major}{minor}"
+    model = f"{device.name},sm{major}{minor},{device.multiprocessors}"
+    return f"{model},cuda{found.machine.driver}"
+
+
+def _versions(found: Finding) -> dict[str, str]:
+    versions = {}
+    if found.library is not None:
+        versions[found.library.flavour.name] = found.library.capabilities.version
+    if found.machine.driver:
+        versions["driver (CUDA)"] = found.machine.driver
+    with suppress(PackageNotFoundError):
+        versions["subgraphkit-tensorrt"] = version("subgraphkit-tensorrt")
+    return versions
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+    except OSError as error:
+        raise OptionError(
+            "SGK112",
+            f"option 'plugin_libraries' of backend 'tensorrt' names {path!r}, which cannot be "
+            f"read: {error.strerror}",
+            hint="Give the whole path of the library.",
+            backend="tensorrt",
+            option="plugin_libraries",
+        ) from error

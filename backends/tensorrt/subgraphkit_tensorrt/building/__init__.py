@@ -1,0 +1,1 @@
+"""From a subgraph to a plan: network, profiles, builder configuration, build, report."""

@@ -1,0 +1,182 @@
+"""One subgraph in, one plan out: parse, configure, build, and say what went wrong if it did."""
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from subgraphkit.errors import CompileError
+from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.building.configuration import add_profile, configure
+from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
+from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
+from subgraphkit_tensorrt.building.plan import Plan
+from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
+from subgraphkit_tensorrt.building.progress import Progress, cancellable, monitor_for, showing
+from subgraphkit_tensorrt.building.range_checks import check_names, check_ranges
+from subgraphkit_tensorrt.building.report import describe
+from subgraphkit_tensorrt.building.sharing import SHELF, plan_key
+from subgraphkit_tensorrt.building.timing_cache import timing_cache_for
+from subgraphkit_tensorrt.library.checks import tail
+from subgraphkit_tensorrt.library.devices import machine
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import listening
+
+__all__ = ["build_engine"]
+
+_logger = logging.getLogger("subgraphkit.tensorrt")
+
+# Kernels are timed while a plan is built, and two builds on a device would time each other.
+_DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
+_NEEDS_GPU: Final = (
+    "This build needs a GPU: refittable, stripped and shared plans do, and so does timing kernels."
+)
+_HINTS: Final = (
+    ("workspace", "Leave workspace_limit out, or give more; TensorRT then chooses by itself."),
+    ("out of memory", "Free memory of the device, or give less with workspace_limit."),
+    ("libnvinfer_lean", "Version-compatible plans need TensorRT's lean runtime to be installed."),
+    ("CUDA_SUCCESS", _NEEDS_GPU),
+    ("Cuda Runtime", _NEEDS_GPU),
+)
+
+
+def build_engine(
+    subgraph: Subgraph,
+    options: Mapping[str, Any],
+    library: Library,
+    ranges: Mapping[str, InputRange] | None = None,
+    *,
+    logger: logging.Logger = _logger,
+) -> Plan:
+    """Build the plan of a subgraph, or share that of an equal one.
+
+    A shared plan has the names of the subgraph it was built for; go by the order of ``inputs`` and
+    ``outputs``. One build at a time goes on for a device; others wait.
+
+    Args:
+        subgraph: The subgraph.
+        options: Values of the backend's options.
+        library: The library; it can build.
+        ranges: By input of the subgraph, the shapes the engine is to take; None for what the
+            shapes fixed at bind, or the options, say.
+        logger: Where progress is reported if there is no terminal.
+
+    Raises:
+        CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
+            builder fails (SGK172), shapes are not known or do not fit (SGK169), or an
+            option cannot be honoured (SGK173).
+        OptionError: The ranges asked for are not ranges of the model (SGK169).
+        KeyboardInterrupt: The build was stopped by Ctrl-C.
+    """
+    wanted = ranges if ranges is not None else ranges_at_bind(subgraph, options)
+    if wanted is None:
+        raise _shapes_unknown(subgraph)
+    check_names(wanted, subgraph)
+    model = prepare_model(subgraph, options)
+
+    def build() -> Plan:
+        return _build(subgraph, model, wanted, library, options, logger)
+
+    return SHELF.obtain(plan_key(model, subgraph, wanted, library, options), build)
+
+
+def _build(
+    subgraph: Subgraph,
+    model: PreparedModel,
+    wanted: Mapping[str, InputRange],
+    library: Library,
+    options: Mapping[str, Any],
+    logger: logging.Logger,
+) -> Plan:
+    with parse_model(model, subgraph, library, options) as parsed:
+        needed = check_ranges(wanted, parsed.network, subgraph.id)
+        config = configure(parsed, library, options)
+        add_profile(config, parsed, needed, library)
+        with _DEVICE_LOCKS[options["device"]]:
+            started = time.monotonic()
+            data = _built(parsed, config, subgraph, library, options, logger)
+            seconds = time.monotonic() - started
+        report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
+        del config
+    return Plan(
+        data,
+        subgraph.inputs,
+        subgraph.outputs,
+        tuple(wanted[name] for name in subgraph.inputs),
+        bool(options["strip_weights"] or options["share_identical"]),
+        report,
+    )
+
+
+def _built(
+    parsed: ParsedNetwork,
+    config: Any,
+    subgraph: Subgraph,
+    library: Library,
+    options: Mapping[str, Any],
+    logger: logging.Logger,
+) -> bytes:
+    progress = Progress()
+    if library.capabilities.progress_monitor:
+        monitor = monitor_for(library.trt, progress)
+        config.progress_monitor = monitor
+    timings = timing_cache_for(subgraph, library, options, _device(options["device"]))
+    attached = timings.attach(config) if timings is not None else None
+    title = f"TensorRT builds {subgraph.id}"
+    if options["progress"] == "off":
+        made, lines = _run(parsed, config, progress)
+    else:
+        with showing(progress, title, logger):
+            made, lines = _run(parsed, config, progress)
+    if progress.cancelled_by is not None:
+        raise progress.cancelled_by
+    if made is None:
+        raise _failed(parsed.model, subgraph, lines)
+    if timings is not None and attached is not None:
+        timings.keep(config)
+    return made
+
+
+def _run(
+    parsed: ParsedNetwork, config: Any, progress: Progress
+) -> tuple[bytes | None, Sequence[str]]:
+    with listening() as lines, cancellable(progress):
+        made = parsed.builder.build_serialized_network(parsed.network, config)
+        return (None if made is None else bytes(made)), lines
+
+
+def _device(index: int) -> str:
+    devices = machine().devices
+    return str(devices[index].name) if index < len(devices) else "none"
+
+
+def _failed(model: PreparedModel, subgraph: Subgraph, lines: Sequence[str]) -> CompileError:
+    places = sorted({place for line in lines for place in model.names.places(line)})
+    said = model.names.readable(tail(lines)) or "It gave no reason."
+    hints = [hint for word, hint in _HINTS if word.lower() in said.lower()]
+    return CompileError(
+        "SGK172",
+        f"TensorRT could not build an engine for subgraph {subgraph.id!r} "
+        f"({len(subgraph.nodes)} nodes)",
+        backend="tensorrt",
+        subgraph=subgraph.id,
+        hint="\n".join(["It said:", said, *hints[:1]]),
+        nodes=tuple(subgraph.nodes[place] for place in places),
+        lines=tuple(lines),
+    )
+
+
+def _shapes_unknown(subgraph: Subgraph) -> CompileError:
+    types = zip(subgraph.inputs, subgraph.input_types, strict=True)
+    shown = ", ".join(f"{name!r} {type_}" for name, type_ in types)
+    return CompileError(
+        "SGK169",
+        f"the shapes that subgraph {subgraph.id!r} is to take are not known before it runs: "
+        f"{shown}",
+        backend="tensorrt",
+        subgraph=subgraph.id,
+        hint="Give the sizes of symbolic dimensions at bind, or their ranges with the option dims, "
+        "such as dims={'batch': (1, 8, 32)}; or let the engine be built at the first run.",
+    )

@@ -1,0 +1,207 @@
+"""From options to a builder configuration; what nobody asked for is left as the library has it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from subgraphkit.errors import CompileError
+from subgraphkit_tensorrt.building.network import ParsedNetwork
+from subgraphkit_tensorrt.building.profiles import InputRange
+from subgraphkit_tensorrt.building.weak_types import allow_types_of
+from subgraphkit_tensorrt.library.checks import check, tail
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import listening
+
+__all__ = ["add_profile", "configure"]
+
+_FLAGS: Final = {
+    "sparse_weights": "SPARSE_WEIGHTS",
+    "strict_nans": "STRICT_NANS",
+    "distributive_independence": "DISTRIBUTIVE_INDEPENDENCE",
+    "editable_timing_cache": "EDITABLE_TIMING_CACHE",
+    "refittable": "REFIT",
+    "weight_streaming": "WEIGHT_STREAMING",
+    "version_compatible": "VERSION_COMPATIBLE",
+    "gpu_fallback": "GPU_FALLBACK",
+}
+"""Builder flags by the option that sets them."""
+_LEVELS: Final = {
+    "optimization_level": "builder_optimization_level",
+    "avg_timing_iterations": "avg_timing_iterations",
+    "max_aux_streams": "max_aux_streams",
+    "max_tactics": "max_num_tactics",
+    "l2_limit_for_tiling": "l2_limit_for_tiling",
+}
+"""Properties of the configuration by option; None leaves them."""
+_VERBOSITY: Final = {"none": "NONE", "layer_names": "LAYER_NAMES_ONLY", "detailed": "DETAILED"}
+_HARDWARE: Final = {"same_cc": "SAME_COMPUTE_CAPABILITY", "ampere_plus": "AMPERE_PLUS"}
+_UNSUPPORTED: Final = "unsupported"
+_RESIZE: Final = "RUNTIME_ACTIVATION_RESIZE_10_10"
+
+
+def configure(parsed: ParsedNetwork, library: Library, options: Mapping[str, Any]) -> Any:
+    """Return an ``IBuilderConfig`` for the options.
+
+    Args:
+        parsed: The network and its builder.
+        library: The library; every option that is not at its default was checked against it.
+        options: Values of the backend's options.
+
+    Raises:
+        CompileError: The library refuses a setting (SGK162), or has no accelerator (SGK173).
+    """
+    trt = library.trt
+    config = check(parsed.builder.create_builder_config(), "make a builder configuration")
+    for flag in _flags(options):
+        config.set_flag(trt.BuilderFlag.__members__[flag])
+    if not options["tf32"]:
+        config.clear_flag(trt.BuilderFlag.TF32)
+    for option, attribute in _LEVELS.items():
+        if options[option] is not None:
+            _put(config, attribute, options[option], option, options[option])
+    if options["workspace_limit"] is not None:
+        limit = options["workspace_limit"]
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, limit)
+    verbosity = _VERBOSITY[options["verbosity"]]
+    config.profiling_verbosity = trt.ProfilingVerbosity.__members__[verbosity]
+    _choose_kernels(config, trt, options)
+    _choose_targets(config, parsed, library, options)
+    if options["dla_core"] is not None:
+        _use_accelerator(config, parsed.builder, trt, options["dla_core"])
+    if not library.capabilities.strongly_typed:
+        allow_types_of(parsed.model.proto, config, trt)
+    return config
+
+
+def _flags(options: Mapping[str, Any]) -> list[str]:
+    flags = [flag for option, flag in _FLAGS.items() if options[option]]
+    # Plans that are shared, or stored without weights, get their weights when they are loaded.
+    if options["strip_weights"] or options["share_identical"]:
+        flags += ["STRIP_PLAN"]
+        flags += ["REFIT"] if "REFIT" not in flags else []
+    if options["version_compatible"] and options["exclude_lean_runtime"]:
+        flags.append("EXCLUDE_LEAN_RUNTIME")
+    return flags
+
+
+def _choose_kernels(config: Any, trt: Any, options: Mapping[str, Any]) -> None:
+    for name in options["preview_features"]:
+        config.set_preview_feature(trt.PreviewFeature.__members__[name], True)  # noqa: FBT003 (it is by position)
+    if options["tactic_sources"]:
+        members = trt.TacticSource.__members__
+        bits = sum(1 << int(members[name]) for name in options["tactic_sources"])
+        check(config.set_tactic_sources(bits), "restrict the sources of kernels")
+    if options["tiling_level"] != "none":
+        level = options["tiling_level"].upper()
+        value = trt.TilingOptimizationLevel.__members__[level]
+        _put(config, "tiling_optimization_level", value, "tiling_level", options["tiling_level"])
+
+
+def _choose_targets(
+    config: Any, parsed: ParsedNetwork, library: Library, options: Mapping[str, Any]
+) -> None:
+    trt = library.trt
+    if options["hardware_compatible"] != "none":
+        given = options["hardware_compatible"]
+        level = trt.HardwareCompatibilityLevel.__members__[_HARDWARE[given]]
+        _put(config, "hardware_compatibility_level", level, "hardware_compatible", given)
+    if options["target_platform"] == "windows":
+        platform = trt.RuntimePlatform.WINDOWS_AMD64
+        _put(config, "runtime_platform", platform, "target_platform", "windows")
+    _choose_gpus(config, trt, options["compute_capabilities"])
+    if options["version_compatible"] and library.capabilities.used_vc_plugin_libraries:
+        _embed_plugins(config, parsed, allowed=options["allow_host_code"])
+
+
+def _choose_gpus(config: Any, trt: Any, wanted: Sequence[str]) -> None:
+    if not wanted:
+        return
+    config.num_compute_capabilities = len(wanted)
+    members = trt.ComputeCapability.__members__
+    for place, name in enumerate(wanted):
+        if name.upper() not in members:
+            raise _unusable(
+                f"option 'compute_capabilities' names {name!r}, which this library does not "
+                "build for",
+                f"It builds for: {', '.join(members)}.",
+            )
+        is_set = config.set_compute_capability(members[name.upper()], place)
+        check(is_set, f"build for {name}")
+
+
+def _embed_plugins(config: Any, parsed: ParsedNetwork, *, allowed: bool) -> None:
+    libraries = parsed.parser.get_used_vc_plugin_libraries()
+    if libraries and not allowed:
+        raise _unusable(
+            f"the plan would carry the plugin libraries {', '.join(libraries)}, which are code for "
+            "the host",
+            "Set allow_host_code if whoever loads the plan is to run them.",
+        )
+    if libraries:
+        config.plugins_to_serialize = libraries
+
+
+def _put(config: Any, attribute: str, value: Any, option: str, given: Any) -> None:
+    """Set a property and look whether it took: TensorRT clamps or ignores what it cannot do."""
+    with listening() as lines:
+        setattr(config, attribute, value)
+    found = getattr(config, attribute)
+    if found != value or any(_UNSUPPORTED in line for line in lines):
+        said = tail(lines)
+        raise _unusable(
+            f"this library does not take {option}={given}",
+            f"It said:\n{said}" if said else f"It made {found} of it.",
+        )
+
+
+def _use_accelerator(config: Any, builder: Any, trt: Any, core: int) -> None:
+    cores = builder.num_DLA_cores
+    if core >= cores:
+        raise _unusable(
+            f"option 'dla_core' is {core}, and there are {cores} cores of a deep learning "
+            "accelerator here",
+            "Leave dla_core out to build for the GPU.",
+        )
+    config.default_device_type = trt.DeviceType.DLA
+    config.DLA_core = core
+
+
+def _unusable(problem: str, hint: str) -> CompileError:
+    return CompileError("SGK173", f"backend 'tensorrt': {problem}", backend="tensorrt", hint=hint)
+
+
+def add_profile(
+    config: Any,
+    parsed: ParsedNetwork,
+    ranges: Mapping[str, InputRange],
+    library: Library,
+) -> None:
+    """Add an optimization profile; none is needed where every shape is fixed.
+
+    Args:
+        config: The builder configuration.
+        parsed: The network.
+        ranges: What ``check_ranges`` returned.
+        library: The library.
+
+    Raises:
+        CompileError: TensorRT does not take it (SGK162).
+    """
+    if not ranges:
+        return
+    profile = check(parsed.builder.create_optimization_profile(), "make a profile")
+    tensors = map(parsed.network.get_input, range(parsed.network.num_inputs))
+    for tensor in tensors:
+        found = ranges.get(tensor.name)
+        if found is None:
+            continue
+        if tensor.is_shape_tensor and found.values is not None:
+            profile.set_shape_input(tensor.name, *found.values)
+        else:
+            profile.set_shape(tensor.name, found.min, found.opt, found.max)
+    index = config.add_optimization_profile(profile)
+    check(bool(profile) and index >= 0, "take the ranges of shapes")
+    is_open = any(found.min != found.max for found in ranges.values())
+    if is_open and _RESIZE in library.capabilities.preview_features:
+        # Scratch memory then follows the shapes at hand, not the largest ones.
+        feature = library.trt.PreviewFeature.__members__[_RESIZE]
+        config.set_preview_feature(feature, True)  # noqa: FBT003 (it is by position)

@@ -1,0 +1,270 @@
+"""From a prepared model to a network of TensorRT, alive in the right order and held to the model.
+
+The library is not given an error recorder: on the build side one hides errors, or crashes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+from subgraphkit.errors import CompileError
+from subgraphkit.ir import Subgraph
+from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit_tensorrt.building.model import PreparedModel
+from subgraphkit_tensorrt.library.checks import check, tail
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.library.trial import network_flags
+
+__all__ = ["ParsedNetwork", "differences", "element_type", "parse_model", "parser_errors"]
+
+_TYPES: Final = {
+    "FLOAT": DataType.FLOAT,
+    "HALF": DataType.FLOAT16,
+    "BF16": DataType.BFLOAT16,
+    "INT8": DataType.INT8,
+    "INT32": DataType.INT32,
+    "INT64": DataType.INT64,
+    "BOOL": DataType.BOOL,
+    "UINT8": DataType.UINT8,
+    "FP8": DataType.FLOAT8E4M3FN,
+    "INT4": DataType.INT4,
+    "FP4": DataType.FLOAT4E2M1,
+    "E8M0": DataType.FLOAT8E8M0,
+}
+
+
+@dataclass(eq=False)
+class ParsedNetwork:
+    """A network with what has to outlive it.
+
+    TensorRT reads weights from our arrays, and the parser's words from the network, until the build
+    is over; ``close`` lets go of them in the order it wants.
+
+    Attributes:
+        model: The model it was parsed from.
+        builder: The builder.
+        network: The network.
+        parser: The parser; it owns what the network was made from.
+        kept: What else the library reads from until the build is over.
+
+    Thread-safety: used by one thread.
+    """
+
+    model: PreparedModel
+    builder: Any
+    network: Any
+    parser: Any
+    kept: list[Any] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.parser = None
+        self.network = None
+        self.builder = None
+        self.kept.clear()
+
+    def __enter__(self) -> Self:
+        """Enter a block at whose end ``close`` is called."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let go of everything."""
+        self.close()
+
+
+def parse_model(
+    model: PreparedModel, subgraph: Subgraph, library: Library, options: Mapping[str, Any]
+) -> ParsedNetwork:
+    """Parse a model, and make sure that what came of it is what the model means.
+
+    Args:
+        model: The model of the subgraph.
+        subgraph: The subgraph; tells the types of inputs and outputs.
+        library: The library.
+        options: Values of the backend's options.
+
+    Raises:
+        CompileError: The parser does not take it (SGK170), or the network has other inputs or
+            outputs than the model (SGK171).
+    """
+    trt = library.trt
+    with listening() as lines:
+        builder = check(trt.Builder(library.logger), "make a builder", lines)
+        network = check(builder.create_network(network_flags(trt)), "make a network", lines)
+        parser = check(trt.OnnxParser(network, library.logger), "make a parser", lines)
+        parsed = ParsedNetwork(model, builder, network, parser)
+        if options["dla_core"] is not None and library.capabilities.parser_builder_config:
+            config = _accelerator(builder, trt, options)
+            parsed.kept.append(config)
+            parser.set_builder_config(config)
+        is_taken = _feed(parsed, library)
+    if not is_taken or (network.num_layers == 0 and subgraph.outputs):
+        raise _refused(model, subgraph, parser, lines)
+    found = differences(network, subgraph, library, options)
+    if found:
+        raise CompileError(
+            "SGK171",
+            f"TensorRT's parser makes something else of subgraph {subgraph.id!r} than ONNX says: "
+            f"{'; '.join(found)}",
+            backend="tensorrt",
+            subgraph=subgraph.id,
+            hint="Leave the operators at fault to another backend with exclude_ops or "
+            "exclude_nodes.",
+            differences=tuple(found),
+        )
+    return parsed
+
+
+def _accelerator(builder: Any, trt: Any, options: Mapping[str, Any]) -> Any:
+    """Return a configuration that tells the parser that it is asked for an accelerator."""
+    config = builder.create_builder_config()
+    config.default_device_type = trt.DeviceType.DLA
+    config.DLA_core = options["dla_core"]
+    return config
+
+
+def _feed(parsed: ParsedNetwork, library: Library) -> bool:
+    """Give the parser the model and its weights, without a copy where it can be avoided."""
+    model, parser = parsed.model, parsed.parser
+    if not model.weights or not library.capabilities.load_initializer:
+        data = _complete(model).SerializeToString()
+        parsed.kept.append(data)
+        return bool(parser.parse(data))
+    data = model.proto.SerializeToString()
+    # The parser reads both while the build lasts.
+    parsed.kept += [data, *model.weights.values()]
+    if not parser.load_model_proto(data):
+        return False
+    for name, array in model.weights.items():
+        if not parser.load_initializer(name, array.ctypes.data, array.nbytes):
+            return False
+    return bool(parser.parse_model_proto())
+
+
+def _complete(model: PreparedModel) -> Any:
+    """Return the model with its weights inside."""
+    if not model.weights:
+        return model.proto
+    whole = type(model.proto)()
+    whole.CopyFrom(model.proto)
+    for tensor in whole.graph.initializer:
+        if tensor.name in model.weights:
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = model.weights[tensor.name].tobytes()
+    return whole
+
+
+def parser_errors(parser: Any, *, with_names: bool) -> list[str]:
+    """Return what the parser complained of, one line each; copied at once, as it owns nothing.
+
+    Args:
+        parser: The parser.
+        with_names: Whether its errors name nodes; see ``Capabilities.parser_node_names``.
+    """
+    found = []
+    for place in range(parser.num_errors):
+        error = parser.get_error(place)
+        said = " ".join(str(error.desc()).split())
+        node = f"{error.node_name()} ({error.node_operator()}): " if with_names else ""
+        found.append(f"{node}{said}" if error.node() >= 0 else said)
+    return list(dict.fromkeys(found))
+
+
+def _refused(
+    model: PreparedModel, subgraph: Subgraph, parser: Any, lines: Sequence[str]
+) -> CompileError:
+    with_names = parser.num_errors > 0 and hasattr(parser.get_error(0), "node_name")
+    complaints = parser_errors(parser, with_names=with_names)
+    places = sorted({place for text in complaints for place in model.names.places(text)})
+    said = [model.names.readable(text) for text in complaints] or [tail(lines)]
+    said = list(filter(None, said)) or ["It gave no reason."]
+    return CompileError(
+        "SGK170",
+        f"TensorRT's parser does not take subgraph {subgraph.id!r}: {said[0]}",
+        backend="tensorrt",
+        subgraph=subgraph.id,
+        hint="\n".join(
+            [*said[1:6], "Leave the node to another backend with exclude_ops or exclude_nodes."]
+        ),
+        nodes=tuple(subgraph.nodes[place] for place in places),
+        parser_errors=tuple(said),
+    )
+
+
+def element_type(trt: Any, dtype: Any) -> DataType:
+    """Return our word for an element type of TensorRT; ``UNDEFINED`` for one we do not know."""
+    for name, member in trt.DataType.__members__.items():
+        if member == dtype:
+            return _TYPES.get(name, DataType.UNDEFINED)
+    return DataType.UNDEFINED
+
+
+def differences(
+    network: Any, subgraph: Subgraph, library: Library, options: Mapping[str, Any]
+) -> list[str]:
+    """Compare inputs and outputs of a network with those of a subgraph.
+
+    The parser takes some operators and makes something else of them, such as other layouts of RNNs
+    or narrower types; that shows here.
+
+    Returns:
+        One sentence per difference.
+    """
+    found = []
+    sides = (
+        ("input", subgraph.inputs, subgraph.input_types, network.num_inputs, network.get_input),
+        (
+            "output",
+            subgraph.outputs,
+            subgraph.output_types,
+            network.num_outputs,
+            network.get_output,
+        ),
+    )
+    for kind, names, types, count, get in sides:
+        tensors = {tensor.name: tensor for tensor in map(get, range(count))}
+        if set(tensors) != set(names):
+            found.append(f"its {kind}s are {sorted(tensors)}, expected {sorted(names)}")
+            continue
+        for name, type_ in zip(names, types, strict=True):
+            problem = _difference(tensors[name], type_, kind, library, options)
+            found += [f"{kind} {name!r} {problem}"] if problem else []
+    return found
+
+
+def _difference(
+    tensor: Any, type_: ValueType | None, kind: str, library: Library, options: Mapping[str, Any]
+) -> str:
+    if not isinstance(type_, TensorType):
+        return ""
+    dtype = element_type(library.trt, tensor.dtype)
+    is_known = type_.dtype is DataType.UNDEFINED or dtype is type_.dtype
+    if not is_known and (type_.dtype, dtype) not in _narrowings(library, options):
+        return f"is {dtype.label}, expected {type_.dtype.label}"
+    shape = tuple(tensor.shape)
+    if type_.shape is None:
+        return ""
+    expected = [dim if isinstance(dim, int) else -1 for dim in type_.shape]
+    fits = len(shape) == len(expected) and all(
+        want in {have, -1} or (have == -1 and kind == "output")
+        for have, want in zip(shape, expected, strict=True)
+    )
+    return "" if fits else f"has shape {list(shape)}, expected {expected}"
+
+
+def _narrowings(library: Library, options: Mapping[str, Any]) -> set[tuple[DataType, DataType]]:
+    """Return the changes of type at the border that are known, and undone when it is crossed."""
+    known = set()
+    if options["truncate_double"]:
+        known.add((DataType.DOUBLE, DataType.FLOAT))
+    if not library.capabilities.int64:
+        known.add((DataType.INT64, DataType.INT32))
+    return known

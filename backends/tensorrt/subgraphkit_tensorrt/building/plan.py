@@ -1,0 +1,147 @@
+"""A plan: what the builder made, for which shapes, and how plans are written down and read.
+
+The written form is a line that says what it is, a JSON description, and the bytes as they came from
+the builder; a plan is looked at before any library sees it.
+"""
+
+import json
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from subgraphkit.errors import CompileError
+from subgraphkit_tensorrt.building.profiles import InputRange
+
+__all__ = ["Plan", "plan_problem", "read_plans", "write_plans"]
+
+_MAGIC: Final = b"subgraphkit-tensorrt plans 1\n"
+_LENGTH: Final = struct.Struct("<Q")
+_HEADS: Final = {b"ftrt": "tensorrt", b"vtrt": "tensorrt_rtx"}
+_HEADER: Final = 28
+_SIZE_AT: Final = 16
+_VERSION_AT: Final = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One engine as the builder serialized it.
+
+    Attributes:
+        data: The bytes.
+        inputs: Names of its inputs, in the order of ``subgraph.inputs``. They are those of the
+            subgraph it was built for; one that shares it goes by the order.
+        outputs: Names of its outputs, likewise.
+        ranges: By place in ``inputs``, the shapes it takes.
+        needs_weights: Whether weights have to be put into it before it can run.
+        report: What it is made of; see ``report.describe``. JSON-able.
+    """
+
+    data: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    ranges: tuple[InputRange, ...]
+    needs_weights: bool = False
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    def covers(self, shapes: Sequence[Sequence[int]]) -> bool:
+        """Say whether it takes inputs of these shapes, in its order."""
+        return all(one.covers(shape) for one, shape in zip(self.ranges, shapes, strict=True))
+
+
+def write_plans(plans: Sequence[Plan]) -> bytes:
+    """Write plans, for the engine cache or a bundle."""
+    described = [
+        {
+            "size": len(plan.data),
+            "inputs": plan.inputs,
+            "outputs": plan.outputs,
+            "ranges": [one.to_json() for one in plan.ranges],
+            "needs_weights": plan.needs_weights,
+            "report": plan.report,
+        }
+        for plan in plans
+    ]
+    head = json.dumps(described, allow_nan=False).encode()
+    return b"".join([_MAGIC, _LENGTH.pack(len(head)), head, *(plan.data for plan in plans)])
+
+
+def read_plans(blob: bytes) -> list[Plan]:
+    """Read what ``write_plans`` wrote.
+
+    Raises:
+        CompileError: It is something else, or not whole (SGK179).
+    """
+    try:
+        return _read(memoryview(blob))
+    except (ValueError, KeyError, TypeError, struct.error) as error:
+        raise CompileError(
+            "SGK179",
+            f"these are no stored plans of backend 'tensorrt': {error}",
+            backend="tensorrt",
+            hint="Build them again.",
+        ) from error
+
+
+def _read(blob: memoryview) -> list[Plan]:
+    start = len(_MAGIC)
+    if bytes(blob[:start]) != _MAGIC:
+        raise ValueError("they begin otherwise")
+    (length,) = _LENGTH.unpack_from(blob, start)
+    place = start + _LENGTH.size + length
+    described = json.loads(bytes(blob[start + _LENGTH.size : place]))
+    plans = []
+    for one in described:
+        data = bytes(blob[place : place + one["size"]])
+        if len(data) != one["size"]:
+            raise ValueError("they end early")
+        place += len(data)
+        plans.append(
+            Plan(
+                data,
+                tuple(one["inputs"]),
+                tuple(one["outputs"]),
+                tuple(map(InputRange.from_json, one["ranges"])),
+                bool(one["needs_weights"]),
+                one["report"],
+            )
+        )
+    if place != len(blob):
+        raise ValueError("something follows them")
+    return plans
+
+
+def plan_problem(
+    data: bytes, flavour: str, version: str, *, version_compatible: bool = False
+) -> str:
+    """Look at the header of a plan, without the library.
+
+    Args:
+        data: The plan.
+        flavour: Name of the library that is to load it.
+        version: Its version.
+        version_compatible: Whether the plan was built for newer libraries as well.
+
+    Returns:
+        Why it does not fit; empty if nothing speaks against it.
+
+    Source:
+        Headers of plans of TensorRT for RTX 1.7: four letters, the size at byte 16, and the version
+        of the builder at byte 24, one byte per number.
+    """
+    if len(data) < _HEADER:
+        return f"it has {len(data)} bytes, fewer than a header"
+    head = _HEADS.get(data[:4])
+    if head is None:
+        return "it does not begin like a plan"
+    if (head == "tensorrt_rtx") != (flavour == "tensorrt_rtx"):
+        return f"it is a plan of {head}, and {flavour} is in use"
+    (size,) = struct.unpack_from("<I", data, _SIZE_AT)
+    if size != len(data) % 2**32:
+        return f"it has {len(data)} bytes, and says {size}"
+    made_by = tuple(data[_VERSION_AT : _VERSION_AT + 4])
+    here = tuple(int(number) for number in re.findall(r"\d+", version)[:4])
+    if not version_compatible and here and made_by[: len(here)] != here:
+        return f"it was built by version {'.'.join(map(str, made_by))}, and {version} is in use"
+    return ""

@@ -1,0 +1,65 @@
+"""Precision by rewriting the model, since the library computes in the types a model states."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from subgraphkit.errors import UnsupportedModelError
+from subgraphkit.onnx_io.precision import (
+    Precision,
+    Ranges,
+    Rewriting,
+    is_calibration_cache,
+    read_calibration_cache,
+    rewrite,
+)
+
+__all__ = ["in_precision", "read_calibration"]
+
+_NOTHING_TO_REWRITE = "SGK230"
+
+
+def in_precision(
+    proto: Any, weights: Mapping[str, npt.NDArray[Any]], options: Mapping[str, Any]
+) -> Rewriting:
+    """Write the model of a subgraph anew in the precision asked for.
+
+    Args:
+        proto: The model; not changed.
+        weights: Data of initializers that are outside it.
+        options: Values of the backend's options; ``precision`` is not ``keep``.
+
+    Returns:
+        The new model with its weights and an account. Where nothing in the subgraph can be
+        rewritten, the model as it is, and a note that says why.
+
+    Raises:
+        CallerError: The calibration cannot be read (SGK233), or none is given for int8 (SGK231).
+    """
+    wanted = Precision(
+        options["precision"],
+        keep=tuple(options["keep_fp32"]),
+        high_precision=options["high_precision"],
+        data_max=options["data_max"],
+        max_reduction=options["reduction_depth"],
+    )
+    ranges = read_calibration(options["calibration"])
+    try:
+        return rewrite(proto, wanted, ranges, weights=weights)
+    except UnsupportedModelError as error:
+        if error.code != _NOTHING_TO_REWRITE:
+            raise
+        return Rewriting(proto, weights, notes=(error.message,))
+
+
+def read_calibration(path: Path | None) -> Ranges | None:
+    """Read ranges of values from our own file or a calibration cache of TensorRT.
+
+    Raises:
+        CallerError: The file cannot be read (SGK233).
+    """
+    if path is None:
+        return None
+    return read_calibration_cache(path) if is_calibration_cache(path) else Ranges.load(path)

@@ -1,0 +1,303 @@
+"""Ranges of shapes: from what the user says of the model to what a profile says of a network.
+
+A user speaks of symbolic dimensions and inputs of the model. A subgraph in the middle of it has
+inputs of its own, whose ranges follow: shapes are inferred three times, with the model's inputs at
+their smallest, usual and largest.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.errors import InvalidModelError, OptionError
+from subgraphkit.ir import Graph, Subgraph
+from subgraphkit.types import DataType, Shape, TensorType, ValueType
+from subgraphkit_tensorrt.options.ranges import Ranges, read_ranges
+
+__all__ = ["InputRange", "check_options", "exact_ranges", "ranges_at_bind", "shown"]
+
+_POINTS: Final = ("smallest", "usual", "largest")
+
+Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InputRange:
+    """The shapes of one input of a subgraph that an engine takes.
+
+    Attributes:
+        min: The smallest size of every axis.
+        opt: The shape the engine is tuned for.
+        max: The largest size of every axis.
+        values: For an input that shapes are computed from, its smallest, usual and largest
+            elements; None for all others.
+    """
+
+    min: Dims
+    opt: Dims
+    max: Dims
+    values: tuple[Dims, Dims, Dims] | None = None
+
+    def covers(self, shape: Sequence[int]) -> bool:
+        """Say whether a shape lies within."""
+        return len(shape) == len(self.min) and all(
+            low <= size <= high for low, size, high in zip(self.min, shape, self.max, strict=True)
+        )
+
+    def covers_values(self, values: Sequence[int]) -> bool:
+        """Say whether the elements of an input lie within; any do if they do not count."""
+        if self.values is None:
+            return True
+        low, _, high = self.values
+        return len(values) == len(low) and all(
+            a <= one <= b for a, one, b in zip(low, values, high, strict=True)
+        )
+
+    def widened(self, other: "InputRange") -> "InputRange":
+        """Return the smallest range that covers both, tuned for the shape of ``other``."""
+        values = other.values
+        if self.values is not None and values is not None:
+            low = tuple(map(min, self.values[0], values[0]))
+            values = (low, values[1], tuple(map(max, self.values[2], values[2])))
+        low_sizes = tuple(map(min, self.min, other.min))
+        return InputRange(low_sizes, other.opt, tuple(map(max, self.max, other.max)), values)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as what JSON can say."""
+        found: dict[str, Any] = {"min": self.min, "opt": self.opt, "max": self.max}
+        return found if self.values is None else {**found, "values": self.values}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "InputRange":
+        """Read what ``to_json`` returned."""
+        low, usual, high = (tuple(map(int, found[key])) for key in ("min", "opt", "max"))
+        given = found.get("values")
+        values = None
+        if given is not None:
+            first, second, third = (tuple(map(int, one)) for one in given)
+            values = (first, second, third)
+        return cls(low, usual, high, values)
+
+
+def exact_ranges(
+    subgraph: Subgraph, inputs: Sequence[Any], *, with_values: bool = True
+) -> dict[str, InputRange]:
+    """Return the ranges that hold nothing but the shapes of some arrays.
+
+    Args:
+        subgraph: The subgraph.
+        inputs: One array per input of it, or anything with ``shape``.
+        with_values: Whether elements of small whole numbers are looked at, which an input that
+            shapes are computed from needs; the arrays are then on the host.
+    """
+    found = {}
+    for name, array in zip(subgraph.inputs, inputs, strict=True):
+        shape = tuple(map(int, array.shape))
+        values = _values_of(array) if with_values and may_hold_a_shape(subgraph, name) else None
+        found[name] = InputRange(shape, shape, shape, values)
+    return found
+
+
+def may_hold_a_shape(subgraph: Subgraph, name: str) -> bool:
+    """Say whether an input could be one that shapes are computed from: few whole numbers."""
+    type_ = subgraph.graph.types.get(name)
+    return (
+        isinstance(type_, TensorType)
+        and type_.dtype in {DataType.INT32, DataType.INT64}
+        and type_.shape is not None
+        and len(type_.shape) <= 1
+    )
+
+
+def _values_of(array: npt.NDArray[Any]) -> tuple[Dims, Dims, Dims]:
+    values = tuple(int(one) for one in np.asarray(array).reshape(-1))
+    return values, values, values
+
+
+def ranges_at_bind(subgraph: Subgraph, options: Mapping[str, Any]) -> dict[str, InputRange] | None:
+    """Return the ranges of a subgraph's inputs, as far as they are known before anything runs.
+
+    Args:
+        subgraph: The subgraph.
+        options: Values of the backend's options.
+
+    Returns:
+        A range for every input; None if the shapes of some will only be known when it runs.
+
+    Raises:
+        OptionError: The ranges asked for do not fit the model (SGK169).
+    """
+    asked = read_ranges(options)
+    check_options(subgraph.graph, asked)
+    values = _asked_values(subgraph.graph, asked)
+    static = {name: _static(subgraph.graph.types.get(name)) for name in subgraph.inputs}
+    if all(shape is not None for shape in static.values()):
+        return {
+            name: InputRange(shape, shape, shape, values.get(name))
+            for name, shape in static.items()
+            if shape is not None
+        }
+    if not asked.dims and not asked.inputs:
+        return None
+    points = [_shapes_at(subgraph, asked, point) for point in range(3)]
+    found = {}
+    for name in subgraph.inputs:
+        shapes = [at[name] for at in points]
+        low, usual, high = shapes
+        if low is None or usual is None or high is None:
+            return None
+        # An inner size may shrink while the model's inputs grow.
+        ordered = [sorted(sizes) for sizes in zip(low, usual, high, strict=True)]
+        lowest, highest = (tuple(sizes[at] for sizes in ordered) for at in (0, 2))
+        found[name] = InputRange(lowest, usual, highest, values.get(name))
+    return found
+
+
+def _shapes_at(subgraph: Subgraph, asked: Ranges, point: int) -> dict[str, Dims | None]:
+    graph = subgraph.graph
+    sizes = {name: sizes[point] for name, sizes in asked.dims.items() if name not in graph.symbols}
+    whole: dict[str, Shape] = {}
+    for name, shapes in asked.inputs.items():
+        if _is_shape_like(graph, name):
+            continue
+        whole[name] = shapes[point]
+        for dim, size in zip(graph.shape(name) or (), shapes[point], strict=False):
+            if isinstance(dim, str):
+                sizes.setdefault(dim, size)
+    if graph.reshape is None:
+        return {name: _static(graph.types.get(name)) for name in subgraph.inputs}
+    try:
+        types = graph.reshape(sizes, whole)
+    except InvalidModelError as error:
+        raise _wrong(
+            f"with the {_POINTS[point]} shapes asked for, the shapes inside the model contradict "
+            f"each other: {error.message}",
+            "See whether the model takes these sizes at all, and whether sizes depend on one "
+            "another.",
+        ) from error
+    return {name: _static(types.get(name)) for name in subgraph.inputs}
+
+
+def _static(type_: ValueType | None) -> Dims | None:
+    shape = type_.shape if isinstance(type_, TensorType) else None
+    if shape is None:
+        return None
+    sizes = tuple(dim for dim in shape if isinstance(dim, int))
+    return sizes if len(sizes) == len(shape) else None
+
+
+def _is_shape_like(graph: Graph, name: str) -> bool:
+    """Say whether what options call a shape of this input is its elements, as in other tools."""
+    type_ = graph.types.get(name)
+    return (
+        isinstance(type_, TensorType)
+        and type_.dtype in {DataType.INT32, DataType.INT64}
+        and (static := _static(type_)) is not None
+        and len(static) <= 1
+    )
+
+
+def _asked_values(graph: Graph, asked: Ranges) -> Mapping[str, tuple[Dims, Dims, Dims]]:
+    return MappingProxyType(
+        {name: shapes for name, shapes in asked.inputs.items() if _is_shape_like(graph, name)}
+    )
+
+
+# -- checks ----------------------------------------------------------------------------------
+
+
+def check_options(graph: Graph, asked: Ranges) -> None:
+    """Make sure that the ranges asked for are ranges of this model.
+
+    Raises:
+        OptionError: They are not (SGK169).
+    """
+    symbols = _symbols(graph)
+    given = getattr(graph, "symbols", {})
+    for name, sizes in asked.dims.items():
+        if name in given:
+            if not sizes[0] <= given[name] <= sizes[2]:
+                raise _wrong(
+                    f"option 'dims' gives dimension {name!r} the range {shown(sizes)}, but it was "
+                    f"bound to {given[name]}",
+                    "Bind it to a size of the range, or leave it open at bind.",
+                )
+        elif name not in symbols:
+            raise _wrong(
+                f"option 'dims' names {name!r}, but the model has no symbolic dimension of that "
+                "name",
+                f"It has: {', '.join(map(repr, symbols)) or 'none'}.",
+            )
+    known = (*graph.inputs, *graph.defaults)
+    sizes_of = {name: tuple(sizes) for name, sizes in asked.dims.items()}
+    for name, shapes in asked.inputs.items():
+        if name not in known:
+            raise _wrong(
+                f"a range of shapes is given for {name!r}, which is no input of the model",
+                f"It has: {', '.join(map(repr, known)) or 'none'}.",
+            )
+        _check_input(graph, name, shapes, sizes_of)
+
+
+def _check_input(
+    graph: Graph,
+    name: str,
+    shapes: tuple[Dims, Dims, Dims],
+    sizes_of: dict[str, tuple[int, ...]],
+) -> None:
+    declared = graph.shape(name)
+    if _is_shape_like(graph, name):
+        _check_values(graph, name, shapes)
+        return
+    if declared is None:
+        return
+    if len(declared) != len(shapes[0]):
+        raise _wrong(
+            f"the range of input {name!r} has {len(shapes[0])} dimensions, the model declares "
+            f"{graph.types[name]}",
+            "Give one size per axis.",
+        )
+    for axis, dim in enumerate(declared):
+        sizes = tuple(shape[axis] for shape in shapes)
+        if isinstance(dim, int) and set(sizes) != {dim}:
+            raise _wrong(
+                f"the range of input {name!r} is {shown(sizes)} at axis {axis}, which is {dim} in "
+                "the model",
+                "A size that is fixed in the model cannot have a range.",
+            )
+        if isinstance(dim, str) and sizes_of.setdefault(dim, sizes) != sizes:
+            raise _wrong(
+                f"dimension {dim!r} has the range {shown(sizes_of[dim])} in one place and "
+                f"{shown(sizes)} at axis {axis} of input {name!r}",
+                "A dimension of one name has one size at a time; give it the same range "
+                "everywhere.",
+            )
+
+
+def _check_values(graph: Graph, name: str, values: tuple[Dims, Dims, Dims]) -> None:
+    count = int(np.prod(_static(graph.types.get(name)) or ()))
+    if len(values[0]) != count:
+        raise _wrong(
+            f"input {name!r} is {graph.types[name]}, from which shapes may be computed; the range "
+            f"given has {len(values[0])} elements",
+            f"Give the smallest, usual and largest elements of it, {count} each.",
+        )
+
+
+def _symbols(graph: Graph) -> list[str]:
+    inputs = (*graph.inputs, *graph.defaults)
+    dims = (dim for name in inputs for dim in graph.shape(name) or ())
+    return list(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
+
+
+def shown(sizes: Sequence[int]) -> str:
+    """Write sizes as people do, such as ``1x3x224``."""
+    return "x".join(map(str, sizes))
+
+
+def _wrong(problem: str, hint: str) -> OptionError:
+    return OptionError("SGK169", f"backend 'tensorrt': {problem}", hint=hint, backend="tensorrt")

@@ -1,0 +1,154 @@
+"""What an engine is made of: layers by precision, and products that miss the Tensor Cores.
+
+A report speaks of nodes by their place in the subgraph, because equal subgraphs share plans;
+``readable`` puts in the names of one of them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.types import Dim
+from subgraphkit_tensorrt.building.naming import Names
+from subgraphkit_tensorrt.building.network import ParsedNetwork, element_type
+from subgraphkit_tensorrt.library.flavours import Library
+
+__all__ = ["describe", "readable", "tensor_core_misses"]
+
+_ALIGNMENT: Final = 8
+_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_MATRIX: Final = 2
+_MATRIX_LAYERS: Final = frozenset({"CONVOLUTION", "DECONVOLUTION", "MATRIX_MULTIPLY"})
+_PLUMBING: Final = frozenset({"CONSTANT", "SHAPE"})
+"""Layers that hold or measure and compute nothing."""
+
+
+def describe(
+    parsed: ParsedNetwork, subgraph: Subgraph, library: Library, *, seconds: float, nbytes: int
+) -> dict[str, Any]:
+    """Describe a build.
+
+    Args:
+        parsed: The network.
+        subgraph: The subgraph.
+        library: The library.
+        seconds: How long the build took.
+        nbytes: Size of the plan.
+
+    Returns:
+        JSON-able: ``seconds``, ``bytes``; ``layers``, each with ``name``, ``kind``, ``dtype`` and
+        ``nodes``, places in ``subgraph.nodes``; ``precisions``, layers by the dtype they compute;
+        ``products``, the same for convolutions and matrix products alone; ``tensor_core_misses``;
+        and with another precision than the model's, ``rewriting``: how many nodes were ``lowered``
+        and ``quantized``, and those ``kept``, with a code. Layers are those of the network, before
+        they are fused.
+    """
+    layers = list(_layers(parsed, library))
+    found = {
+        "seconds": round(seconds, 3),
+        "bytes": nbytes,
+        "layers": layers,
+        "precisions": dict(Counter(one["dtype"] for one in layers)),
+        "products": dict(Counter(one["dtype"] for one in layers if one["kind"] in _MATRIX_LAYERS)),
+        "tensor_core_misses": tensor_core_misses(subgraph),
+    }
+    rewriting = parsed.model.rewriting
+    if rewriting is not None:
+        place_of = parsed.model.names.place_of
+        found["rewriting"] = {
+            "lowered": len(rewriting.lowered),
+            "quantized": len(rewriting.quantized),
+            "kept": [
+                {
+                    "nodes": [place_of[one.node]] if one.node in place_of else [],
+                    "op_type": one.op_type,
+                    "code": one.code,
+                }
+                for one in rewriting.kept
+            ],
+        }
+    return found
+
+
+def readable(report: Mapping[str, Any], subgraph: Subgraph) -> dict[str, Any]:
+    """Put the labels of a subgraph's nodes in the place of their places.
+
+    Args:
+        report: What ``describe`` returned for this subgraph or an equal one.
+        subgraph: The subgraph.
+    """
+    labels = {place: Node(subgraph.graph, node).label for place, node in enumerate(subgraph.nodes)}
+
+    def told(one: Mapping[str, Any]) -> dict[str, Any]:
+        return {**one, "nodes": [labels[place] for place in one["nodes"] if place in labels]}
+
+    names = Names(labels=labels)
+    found = {**report}
+    found["layers"] = [
+        {**told(one), "name": names.readable(one["name"])} for one in report["layers"]
+    ]
+    found["tensor_core_misses"] = [told(one) for one in report["tensor_core_misses"]]
+    if "rewriting" in report:
+        kept = [told(one) for one in report["rewriting"]["kept"]]
+        found["rewriting"] = {**report["rewriting"], "kept": kept}
+    return found
+
+
+def _layers(parsed: ParsedNetwork, library: Library) -> Iterator[dict[str, Any]]:
+    kinds = {member: name for name, member in library.trt.LayerType.__members__.items()}
+    for place in range(parsed.network.num_layers):
+        layer = parsed.network.get_layer(place)
+        kind = kinds.get(layer.type, str(layer.type))
+        if kind in _PLUMBING or layer.num_outputs == 0:
+            continue
+        dtype = element_type(library.trt, layer.get_output(0).dtype)
+        yield {
+            "name": layer.name,
+            "kind": kind,
+            "dtype": dtype.label,
+            "nodes": parsed.model.names.places(layer.name),
+        }
+
+
+def tensor_core_misses(subgraph: Subgraph) -> list[dict[str, Any]]:
+    """Find products with a size that is no multiple of 8, which Tensor Cores do not divide.
+
+    Args:
+        subgraph: The subgraph; sizes that are open are not judged.
+
+    Returns:
+        For each, ``nodes``, ``size`` (which one), ``is`` and ``padded``, the next multiple of 8.
+    """
+    return [
+        {
+            "nodes": [place],
+            "size": which,
+            "is": size,
+            "padded": -(-size // _ALIGNMENT) * _ALIGNMENT,
+        }
+        for place, index in enumerate(subgraph.nodes)
+        for which, size in _sizes(Node(subgraph.graph, index))
+        if isinstance(size, int) and size % _ALIGNMENT
+    ]
+
+
+def _sizes(node: Node) -> Iterator[tuple[str, Dim]]:
+    """Return the sizes of a product: channels, or rows and columns of what is multiplied with."""
+    if node.domain or node.op_type not in _PRODUCTS:
+        return
+    weight = node.shape(1)
+    if weight is None or len(weight) < _MATRIX:
+        return
+    if node.op_type in {"Conv", "ConvTranspose"}:
+        if node.attribute("group", 1) != 1:  # grouped ones go another way anyway
+            return
+        first, second = ("output", "input") if node.op_type == "Conv" else ("input", "output")
+        yield f"{first} channels", weight[0]
+        yield f"{second} channels", weight[1]
+        return
+    depth, columns = weight[-2:]
+    if node.attribute("transB", 0):
+        depth, columns = columns, depth
+    yield "columns", columns
+    yield "depth", depth

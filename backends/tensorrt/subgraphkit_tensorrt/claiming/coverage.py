@@ -1,0 +1,134 @@
+"""How much of a model is on TensorRT, counted in nodes and in multiplications, and what was asked.
+
+Source: ONNX operator definitions, for the number of multiplications.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
+from typing import Any, Final
+
+from subgraphkit.backend import Refusal
+from subgraphkit.errors import BackendError
+from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.types import TensorType
+
+__all__ = ["check_coverage", "multiplications"]
+
+_SHOWN: Final = 5
+
+
+def check_coverage(
+    graph: BoundGraph,
+    taken: Collection[int],
+    refusals: Mapping[int, Refusal],
+    options: Mapping[str, Any],
+) -> None:
+    """Compare what TensorRT has with what the user demands.
+
+    Args:
+        graph: The graph.
+        taken: Nodes on TensorRT.
+        refusals: Why others are not, as far as known.
+        options: Values of the backend's options; ``require_nodes`` and ``require_flops``.
+
+    Raises:
+        BackendError: It is less (SGK165).
+    """
+    nodes = [node for node in graph.nodes if not graph.is_constant_node(node.id)]
+    demands = (("require_nodes", "nodes", _one), ("require_flops", "work", multiplications))
+    for option, what, weigh in demands:
+        wanted = options[option]
+        if not wanted:
+            continue
+        total = sum(map(weigh, nodes))
+        have = sum(weigh(node) for node in nodes if node.id in taken)
+        share = have / total if total else 1.0
+        if share < wanted:
+            left = [node for node in nodes if node.id not in taken]
+            raise _missed(
+                option, what, share, wanted, sorted(left, key=weigh, reverse=True), refusals
+            )
+
+
+def multiplications(node: Node) -> int:
+    """Estimate the multiplications of a node; 0 where a shape is not known, or there are few."""
+    count = _COUNTS.get(node.op_type) if not node.domain else None
+    return count(node) if count is not None else 0
+
+
+def _one(node: Node) -> int:
+    del node
+    return 1
+
+
+def _missed(
+    option: str,
+    what: str,
+    share: float,
+    wanted: float,
+    left: Sequence[Node],
+    refusals: Mapping[int, Refusal],
+) -> BackendError:
+    lines = [
+        f"{node.label}: {refusals.get(node.id, 'in a subgraph that was given back')}"
+        for node in left[:_SHOWN]
+    ]
+    if len(left) > _SHOWN:
+        lines.append(f"and {len(left) - _SHOWN} more; see session.partitioning.report()")
+    return BackendError(
+        "SGK165",
+        f"{share:.1%} of the {what} of the model are on TensorRT, option {option!r} asks for "
+        f"{wanted:.1%}",
+        backend="tensorrt",
+        hint="\n".join(lines),
+        share=share,
+        nodes=tuple(node.id for node in left),
+    )
+
+
+def _size(node: Node, place: int, *, made: bool = False) -> tuple[int, ...]:
+    """Return the known shape of an input or output; unknown lengths count as 1."""
+    type_ = node.output_type(place) if made else node.input_type(place)
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        return ()
+    return tuple(dim if isinstance(dim, int) else 1 for dim in type_.shape)
+
+
+def _convolution(node: Node) -> int:
+    # Each output (for the transposed, input) element takes part in one product per weight of its
+    # channel.
+    weights = _size(node, 1)
+    over = _size(node, 0) if node.op_type == "ConvTranspose" else _size(node, 0, made=True)
+    return prod(over) * prod(weights[1:]) if weights and over else 0
+
+
+def _product(node: Node) -> int:
+    first, made = _size(node, 0), _size(node, 0, made=True)
+    if not first:
+        return 0
+    inner = first[0] if node.attribute("transA", 0) else first[-1]
+    return prod(made) * inner
+
+
+def _recurrent(node: Node) -> int:
+    sequence, weights, states = _size(node, 0), _size(node, 1), _size(node, 2)
+    return prod(sequence[:2]) * (prod(weights) + prod(states)) if sequence and weights else 0
+
+
+def _attention(node: Node) -> int:
+    queries, keys = _size(node, 0), _size(node, 1)
+    return 2 * prod(queries) * keys[-2] if queries and len(keys) > 1 else 0
+
+
+_COUNTS: Final = {
+    "Attention": _attention,
+    "Conv": _convolution,
+    "ConvTranspose": _convolution,
+    "GRU": _recurrent,
+    "Gemm": _product,
+    "LSTM": _recurrent,
+    "MatMul": _product,
+    "QLinearConv": lambda node: prod(_size(node, 0, made=True)) * prod(_size(node, 3)[1:]),
+    "QLinearMatMul": _product,
+    "RNN": _recurrent,
+}

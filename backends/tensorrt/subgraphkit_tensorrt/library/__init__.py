@@ -1,0 +1,1 @@
+"""The TensorRT library itself: found, imported late, asked what it can do, and listened to."""

@@ -1,0 +1,223 @@
+"""The four libraries that go by the name TensorRT: which is installed, and does it load.
+
+A library that is absent, one whose package is there and whose shared libraries are not, and one
+without a GPU to run on are three states, each with its own remedy. Nothing is imported before a
+backend is probed or bound, and nothing here raises because of what is installed.
+"""
+
+import importlib
+import os
+import threading
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec
+from typing import Any, Final, Literal
+
+from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.library.devices import Machine, machine
+from subgraphkit_tensorrt.library.logger import listening, logger_for
+
+__all__ = ["FLAVOURS", "Finding", "Flavour", "Library", "find", "wanted_flavour"]
+
+_VARIABLE: Final = "SUBGRAPH_TENSORRT_FLAVOUR"
+_LAZY: Final = "CUDA_MODULE_LOADING"
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """One of the libraries.
+
+    Attributes:
+        name: Its name, and that of its module.
+        title: What people call it.
+        modules: Names under which wheels install its module, the most usual first.
+        install: The command that installs it.
+    """
+
+    name: str
+    title: str
+    modules: tuple[str, ...]
+    install: str
+
+
+FLAVOURS: Final = {
+    flavour.name: flavour
+    for flavour in (
+        Flavour(
+            "tensorrt",
+            "TensorRT",
+            ("tensorrt", "tensorrt_bindings"),
+            "pip install 'subgraphkit-tensorrt[cu13]'",
+        ),
+        Flavour(
+            "tensorrt_rtx",
+            "TensorRT for RTX",
+            ("tensorrt_rtx", "tensorrt_rtx_bindings"),
+            "pip install 'subgraphkit-tensorrt[rtx]'",
+        ),
+        Flavour(
+            "tensorrt_lean",
+            "TensorRT's lean runtime",
+            ("tensorrt_lean", "tensorrt_lean_bindings"),
+            "pip install tensorrt-lean",
+        ),
+        Flavour(
+            "tensorrt_dispatch",
+            "TensorRT's dispatch runtime",
+            ("tensorrt_dispatch", "tensorrt_dispatch_bindings"),
+            "pip install tensorrt-dispatch",
+        ),
+    )
+}
+"""By name, in the order in which ``auto`` looks for them."""
+
+State = Literal["ready", "build only", "absent package", "absent library", "absent device"]
+"""What stands in the way, if anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library that was imported.
+
+    Attributes:
+        flavour: Which it is.
+        trt: Its module.
+        capabilities: What it can do.
+        logger: The ``ILogger`` to give to whatever is made of it.
+
+    Thread-safety: may be used from any thread.
+    """
+
+    flavour: Flavour
+    trt: Any
+    capabilities: Capabilities
+    logger: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found.
+
+    Attributes:
+        state: ``ready``; ``build only`` if there is a builder and no GPU; ``absent package``;
+            ``absent library`` if the package cannot be imported; ``absent device`` if neither
+            building nor running is possible for want of a driver or a GPU.
+        library: The library; None in the states ``absent package`` and ``absent library``.
+        machine: The GPUs.
+        problem: What stands in the way, one sentence without a full stop; empty if ``ready``.
+        hint: What to do about it.
+    """
+
+    state: State
+    library: Library | None
+    machine: Machine
+    problem: str = ""
+    hint: str = ""
+
+
+def wanted_flavour() -> str:
+    """Return the flavour that the environment asks for, or ``auto``; read now."""
+    return os.environ.get(_VARIABLE, "").strip() or "auto"
+
+
+def find(flavour: str = "auto") -> Finding:
+    """Look for a library, import it and see what it can do here.
+
+    Args:
+        flavour: Which; ``auto`` takes the first that is installed, whether or not it works.
+
+    Returns:
+        What was found; a library is imported once in a process.
+
+    Thread-safety: may be called from any thread.
+    """
+    if flavour != "auto" and flavour not in FLAVOURS:
+        return _unknown(flavour)
+    candidates = FLAVOURS.values() if flavour == "auto" else (FLAVOURS[flavour],)
+    for candidate in candidates:
+        module = _installed_module(candidate)
+        if module:
+            return _load(candidate, module)
+    looked_for = candidates if flavour != "auto" else (FLAVOURS["tensorrt"],)
+    titles = " and ".join(one.title for one in looked_for)
+    hints = [f"Install it: {one.install}" for one in looked_for]
+    if flavour == "auto":
+        hints.append(f"Or, for GeForce RTX and RTX PRO: {FLAVOURS['tensorrt_rtx'].install}")
+    return Finding(
+        "absent package", None, machine(), f"{titles} is not installed", "\n".join(hints)
+    )
+
+
+def _unknown(flavour: str) -> Finding:
+    problem = f"{_VARIABLE} is {flavour!r}, expected auto, {', '.join(FLAVOURS)}"
+    return Finding("absent package", None, machine(), problem, f"Correct {_VARIABLE}, or unset it.")
+
+
+def _installed_module(flavour: Flavour) -> str:
+    """Return the name under which a flavour can be imported, or an empty string."""
+    for module in flavour.modules:
+        try:
+            if find_spec(module) is not None:
+                return module
+        except (ImportError, ValueError):  # ValueError: imported already, and has no spec
+            return module
+    return ""
+
+
+_LIBRARIES: Final[dict[str, Library]] = {}
+_LOCK: Final = threading.Lock()
+
+
+def _load(flavour: Flavour, module: str) -> Finding:
+    with _LOCK:
+        # Lazy loading saves device memory and time; CUDA reads the variable when it starts.
+        os.environ.setdefault(_LAZY, "LAZY")
+        here = machine()
+        library = _LIBRARIES.get(module)
+        if library is None:
+            try:
+                trt = importlib.import_module(module)
+                capabilities = Capabilities.of(trt, flavour.name)
+                library = Library(flavour, trt, capabilities, logger_for(trt))
+            except Exception as error:  # noqa: BLE001 (whatever is wrong, it is told)
+                return _broken(flavour, module, error, here)
+            _LIBRARIES[module] = library
+    return _placed(library, here)
+
+
+def _broken(flavour: Flavour, module: str, error: Exception, here: Machine) -> Finding:
+    text = " ".join(str(error).split()) or type(error).__name__
+    problem = f"{flavour.title} is installed ({_distribution(module)}) but does not load: {text}"
+    hint = (
+        f"Install its shared libraries: {flavour.install}\n"
+        "Or add the folder that holds them to LD_LIBRARY_PATH (on Windows, PATH)."
+    )
+    return Finding("absent library", None, here, problem, hint)
+
+
+def _distribution(module: str) -> str:
+    names = packages_distributions().get(module, [])
+    return ", ".join(f"{name} {version(name)}" for name in dict.fromkeys(names)) or module
+
+
+def _placed(library: Library, here: Machine) -> Finding:
+    if here.devices:
+        return Finding("ready", library, here)
+    title = f"{library.flavour.title} {library.capabilities.version}"
+    if _builds(library):
+        problem = f"{title} can build engines here but cannot run them: {here.problem}"
+        return Finding("build only", library, here, problem, here.hint)
+    return Finding(
+        "absent device", library, here, f"{title} needs a GPU: {here.problem}", here.hint
+    )
+
+
+def _builds(library: Library) -> bool:
+    """Try to make a builder, which TensorRT refuses without a GPU and TensorRT for RTX does not."""
+    if not library.capabilities.can_build:
+        return False
+    with listening():
+        try:
+            return library.trt.Builder(library.logger) is not None
+        except Exception:  # noqa: BLE001 (a binding raises whatever it likes, mostly TypeError)
+            return False

@@ -1,0 +1,44 @@
+"""Operators that TensorRT lacks, written as operators it has.
+
+A *converter* is a function from a node to the nodes that replace it. ``converter`` registers one,
+after checking on samples that it computes the same:
+
+    @converter("Square", domain="com.acme", samples=[Sample([x], expected=[x * x])])
+    def square(node, fresh):
+        (x,), (y,) = node.inputs, node.outputs
+        return Replacement([onnx.helper.make_node("Mul", [x, x], [y])])
+
+``node`` has types, attributes and constants; ``fresh`` makes names for values in between. Modules
+that register converters are named by the option ``modules``. A converter that returns None leaves
+the node as it is.
+
+Those of others come first and are used wherever they do not decline. Then come our own, and at last
+the definitions that ONNX gives of its composed operators, both for nodes that TensorRT would not
+take as they are.
+"""
+
+from subgraphkit_tensorrt.lowering.applying import Conversions, lower, rules_for
+from subgraphkit_tensorrt.lowering.registering import converter
+from subgraphkit_tensorrt.lowering.registry import (
+    Converter,
+    Replacement,
+    identity,
+    load_modules,
+    registered,
+    unregister,
+)
+from subgraphkit_tensorrt.lowering.samples import Sample
+
+__all__ = [
+    "Conversions",
+    "Converter",
+    "Replacement",
+    "Sample",
+    "converter",
+    "identity",
+    "load_modules",
+    "lower",
+    "registered",
+    "rules_for",
+    "unregister",
+]

@@ -1,0 +1,139 @@
+"""The converters that others registered."""
+
+import hashlib
+import importlib
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import onnx
+
+from subgraphkit.errors import OptionError
+from subgraphkit.ir import Node
+from subgraphkit_tensorrt.lowering.samples import Sample
+
+__all__ = [
+    "Converter",
+    "Fresh",
+    "Lowering",
+    "Replacement",
+    "add",
+    "identity",
+    "load_modules",
+    "registered",
+    "unregister",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What replaces a node.
+
+    Attributes:
+        nodes: Nodes of operators that TensorRT has, in an order in which they can run. They read
+            the node's inputs by name and make its outputs under their names.
+        constants: Constants they read besides.
+    """
+
+    nodes: Sequence[onnx.NodeProto]
+    constants: Sequence[onnx.TensorProto] = ()
+
+
+Fresh = Callable[[str], str]
+"""Makes a name that the model does not have yet, of a word that says what the value is."""
+
+Lowering = Callable[[Node, Fresh], Replacement | None]
+"""Writes a node as others; None leaves the node as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """How nodes of one operator are written as others.
+
+    Attributes:
+        op_type: Name of the operator.
+        domain: Domain of the operator; empty for ONNX's own.
+        since: The first version of the operator set it is for.
+        lower: The function.
+        samples: What it was checked on.
+    """
+
+    op_type: str
+    domain: str
+    since: int
+    lower: Lowering
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The operator and the function, for messages."""
+        name = f"{self.domain}::{self.op_type}" if self.domain else self.op_type
+        return f"converter {getattr(self.lower, '__name__', 'of')!r} of {name}"
+
+
+_REGISTERED: Final[dict[tuple[str, str], list[Converter]]] = {}
+_LOCK: Final = threading.Lock()
+
+
+def add(added: Converter) -> None:
+    """Keep a converter, in place of another for the same operator and version."""
+    key = added.domain, added.op_type
+    with _LOCK:
+        others = [one for one in _REGISTERED.get(key, []) if one.since != added.since]
+        listed = [*others, added]
+        _REGISTERED[key] = sorted(listed, key=lambda one: one.since, reverse=True)
+
+
+def registered(node: Node) -> Converter | None:
+    """Return the converter that others registered for a node's operator and version."""
+    with _LOCK:
+        found = _REGISTERED.get((node.domain, node.op_type), [])
+        return next((one for one in found if one.since <= node.opset), None)
+
+
+def identity() -> str:
+    """Return a digest of the converters that others registered, for the keys of engines."""
+    with _LOCK:
+        listed = sorted(
+            (one.domain, one.op_type, one.since, _code(one.lower))
+            for several in _REGISTERED.values()
+            for one in several
+        )
+    return hashlib.sha256(repr(listed).encode()).hexdigest()[:16] if listed else ""
+
+
+def _code(function: Lowering) -> str:
+    """Return what a function is written in: its source, or its bytecode if there is none."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        return repr((code.co_code, code.co_consts)) if code is not None else repr(function)
+
+
+def unregister(op_type: str, *, domain: str = "") -> None:
+    """Forget the converters of an operator; nothing happens if there are none."""
+    with _LOCK:
+        _REGISTERED.pop((domain, op_type), None)
+
+
+def load_modules(names: Iterable[str]) -> None:
+    """Import modules that register converters.
+
+    Raises:
+        OptionError: One cannot be imported (SGK168).
+    """
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise OptionError(
+                "SGK168",
+                f"option 'modules' of backend 'tensorrt' names {name!r}, which cannot be imported: "
+                f"{type(error).__name__}: {error}",
+                hint="Name a module that Python finds, such as 'mypackage.converters'.",
+                backend="tensorrt",
+                option="modules",
+            ) from error

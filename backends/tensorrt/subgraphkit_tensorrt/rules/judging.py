@@ -1,0 +1,208 @@
+"""The first sieve: what can be said of a node by looking at it, with or without a library.
+
+It knows what the documentation says of each operator, what the library is known to compute wrongly,
+and which element types exist. Where a parser can be asked as well, it leaves to the parser what the
+documentation leaves open.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from subgraphkit.backend import Refusal
+from subgraphkit.ir import Graph, Node
+from subgraphkit.types import DataType, TensorType
+from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.rules.element_types import KNOWN, MAX_RANK
+from subgraphkit_tensorrt.rules.folding import Folding
+from subgraphkit_tensorrt.rules.operators import Operator, operator_table
+from subgraphkit_tensorrt.rules.predicates import PREDICATES, Surroundings
+
+__all__ = ["Rules"]
+
+_RANDOM: Final = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+     "RandomUniformLike"}
+)  # fmt: skip
+_ABOUT_TYPES: Final = frozenset({"dtype", "rank", "shape", "dynamic_shape"})
+_BODIES: Final = frozenset({"If", "Loop", "Scan"})
+
+
+class Rules:
+    """Judges nodes by the operator table of one release.
+
+    Attributes:
+        table: The table.
+
+    Args:
+        capabilities: What the library can do.
+        parser: Says whether the parser has an operator; None if there is no parser that will be
+            asked as well.
+        truncate_double: Whether float64 is taken and computed in float32.
+
+    Thread-safety: used by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        capabilities: Capabilities,
+        *,
+        parser: Callable[[str], bool] | None,
+        truncate_double: bool = False,
+    ) -> None:
+        self.table = operator_table(capabilities.generation, capabilities.flavour)
+        self._capabilities = capabilities
+        self._parser = parser
+        self._truncate_double = truncate_double
+        self._folding: tuple[Graph, Folding] | None = None
+
+    def refusal(self, node: Node, around: tuple[str, ...] = ()) -> Refusal | None:
+        """Say why a node cannot be taken; None if nothing speaks against it.
+
+        Args:
+            node: The node; nodes of other domains than ONNX's own are judged by their types alone.
+            around: Operators whose bodies it is in, the outermost first.
+        """
+        if node.graph.is_constant_node(node.id) and not around:
+            return None
+        is_open = bool(around) and self._parser is not None and not _is_typed(node)
+        answer = None if is_open else self._of_types(node)
+        if answer is None and not node.domain:
+            answer = self._of_operator(node, around)
+            if answer is not None and is_open and answer.code in _ABOUT_TYPES:
+                # A body does not state the types of what it reads from outside; the parser knows.
+                answer = None
+        if answer is None and node.bodies:
+            answer = self._of_bodies(node, around)
+        return answer
+
+    def element_type(self, dtype: DataType) -> DataType:
+        """Return the element type under which TensorRT has values of a type."""
+        if dtype is DataType.DOUBLE and self._truncate_double:
+            return DataType.FLOAT
+        return dtype
+
+    def inside(self, node: Node) -> tuple[int, ...]:
+        """Return the inputs of a node that must not come from outside a network."""
+        operator = None if node.domain else self.table.operators.get(node.op_type)
+        return operator.inside if operator else ()
+
+    def _of_types(self, node: Node) -> Refusal | None:
+        types = node.graph.types
+        made = [name for name in node.outputs if name]
+        if len(made) > 1:
+            # Of an output that nobody reads not even the type need be known.
+            made = [name for name in made if _is_read(node, name)]
+        for value in filter(None, (*node.inputs, *node.captures, *made)):
+            type_ = types.get(value)
+            if not isinstance(type_, TensorType):
+                shown = "of unknown type" if type_ is None else f"a {type_}"
+                return Refusal("dtype", f"{value!r} is {shown}, TensorRT has tensors only")
+            if self.element_type(type_.dtype) not in KNOWN:
+                return Refusal("dtype", f"{value!r} is {type_}, which TensorRT does not have")
+            if type_.shape is not None and len(type_.shape) > MAX_RANK:
+                return Refusal("rank", f"{value!r} has {len(type_.shape)} axes, TensorRT has 8")
+        return None
+
+    def _of_operator(self, node: Node, around: tuple[str, ...]) -> Refusal | None:
+        operator = self.table.operators.get(node.op_type)
+        answer = self._of_name(node)
+        if answer is None:
+            answer = self._of_opset(node, operator)
+        if answer is None and operator is not None:
+            answer = self._of_element_types(node, operator)
+        if answer is None and operator is not None:
+            answer = self._of_rules(node, operator, around)
+        return answer
+
+    def _of_name(self, node: Node) -> Refusal | None:
+        name, table = node.op_type, self.table
+        if name in _RANDOM or (name == "Dropout" and _trains(node)):
+            return Refusal("op_unsupported", f"{name} is random, and TensorRT ignores its seed")
+        if name in table.newer:
+            since, have = table.newer[name], self._capabilities.version
+            return Refusal("op_unsupported", f"{name} came with TensorRT {since}, here is {have}")
+        # What is newer than the table the parser may have.
+        known = name in table.operators or (self._parser is not None and self._parser(name))
+        if name in table.missing or not known:
+            return Refusal("op_unsupported", f"{self._title} has no {name}")
+        return None
+
+    def _of_opset(self, node: Node, operator: Operator | None) -> Refusal | None:
+        first, last = self.table.opsets
+        if node.opset < first or (node.opset > last and self._parser is None):
+            text = f"operator set {node.opset}, TensorRT takes {first} to {last}"
+            return Refusal("opset", text)
+        if operator is not None and node.opset < operator.opset:
+            since = operator.opset
+            text = f"{node.op_type} of operator set {node.opset}, TensorRT takes {since} and later"
+            return Refusal("opset", text)
+        return None
+
+    def _of_element_types(self, node: Node, operator: Operator) -> Refusal | None:
+        allowed = (*operator.dtypes, *(() if self._parser is None else operator.perhaps))
+        for value in _typed(node, operator.typed):
+            dtype = self.element_type(node.graph.dtype(value))
+            if dtype not in allowed:
+                expected = ", ".join(one.label for one in allowed)
+                text = f"{node.op_type} of {dtype.label}, TensorRT takes {expected}"
+                return Refusal("dtype", text)
+        return None
+
+    def _of_rules(self, node: Node, operator: Operator, around: tuple[str, ...]) -> Refusal | None:
+        surroundings = Surroundings(self._parser is not None, self._folding_of(node.graph), around)
+        for rule in operator.rules:
+            answer = PREDICATES[rule["kind"]](node, rule, surroundings)
+            if answer is not None:
+                return answer
+        return None
+
+    def _of_bodies(self, node: Node, around: tuple[str, ...]) -> Refusal | None:
+        if node.domain or node.op_type not in _BODIES:
+            return Refusal("op_unsupported", f"{node.qualified_op_type} has a body")
+        for key, body in node.bodies.items():
+            for inner in body.nodes:
+                answer = self.refusal(inner, (*around, node.op_type))
+                if answer is not None:
+                    return Refusal(answer.code, f"in {key}, {inner.label}: {answer.text}")
+        return None
+
+    def _folding_of(self, graph: Graph) -> Folding:
+        if self._folding is None or self._folding[0] is not graph:
+            self._folding = graph, Folding(graph)
+        return self._folding[1]
+
+    @property
+    def _title(self) -> str:
+        rtx = self._capabilities.flavour == "tensorrt_rtx"
+        return "TensorRT for RTX" if rtx else "TensorRT"
+
+
+def _typed(node: Node, what: str) -> Iterable[str]:
+    """Return the values of a node whose element types a row of the table is about."""
+    kind, _, index = what.partition(" ")
+    values = node.outputs if kind.startswith("output") else node.inputs
+    if not index:
+        return filter(None, values)
+    place = int(index)
+    return filter(None, values[place : place + 1])
+
+
+def _is_read(node: Node, value: str) -> bool:
+    if node.graph.is_output(value):
+        return True
+    return any(value in (*one.inputs, *one.captures) for one in node.consumers())
+
+
+def _is_typed(node: Node) -> bool:
+    types = (node.graph.types.get(name) for name in (*node.inputs, *node.outputs) if name)
+    return all(
+        isinstance(type_, TensorType)
+        and type_.dtype is not DataType.UNDEFINED
+        and type_.shape is not None
+        for type_ in types
+    )
+
+
+def _trains(node: Node) -> bool:
+    mode = node.constant(2)
+    return mode is not None and bool(mode.any())

@@ -1,0 +1,240 @@
+"""Arrays on the device: what neighbours hand over without a copy."""
+
+import weakref
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.errors import InputError
+from subgraphkit_tensorrt.running import dlpack
+from subgraphkit_tensorrt.running.device import Device
+from subgraphkit_tensorrt.running.memory import Block
+
+__all__ = ["DeviceArray", "Foreign", "foreign", "is_on_device"]
+
+_TYPESTRS = frozenset("?bhilqBHILQefd")
+_DEFAULT_STREAM = 1
+"""The number by which protocols call CUDA's default stream."""
+
+
+class DeviceArray:
+    """An array in row-major order in the memory of a device, readable by whoever speaks DLPack.
+
+    Speaks ``__dlpack__``, ``__cuda_array_interface__`` and, with a copy to the host, ``__array__``.
+    Whoever reads it by one of the first two is ordered behind what computes it; the host does not
+    wait.
+
+    Args:
+        device: Where it is.
+        block: The memory; belongs to the array from now on.
+        shape: Its shape.
+        dtype: Its element type.
+        stream: The stream on which it is computed.
+
+    Thread-safety: may be read from any thread.
+    """
+
+    __slots__ = ("__weakref__", "_device", "_end", "_shared", "block", "dtype", "shape", "stream")
+
+    def __init__(
+        self,
+        device: Device,
+        block: Block,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        stream: int,
+    ) -> None:
+        self.block = block
+        self.shape = shape
+        self.dtype = dtype
+        self.stream = stream
+        self._device = device
+        self._end = weakref.finalize(self, device.give_back, block)
+        # What an interpreter frees when it ends, CUDA has freed before.
+        self._end.atexit = False
+
+    @property
+    def address(self) -> int:
+        """Where it is."""
+        return self.block.address
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def use_on(self, stream: int) -> None:
+        """Order a stream behind what computes the array, and the end of the array behind it."""
+        self._device.cuda.order(self.stream, stream)
+        self.block.streams.add(stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's kind and number of the device."""
+        return dlpack.CUDA, self._device.index
+
+    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
+        """Return a capsule; a stream of None or 1 is CUDA's default one, -1 orders nothing."""
+        self._leave(_DEFAULT_STREAM if stream is None else stream)
+        return dlpack.export(
+            self.address, self.shape, self.dtype, self.__dlpack_device__(), owner=self
+        )
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Describe the memory, version 3; the stream named is that which computes it."""
+        if self.dtype.char not in _TYPESTRS:
+            raise AttributeError(f"__cuda_array_interface__ has no element type for {self.dtype}")
+        self._outlive_strangers()
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "strides": None,
+            "stream": self.stream or _DEFAULT_STREAM,
+        }
+
+    def __array__(
+        self,
+        dtype: npt.DTypeLike | None = None,
+        copy: bool | None = None,  # noqa: FBT001 (NumPy's protocol)
+    ) -> npt.NDArray[Any]:
+        """Copy to the host; waits until the array is computed."""
+        if copy is False:
+            raise ValueError("an array on the device cannot be read by the host without a copy")
+        with self._device.active():
+            array = np.empty(self.shape, self.dtype)
+            if array.nbytes:
+                cuda = self._device.cuda
+                cuda.download(array.ctypes.data, self.address, array.nbytes, self.stream)
+                cuda.wait_for_stream(self.stream)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        """Render as ``DeviceArray(float32[2, 3] on cuda:0)``."""
+        return f"DeviceArray({self.dtype}{list(self.shape)} on {self._device.name})"
+
+    def _leave(self, stream: int) -> None:
+        self._outlive_strangers()
+        if stream != -1:
+            reader = 0 if stream == _DEFAULT_STREAM else stream
+            with self._device.active():
+                self._device.cuda.order(self.stream, reader)
+
+    def _outlive_strangers(self) -> None:
+        """Free the memory at the end in place of reusing it: it may be in use on any stream."""
+        if self._end.detach() is not None:
+            self._end = weakref.finalize(self, self._device.discard, self.block)
+            self._end.atexit = False
+
+
+class Foreign:
+    """An array of another library on the device, held while it is read.
+
+    Attributes:
+        address: Where it is.
+        shape: Its shape.
+        dtype: Its element type.
+    """
+
+    def __init__(
+        self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object
+    ) -> None:
+        self.address = address
+        self.shape = shape
+        self.dtype = dtype
+        self._owner: object = owner
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def __enter__(self) -> Self:
+        """Read it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of it."""
+        owner, self._owner = self._owner, None
+        if isinstance(owner, dlpack.Taken):
+            owner.release()
+
+
+def is_on_device(value: Any) -> bool:
+    """Say whether a value is an array in the memory of a GPU."""
+    if isinstance(value, DeviceArray):
+        return True
+    if isinstance(value, np.ndarray):
+        return False
+    if getattr(value, "__cuda_array_interface__", None) is not None:
+        return True
+    where = getattr(value, "__dlpack_device__", None)
+    return where is not None and where()[0] == dlpack.CUDA
+
+
+def foreign(value: Any, name: str, device: Device, stream: int) -> Foreign:
+    """Read an array of another library where it is; ``stream`` is ordered behind its producer.
+
+    Args:
+        value: Speaks DLPack or ``__cuda_array_interface__``.
+        name: Name of the input, for messages.
+        device: Where it has to be.
+        stream: Where it will be read.
+
+    Raises:
+        InputError: It is on another device, has gaps, or cannot be read (SGK177).
+    """
+    try:
+        if hasattr(value, "__dlpack__"):
+            return _from_dlpack(value, device, stream)
+        return _from_interface(value.__cuda_array_interface__, value, device, stream)
+    except (BufferError, ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            "SGK177",
+            f"input {name!r}, a {type(value).__name__} on a device, cannot be read: {error}",
+            hint=f"Pass a contiguous array on {device.name}, or one in the memory of the host.",
+            input=name,
+        ) from error
+
+
+def _from_dlpack(value: Any, device: Device, stream: int) -> Foreign:
+    kind, index = value.__dlpack_device__()
+    if (kind, index) != (dlpack.CUDA, device.index):
+        raise ValueError(f"it is on device {index} of kind {kind}, expected {device.name}")
+    taken = dlpack.take(value.__dlpack__(stream=stream or _DEFAULT_STREAM))
+    if not taken.contiguous:
+        taken.release()
+        raise ValueError("its elements are not in row-major order without gaps")
+    return Foreign(taken.address, taken.shape, taken.dtype, taken)
+
+
+def _from_interface(
+    interface: dict[str, Any], value: object, device: Device, stream: int
+) -> Foreign:
+    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    if interface.get("strides") is not None and not _is_row_major(interface, dtype):
+        raise ValueError("its elements are not in row-major order without gaps")
+    if interface.get("mask") is not None:
+        raise ValueError("its mask would be lost")
+    producer = interface.get("stream")
+    if producer is not None:
+        device.cuda.order(0 if producer == _DEFAULT_STREAM else producer, stream)
+    return Foreign(interface["data"][0], shape, dtype, value)
+
+
+def _is_row_major(interface: dict[str, Any], dtype: np.dtype[Any]) -> bool:
+    expected = dtype.itemsize
+    for extent, stride in zip(
+        reversed(interface["shape"]), reversed(interface["strides"]), strict=True
+    ):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True

@@ -1,0 +1,244 @@
+"""Execution contexts of one engine: as many as may run at once, each used by one run at a time."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from subgraphkit.errors import ExecutionError
+from subgraphkit_tensorrt.library.checks import check_run
+from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.running.cuda_graphs import Recordings
+from subgraphkit_tensorrt.running.device import Device, Lane
+from subgraphkit_tensorrt.running.listening import LayerTimes, output_allocator, profiler
+from subgraphkit_tensorrt.running.loading import Loader
+
+__all__ = ["Context", "Contexts"]
+
+_STRATEGIES: Final = {
+    "shared": "USER_MANAGED",
+    "static": "STATIC",
+    "profile": "ON_PROFILE_CHANGE",
+}
+
+
+class Context:
+    """One execution context with what belongs to it.
+
+    Attributes:
+        execution_context: TensorRT's ``IExecutionContext``.
+        shapes: By input, the shape that was set last.
+        recordings: CUDA graphs recorded from it.
+        times: Times of layers, if they are measured.
+
+    Thread-safety: none; leased by one run at a time.
+    """
+
+    def __init__(
+        self, execution_context: Any, device: Device, trt: Any, times: LayerTimes | None
+    ) -> None:
+        self.execution_context = execution_context
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.times = times
+        self.recordings = Recordings(device)
+        self._device = device
+        self._trt = trt
+        self._stream: int | None = None
+        self._scratch_bytes: int | None = None
+        self._allocators: dict[str, Any] = {}
+        # The context keeps no reference of its own that Python can see.
+        self._profiler = profiler(trt, times) if times is not None else None
+        if self._profiler is not None:
+            execution_context.profiler = self._profiler
+
+    def move_to(self, lane: Lane) -> None:
+        """Order the lane behind the context's last run."""
+        if self._stream is not None:
+            self._device.cuda.order(self._stream, lane.stream)
+        self._stream = lane.stream
+
+    def allocator(self, name: str) -> Any:
+        """Return the allocator of an output whose shape depends on data; made once."""
+        found = self._allocators.get(name)
+        if found is None:
+            found = output_allocator(self._trt, self._device, lambda: self._stream or 0)
+            with listening() as lines:
+                done = self.execution_context.set_output_allocator(name, found)
+            check_run(done, f"take an allocator for output {name!r}", lines)
+            self._allocators[name] = found
+        return found
+
+    def close(self) -> None:
+        """Wait for its last run and let go of it."""
+        if self._stream is not None:
+            with suppress(ExecutionError):  # told when it happened
+                self._device.cuda.wait_for_stream(self._stream)
+        self.recordings.close()
+        self.execution_context = None
+        for allocator in self._allocators.values():
+            allocator.memory.close()
+
+
+class Contexts:
+    """A pool of contexts, made when they are needed.
+
+    Args:
+        engine: TensorRT's ``ICudaEngine``.
+        loader: Says library and device.
+        options: Values of the backend's options.
+        recorder: The ``IErrorRecorder`` they get.
+
+    Thread-safety: may be used from any thread.
+    """
+
+    def __init__(
+        self, engine: Any, loader: Loader, options: Mapping[str, Any], recorder: Any
+    ) -> None:
+        self._engine = engine
+        self._library = loader.library
+        self._device = loader.device
+        self._options = options
+        self._recorder = recorder
+        # Streamed weights take scratch of their own, which the library knows best.
+        managed = options["context_memory"] == "shared" and not options["weight_streaming"]
+        self.shares_scratch = managed
+        self._most = options["max_contexts"] if self._library.capabilities.shared_profiles else 1
+        self._resting: list[Context] = []
+        self._all: list[Context] = []
+        self._changed = threading.Condition()
+        self._closed = False
+        self.scratch_bytes = _scratch_bytes(engine, self._library.capabilities)
+        """Scratch memory that a context needs at most."""
+
+    @contextmanager
+    def lease(self) -> Iterator[Context]:
+        """Hold a context, the one used last if it is free; waits while all are in use.
+
+        A context whose run failed is thrown away.
+
+        Raises:
+            ExecutionError: TensorRT cannot make a context (SGK163).
+        """
+        context = self._take()
+        try:
+            yield context
+        except BaseException:
+            self._drop(context)
+            raise
+        self._give_back(context)
+
+    def times(self) -> LayerTimes | None:
+        """Return the times of layers over all contexts; None if they are not measured."""
+        if not self._options["profiling"]:
+            return None
+        summed = LayerTimes()
+        with self._changed:
+            measured = [context.times for context in self._all if context.times is not None]
+        for times in measured:
+            for layer, milliseconds in times.milliseconds.items():
+                summed.milliseconds[layer] = summed.milliseconds.get(layer, 0.0) + milliseconds
+                summed.calls[layer] = summed.calls.get(layer, 0) + times.calls[layer]
+        return summed
+
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self._all)
+
+    def give_scratch(self, context: Context, lane: Lane) -> int:
+        """Give a context the lane's scratch memory, its shapes being set.
+
+        Returns:
+            The address; 0 if the context has scratch memory of its own.
+        """
+        if not self.shares_scratch:
+            return 0
+        can, execution_context = self._library.capabilities, context.execution_context
+        nbytes = self.scratch_bytes
+        if can.update_device_memory_size:
+            nbytes = int(execution_context.update_device_memory_size_for_shapes())
+        block = lane.scratch(nbytes)
+        if can.set_device_memory:
+            execution_context.set_device_memory(block.address, block.nbytes)
+        else:
+            execution_context.device_memory = block.address
+        return block.address
+
+    def close(self) -> None:
+        """Let go of all contexts; those in use go when they are given back."""
+        with self._changed:
+            self._closed = True
+            resting, self._resting = self._resting, []
+            self._engine = None
+        for context in resting:
+            self._forget(context)
+
+    def _take(self) -> Context:
+        with self._changed:
+            while not self._resting and len(self._all) >= self._most:
+                self._changed.wait()
+            if self._resting:
+                return self._resting.pop()
+            context = self._made()
+            self._all.append(context)
+            return context
+
+    def _give_back(self, context: Context) -> None:
+        with self._changed:
+            if not self._closed:
+                self._resting.append(context)
+                self._changed.notify()
+                return
+        self._forget(context)
+
+    def _drop(self, context: Context) -> None:
+        self._forget(context)
+        with self._changed:
+            self._changed.notify()
+
+    def _forget(self, context: Context) -> None:
+        context.close()
+        with self._changed:
+            self._all.remove(context)
+
+    def _made(self) -> Context:
+        with listening() as lines:
+            execution_context = self._created()
+        hint = "Without enough memory on the GPU: set max_contexts lower, or free memory."
+        execution_context = check_run(
+            execution_context, "make an execution context", lines, hint=hint
+        )
+        execution_context.error_recorder = self._recorder
+        limit = self._options["persistent_l2_limit"]
+        if limit is not None:
+            execution_context.persistent_cache_limit = limit
+        times = LayerTimes() if self._options["profiling"] else None
+        return Context(execution_context, self._device, self._library.trt, times)
+
+    def _created(self) -> Any:
+        trt, can, engine = self._library.trt, self._library.capabilities, self._engine
+        wanted = "shared" if self.shares_scratch else self._options["context_memory"]
+        if wanted == "shared" and self._options["weight_streaming"]:
+            wanted = "static"
+        if not can.allocation_strategy:
+            if self.shares_scratch:
+                return engine.create_execution_context_without_device_memory()
+            return engine.create_execution_context()
+        strategy = trt.ExecutionContextAllocationStrategy.__members__[_STRATEGIES[wanted]]
+        if not can.runtime_config:
+            return engine.create_execution_context(strategy)
+        runtime_config = engine.create_runtime_config()
+        runtime_config.set_execution_context_allocation_strategy(strategy)
+        if can.kernel_specialization_strategy:
+            name = self._options["kernel_specialization"].upper()
+            strategies = trt.DynamicShapesKernelSpecializationStrategy.__members__
+            runtime_config.dynamic_shapes_kernel_specialization_strategy = strategies[name]
+        if can.cuda_graph_strategy and self._options["cuda_graphs"] == "auto":
+            whole = trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
+            runtime_config.cuda_graph_strategy = whole
+        return engine.create_execution_context(runtime_config)
+
+
+def _scratch_bytes(engine: Any, capabilities: Any) -> int:
+    if capabilities.device_memory_v2:
+        return int(engine.device_memory_size_v2)
+    return int(engine.device_memory_size)

@@ -1,0 +1,49 @@
+"""Element types at the border: engines may hold fewer than the model."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.errors import ExecutionError
+
+__all__ = ["from_engine", "to_engine"]
+
+
+class _Typed(Protocol):
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its element type in the engine."""
+
+
+def to_engine(array: npt.NDArray[Any], tensor: _Typed) -> npt.NDArray[Any]:
+    """Return an array of the engine's element type in row-major order, the same one if it is.
+
+    Wide numbers become narrow ones where TensorRT has no others: int64 before 10.0, float64.
+
+    Raises:
+        ExecutionError: A whole number does not fit (SGK179).
+    """
+    if array.dtype != tensor.dtype:
+        if array.dtype.kind == "i" and array.size:
+            info = np.iinfo(tensor.dtype)
+            if array.min() < info.min or array.max() > info.max:
+                raise ExecutionError(
+                    "SGK179",
+                    f"input {tensor.name!r} holds numbers beyond {tensor.dtype}, in which this "
+                    f"TensorRT computes",
+                    backend="tensorrt",
+                    hint="TensorRT 10 and newer compute in int64.",
+                )
+        array = array.astype(tensor.dtype)
+    # Not ascontiguousarray, which gives 0-d arrays an axis.
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def from_engine(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return an array of the model's element type, the same one if it is."""
+    return array if array.dtype == dtype else array.astype(dtype)

@@ -1,0 +1,297 @@
+"""CUDA's runtime library by ctypes: memory, streams, events and graphs.
+
+TensorRT allocates nothing and copies nothing for its caller. The few calls needed are the same in
+CUDA 11, 12 and 13, so the library is called directly; see the decision on it in the documentation.
+
+Source: CUDA Runtime API, sections 6.1, 6.4, 6.5, 6.9 and 6.30.
+"""
+
+import ctypes
+import sys
+import threading
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from subgraphkit.errors import BackendUnavailableError, ExecutionError
+
+__all__ = ["Cuda", "cuda_runtime"]
+
+_MAJORS: Final = (13, 12, 11)
+_FOLDERS: Final = ("nvidia.cu13", "nvidia.cuda_runtime")
+"""Packages of NVIDIA's wheels that hold the library, in ``lib`` or ``bin``."""
+
+_OUT_OF_MEMORY: Final = 2
+_NON_BLOCKING: Final = 1
+_NO_TIMING: Final = 2
+_THREAD_LOCAL: Final = 1
+_INSUFFICIENT_DRIVER: Final = 35
+_HOST_TO_DEVICE: Final = 1
+_DEVICE_TO_HOST: Final = 2
+_DEVICE_TO_DEVICE: Final = 3
+
+
+class CudaLibrary(Protocol):
+    """What is used of the library: functions by name, as ``ctypes.CDLL`` gives them."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a function that takes ctypes values and returns a status."""
+
+
+class Cuda:
+    """The calls, checked: a status other than success is an ``ExecutionError`` (SGK174).
+
+    Addresses, streams, events and graphs are plain integers; a stream of 0 is CUDA's default one.
+
+    Args:
+        library: The library.
+
+    Thread-safety: may be used from any thread; the current device is each thread's own.
+    """
+
+    def __init__(self, library: CudaLibrary) -> None:
+        self._library = library
+
+    # -- devices -----------------------------------------------------------------------------
+
+    def version(self) -> str:
+        """Return the version of the library, such as ``"12.8"``."""
+        number = self._number("cudaRuntimeGetVersion")
+        return f"{number // 1000}.{number % 1000 // 10}"
+
+    def device_count(self) -> int:
+        """Return how many devices there are."""
+        return self._number("cudaGetDeviceCount")
+
+    def device(self) -> int:
+        """Return the current device of this thread."""
+        return self._number("cudaGetDevice")
+
+    def set_device(self, index: int) -> None:
+        """Make a device the current one of this thread."""
+        self._call("cudaSetDevice", ctypes.c_int(index))
+
+    def free_memory(self) -> int:
+        """Return the bytes that are free on the current device."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._call("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    def wait_for_device(self) -> None:
+        """Wait until everything put on any stream of the current device is done."""
+        self._call("cudaDeviceSynchronize")
+
+    # -- memory ------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int) -> int:
+        """Return the address of device memory, or 0 if there is not enough."""
+        place = ctypes.c_void_p()
+        status = self._library.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(nbytes))
+        if status == _OUT_OF_MEMORY:
+            self._library.cudaGetLastError()  # or the next call would report it again
+            return 0
+        self._check("cudaMalloc", status)
+        return place.value or 0
+
+    def free(self, address: int) -> None:
+        """Free device memory; waits for the device."""
+        self._call("cudaFree", ctypes.c_void_p(address))
+
+    def allocate_pinned(self, nbytes: int) -> int:
+        """Return the address of memory of the host that the device reads and writes itself."""
+        place = ctypes.c_void_p()
+        self._call("cudaHostAlloc", ctypes.byref(place), ctypes.c_size_t(nbytes), ctypes.c_uint(0))
+        return place.value or 0
+
+    def free_pinned(self, address: int) -> None:
+        """Free pinned memory."""
+        self._call("cudaFreeHost", ctypes.c_void_p(address))
+
+    def upload(self, device: int, host: int, nbytes: int, stream: int) -> None:
+        """Copy from the host to the device, in the order of a stream."""
+        self._copy(device, host, nbytes, _HOST_TO_DEVICE, stream)
+
+    def download(self, host: int, device: int, nbytes: int, stream: int) -> None:
+        """Copy from the device to the host, in the order of a stream."""
+        self._copy(host, device, nbytes, _DEVICE_TO_HOST, stream)
+
+    def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy within the device, in the order of a stream."""
+        self._copy(target, source, nbytes, _DEVICE_TO_DEVICE, stream)
+
+    # -- streams and events ------------------------------------------------------------------
+
+    def create_stream(self) -> int:
+        """Make a stream that does not wait for the default one."""
+        place = ctypes.c_void_p()
+        self._call("cudaStreamCreateWithFlags", ctypes.byref(place), ctypes.c_uint(_NON_BLOCKING))
+        return place.value or 0
+
+    def destroy_stream(self, stream: int) -> None:
+        """Destroy a stream."""
+        self._call("cudaStreamDestroy", ctypes.c_void_p(stream))
+
+    def wait_for_stream(self, stream: int) -> None:
+        """Wait until everything put on a stream is done.
+
+        Raises:
+            ExecutionError: Something on it failed (SGK174).
+        """
+        self._call("cudaStreamSynchronize", ctypes.c_void_p(stream))
+
+    def order(self, before: int, after: int) -> None:
+        """Let what is put on one stream from now on wait for what is on another; no host waits."""
+        if before == after:
+            return
+        event = ctypes.c_void_p()
+        self._call("cudaEventCreateWithFlags", ctypes.byref(event), ctypes.c_uint(_NO_TIMING))
+        try:
+            self._call("cudaEventRecord", event, ctypes.c_void_p(before))
+            self._call("cudaStreamWaitEvent", ctypes.c_void_p(after), event, ctypes.c_uint(0))
+        finally:
+            # CUDA keeps what it needs of an event until the wait is over.
+            self._call("cudaEventDestroy", event)
+
+    # -- graphs ------------------------------------------------------------------------------
+
+    def begin_capture(self, stream: int) -> None:
+        """Record what this thread puts on a stream from now on, and do not do it."""
+        self._call("cudaStreamBeginCapture", ctypes.c_void_p(stream), ctypes.c_int(_THREAD_LOCAL))
+
+    def end_capture(self, stream: int) -> int:
+        """End the recording and return what can be launched.
+
+        Raises:
+            ExecutionError: The recording is not valid (SGK174).
+        """
+        graph, launchable = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("cudaStreamEndCapture", ctypes.c_void_p(stream), ctypes.byref(graph))
+        try:
+            self._call(
+                "cudaGraphInstantiateWithFlags",
+                ctypes.byref(launchable),
+                graph,
+                ctypes.c_ulonglong(0),
+            )
+        finally:
+            self._call("cudaGraphDestroy", graph)
+        return launchable.value or 0
+
+    def give_up_capture(self, stream: int) -> None:
+        """End a recording that failed, so that the stream can be used again; never raises."""
+        graph = ctypes.c_void_p()
+        self._library.cudaStreamEndCapture(ctypes.c_void_p(stream), ctypes.byref(graph))
+        if graph.value:
+            self._library.cudaGraphDestroy(graph)
+        self._library.cudaGetLastError()
+
+    def launch(self, graph: int, stream: int) -> None:
+        """Put a recorded graph on a stream."""
+        self._call("cudaGraphLaunch", ctypes.c_void_p(graph), ctypes.c_void_p(stream))
+
+    def destroy_graph(self, graph: int) -> None:
+        """Destroy a graph that can be launched."""
+        self._call("cudaGraphExecDestroy", ctypes.c_void_p(graph))
+
+    # -- calling -----------------------------------------------------------------------------
+
+    def _copy(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
+        self._call(
+            "cudaMemcpyAsync",
+            ctypes.c_void_p(target),
+            ctypes.c_void_p(source),
+            ctypes.c_size_t(nbytes),
+            ctypes.c_int(kind),
+            ctypes.c_void_p(stream),
+        )
+
+    def _number(self, name: str) -> int:
+        place = ctypes.c_int()
+        self._call(name, ctypes.byref(place))
+        return place.value
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        self._check(name, getattr(self._library, name)(*arguments))
+
+    def _check(self, name: str, status: int) -> None:
+        if status == 0:
+            return
+        self._library.cudaGetLastError()
+        raise ExecutionError(
+            "SGK174",
+            f"CUDA's {name} returned {status} ({_text(self._library, status)})",
+            backend="tensorrt",
+            hint="An error of an earlier kernel may show only now; CUDA_LAUNCH_BLOCKING=1 tells "
+            "where it happened.",
+            status=status,
+        )
+
+
+_FOUND: Final[list[Cuda]] = []
+_LOCK: Final = threading.Lock()
+
+
+def cuda_runtime() -> Cuda:
+    """Return CUDA's runtime library: the newest that this machine's driver can serve.
+
+    Looked for once in a process, in NVIDIA's wheels and where the system's loader looks.
+
+    Raises:
+        BackendUnavailableError: There is none (SGK175).
+
+    Thread-safety: may be called from any thread.
+    """
+    with _LOCK:
+        if not _FOUND:
+            _FOUND.append(Cuda(_library()))
+        return _FOUND[0]
+
+
+def _library() -> Any:
+    problems = []
+    for name in _candidates():
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        count = ctypes.c_int()
+        status = library.cudaGetDeviceCount(ctypes.byref(count))
+        if status == 0:
+            return library
+        problems.append(f"{name} says {_text(library, status)}")
+        if status != _INSUFFICIENT_DRIVER:  # another version would say the same
+            break
+    raise BackendUnavailableError(
+        "SGK175",
+        "CUDA's runtime library cannot be used: " + ("; ".join(problems) or "it is not installed"),
+        backend="tensorrt",
+        hint="Install it: pip install nvidia-cuda-runtime-cu12, or nvidia-cuda-runtime for CUDA "
+        "13; or add the folder that holds libcudart to LD_LIBRARY_PATH (on Windows, PATH).",
+    )
+
+
+def _candidates() -> Iterator[str]:
+    for major in _MAJORS:
+        name = f"cudart64_{major}.dll" if sys.platform == "win32" else f"libcudart.so.{major}"
+        yield name.replace("_11.", "_110.")
+        for folder in _wheel_folders():
+            yield from map(str, sorted(folder.glob(f"*/{name}*")))
+
+
+def _wheel_folders() -> Iterator[Path]:
+    for package in _FOLDERS:
+        try:
+            spec = find_spec(package)
+        except ModuleNotFoundError:
+            continue
+        if spec is not None:
+            yield from map(Path, spec.submodule_search_locations or ())
+
+
+def _text(library: Any, status: int) -> str:
+    function = library.cudaGetErrorString
+    if isinstance(library, ctypes.CDLL):
+        function.restype = ctypes.c_char_p
+    text: bytes = function(ctypes.c_int(status)) or b"unknown"
+    return text.decode("utf-8", "replace")

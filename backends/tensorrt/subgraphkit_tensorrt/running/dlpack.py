@@ -1,0 +1,214 @@
+"""DLPack by ctypes: arrays handed to other libraries, and taken from them, without a copy.
+
+Source: DLPack 0.8, ``dlpack.h``; the array API standard, ``__dlpack__``.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["CUDA", "Taken", "export", "take"]
+
+CUDA: Final = 2
+"""DLPack's number for memory of a GPU."""
+
+_BFLOAT16: Final[np.dtype[Any]] = np.dtype(ml_dtypes.bfloat16)
+_NAME: Final = b"dltensor"
+_USED: Final = b"used_dltensor"
+_KINDS: Final = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+_WIDTHS: Final = frozenset({8, 16, 32, 64})
+_CODES: Final = {"i": 0, "u": 1, "f": 2, "b": 6}
+
+
+class _Device(ctypes.Structure):
+    _fields_: ClassVar[Any] = (("kind", ctypes.c_int), ("index", ctypes.c_int))
+
+
+class _Type(ctypes.Structure):
+    _fields_: ClassVar[Any] = (
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+    )
+
+
+class _Tensor(ctypes.Structure):
+    _fields_: ClassVar[Any] = (
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int),
+        ("dtype", _Type),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    pass
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
+_Managed._fields_ = (
+    ("tensor", _Tensor),
+    ("context", ctypes.c_void_p),
+    ("deleter", _Deleter),
+)
+_CapsuleEnd = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+_new = ctypes.pythonapi.PyCapsule_New
+_new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, _CapsuleEnd)
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_rename = ctypes.pythonapi.PyCapsule_SetName
+_rename.restype, _rename.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+# At the end of a capsule it has no references left, so it must not become a Python object.
+_is_unused = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+_HELD: Final[dict[int, Any]] = {}
+_LOCK: Final = threading.Lock()
+
+
+def _delete(managed: Any) -> None:
+    with _LOCK:
+        _HELD.pop(ctypes.addressof(managed.contents), None)
+
+
+def _end(capsule: int) -> None:
+    if _is_unused(capsule, _NAME):  # nobody took what is in it
+        with _LOCK:
+            _HELD.pop(_raw_pointer(capsule, _NAME), None)
+
+
+# What C calls back must live as long as C may call it.
+_DELETE: Final = _Deleter(_delete)
+_END: Final = _CapsuleEnd(_end)
+
+
+def export(
+    address: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    device: tuple[int, int],
+    owner: object,
+) -> Any:
+    """Return a capsule for ``from_dlpack`` of another library.
+
+    Args:
+        address: Where the elements are, in row-major order.
+        shape: Its shape.
+        dtype: Its element type, of whole bytes.
+        device: Kind and number of the device.
+        owner: Kept alive until the other library lets go.
+
+    Raises:
+        BufferError: DLPack has no such element type.
+    """
+    extents = (ctypes.c_int64 * len(shape))(*shape)
+    tensor = _Tensor(
+        data=address,
+        device=_Device(*device),
+        ndim=len(shape),
+        dtype=_described(dtype),
+        shape=extents,
+        strides=None,
+        byte_offset=0,
+    )
+    managed = _Managed(tensor=tensor, context=None, deleter=_DELETE)
+    place = ctypes.addressof(managed)
+    with _LOCK:
+        _HELD[place] = (managed, extents, owner)
+    return _new(place, _NAME, _END)
+
+
+def _described(dtype: np.dtype[Any]) -> _Type:
+    if dtype == ml_dtypes.bfloat16:
+        return _Type(4, 16, 1)
+    if dtype.kind not in _CODES:
+        raise BufferError(f"DLPack has no element type for {dtype}")
+    return _Type(_CODES[dtype.kind], 8 * dtype.itemsize, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was in a capsule.
+
+    Attributes:
+        address: Where the elements are.
+        shape: The shape.
+        dtype: The element type.
+        contiguous: Whether the elements are in row-major order without gaps.
+        device: Kind and number of the device.
+        release: To be called, once, when the memory is no longer read.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    contiguous: bool
+    device: tuple[int, int]
+    release: Callable[[], None]
+
+
+def take(capsule: Any) -> Taken:
+    """Take over the array in a capsule.
+
+    Raises:
+        BufferError: Its element type has no NumPy counterpart; the capsule stays as it is.
+        ValueError: It is no capsule of DLPack, or was taken before.
+    """
+    place = _pointer(capsule, _NAME)
+    managed = ctypes.cast(place, ctypes.POINTER(_Managed))
+    tensor = managed.contents.tensor
+    dtype = _read(tensor.dtype)
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
+    taken = Taken(
+        address=(tensor.data or 0) + tensor.byte_offset,
+        shape=shape,
+        dtype=dtype,
+        contiguous=strides is None or _row_major(shape, strides),
+        device=(tensor.device.kind, tensor.device.index),
+        release=lambda: _released(managed),
+    )
+    _rename(capsule, _USED)
+    return taken
+
+
+def _released(managed: Any) -> None:
+    if managed.contents.deleter:
+        managed.contents.deleter(managed)
+
+
+def _read(described: _Type) -> np.dtype[Any]:
+    kind, bits = _KINDS.get(described.code, ""), described.bits
+    if described.lanes == 1 and kind == "bfloat":
+        return _BFLOAT16
+    if described.lanes == 1 and kind == "bool":
+        return np.dtype(np.bool_)
+    if described.lanes == 1 and kind in {"int", "uint", "float"} and bits in _WIDTHS:
+        dtype: np.dtype[Any] = np.dtype(f"{kind}{bits}")
+        return dtype
+    raise BufferError(
+        f"DLPack's element type {described.code} of {bits} bits and {described.lanes} lanes is not "
+        "one of ONNX"
+    )
+
+
+def _row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != expected:
+            return 0 in shape
+        expected *= extent
+    return True

@@ -1,0 +1,203 @@
+"""An engine: a plan that was loaded, its tensors, and its contexts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from subgraphkit.errors import CompileError
+from subgraphkit_tensorrt.library.checks import check
+from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.running.contexts import Contexts
+from subgraphkit_tensorrt.running.listening import error_recorder
+from subgraphkit_tensorrt.running.loading import Loader
+
+__all__ = ["DTYPES", "Engine", "Tensor"]
+
+DTYPES: Final = {
+    "FLOAT": np.dtype(np.float32),
+    "HALF": np.dtype(np.float16),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "FP8": np.dtype(ml_dtypes.float8_e4m3fn),
+    "INT8": np.dtype(np.int8),
+    "UINT8": np.dtype(np.uint8),
+    "INT32": np.dtype(np.int32),
+    "INT64": np.dtype(np.int64),
+    "BOOL": np.dtype(np.bool_),
+}
+"""NumPy's element types by TensorRT's names; those of whole bytes."""
+
+_FREE_FOR_WEIGHTS: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output of an engine.
+
+    Attributes:
+        name: Its name in the engine.
+        dtype: Element type that the engine reads or writes; not always that of the model.
+        shape: One entry per axis; -1 where it differs from run to run.
+        on_host: Whether it is in the memory of the host, as shapes are.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    on_host: bool
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every run sees the same shape."""
+        return -1 not in self.shape
+
+
+class Engine:
+    """An engine on a device.
+
+    Args:
+        blob: The plan.
+        inputs: Names of its inputs, in the order of the subgraph's.
+        outputs: Names of its outputs, likewise.
+        loader: Deserializes plans; says library and device.
+        options: Values of the backend's options.
+
+    Attributes:
+        inputs: The inputs, in that order; those that the engine does not have are None.
+        outputs: The outputs.
+
+    Raises:
+        CompileError: TensorRT does not take the plan (SGK162), or it is not that of these inputs
+            and outputs (SGK179).
+
+    Thread-safety: may be used from any thread.
+    """
+
+    def __init__(
+        self,
+        blob: bytes,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        loader: Loader,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._library = loader.library
+        self.device = loader.device
+        with self.device.active(), listening() as lines:
+            engine = loader.load(blob)
+            self._engine = check(engine, "load an engine", lines, hint=_NOT_LOADED)
+            tables = _tables(self._library.trt, engine)
+            self.inputs = tuple(tables.inputs.get(name) for name in inputs)
+            self.outputs = tuple(map(tables.output, outputs))
+            tables.check_taken(inputs)
+            self.weight_budget = _stream_weights(loader, options, engine)
+            self.plan_bytes = len(blob)
+            self.recorder = error_recorder(self._library.trt)
+            self.contexts = Contexts(engine, loader, options, self.recorder)
+        self.device.retain()
+
+    @property
+    def handle(self) -> Any:
+        """TensorRT's ``ICudaEngine``."""
+        return self._engine
+
+    @property
+    def refittable(self) -> bool:
+        """Whether its weights can be replaced."""
+        return self._engine is not None and bool(self._engine.refittable)
+
+    @property
+    def has_host_tensors(self) -> bool:
+        """Whether it reads or writes memory of the host."""
+        return any(tensor.on_host for tensor in (*self.inputs, *self.outputs) if tensor)
+
+    def memory(self) -> dict[str, int]:
+        """Return what it takes, in bytes, as TensorRT tells it."""
+        engine, can = self._engine, self._library.capabilities
+        if engine is None:
+            return {}
+        found = {"plan_bytes": self.plan_bytes, "scratch_bytes": self.contexts.scratch_bytes}
+        if can.engine_stat:
+            stat = self._library.trt.EngineStat.TOTAL_WEIGHTS_SIZE
+            found["weight_bytes"] = int(engine.get_engine_stat(stat))
+        if can.streamable_weights_size:
+            found["streamable_weight_bytes"] = int(engine.streamable_weights_size)
+        if self.weight_budget is not None:
+            found["weight_budget_bytes"] = self.weight_budget
+        return found
+
+    def close(self) -> None:
+        """Let go of it; contexts that are in use go when they are given back."""
+        if self._engine is None:
+            return
+        with self.device.active():
+            self.contexts.close()
+            self._engine = None
+        self.device.release()
+
+
+_NOT_LOADED: Final = (
+    "A plan runs on the version of TensorRT and the kind of GPU it was built for; build it again, "
+    "or see the options version_compatible and hardware_compatible."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+
+    def output(self, name: str) -> Tensor:
+        if name not in self.outputs:
+            raise _mismatch(f"it has no output {name!r}, only {', '.join(self.outputs)}")
+        return self.outputs[name]
+
+    def check_taken(self, inputs: Sequence[str]) -> None:
+        unknown = sorted(self.inputs.keys() - set(inputs))
+        if unknown:
+            raise _mismatch(f"it needs input {unknown[0]!r}, which the subgraph does not have")
+
+
+def _mismatch(what: str) -> CompileError:
+    return CompileError(
+        "SGK179",
+        f"the engine is not that of the subgraph: {what}",
+        backend="tensorrt",
+        hint="Remove the stored engine and build it again: subgraphkit cache clear.",
+    )
+
+
+def _tables(trt: Any, engine: Any) -> _Tables:
+    names = {member: name for name, member in trt.DataType.__members__.items()}
+    inputs: dict[str, Tensor] = {}
+    outputs: dict[str, Tensor] = {}
+    for index in range(engine.num_io_tensors):
+        name = engine.get_tensor_name(index)
+        label = names[engine.get_tensor_dtype(name)]
+        if label not in DTYPES:
+            raise _mismatch(f"tensor {name!r} is {label}, which has no whole bytes")
+        tensor = Tensor(
+            name,
+            DTYPES[label],
+            tuple(engine.get_tensor_shape(name)),
+            engine.get_tensor_location(name) == trt.TensorLocation.HOST,
+        )
+        is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
+        (inputs if is_input else outputs)[name] = tensor
+    return _Tables(inputs, outputs)
+
+
+def _stream_weights(loader: Loader, options: Mapping[str, Any], engine: Any) -> int | None:
+    """Say how much device memory weights may take; contexts must not exist yet."""
+    if not options["weight_streaming"] or not loader.library.capabilities.weight_streaming:
+        return None
+    streamable = int(engine.streamable_weights_size)
+    budget = options["weight_streaming_budget"]
+    if budget is None:
+        # The library's own proposal is cut to 32 bits by the binding.
+        free = loader.device.cuda.free_memory() - int(engine.device_memory_size_v2)
+        budget = max(int(_FREE_FOR_WEIGHTS * free), 0)
+    engine.weight_streaming_budget_v2 = min(budget, streamable)
+    return int(engine.weight_streaming_budget_v2)

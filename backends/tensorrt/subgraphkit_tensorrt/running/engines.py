@@ -1,0 +1,254 @@
+"""The engines of one subgraph: the one that covers the shapes at hand, or a new one."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.errors import ExecutionError
+from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.building.build import build_engine
+from subgraphkit_tensorrt.building.plan import Plan
+from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import LOGGER
+from subgraphkit_tensorrt.running.arrays import is_on_device
+from subgraphkit_tensorrt.running.engine import Engine
+from subgraphkit_tensorrt.running.loading import Loader
+from subgraphkit_tensorrt.running.refitting import refit
+
+__all__ = ["Builder", "Engines", "builder_for"]
+
+Builder = Callable[[Subgraph, Mapping[str, InputRange]], Plan]
+"""Builds a plan for a subgraph and the ranges of its inputs."""
+
+
+def builder_for(library: Library, options: Mapping[str, Any]) -> Builder | None:
+    """Return what builds plans by this library; None if it has no builder."""
+    if not library.capabilities.can_build:
+        return None
+
+    def build(subgraph: Subgraph, ranges: Mapping[str, InputRange]) -> Plan:
+        return build_engine(subgraph, options, library, ranges)
+
+    return build
+
+
+@dataclass(eq=False)
+class _Entry:
+    """An engine with the plan it was loaded from.
+
+    Attributes:
+        users: How many runs hold it.
+        retired: Whether it is to be closed when nobody holds it any more.
+        met: Whether its range comes from shapes that were met, and may grow.
+    """
+
+    plan: Plan
+    engine: Engine
+    met: bool = False
+    users: int = 0
+    retired: bool = False
+
+    @property
+    def extent(self) -> int:
+        """How many elements its largest inputs have together; the smaller, the better it fits."""
+        return sum(int(np.prod(one.max, dtype=np.int64)) for one in self.plan.ranges)
+
+
+class Engines:
+    """Engines by range of shapes, those used last; TF-TRT's cache, with ranges.
+
+    Args:
+        subgraph: The subgraph they run.
+        library: TensorRT.
+        options: Values of the backend's options.
+        builder: Builds a plan for shapes that none covers; None if nothing can be built.
+
+    Attributes:
+        subgraph: The subgraph, with the weights of the day.
+        loader: Loads plans; says the device.
+        builds: How many plans were built at run time.
+
+    Thread-safety: may be used from any thread; one builds at a time.
+    """
+
+    def __init__(
+        self,
+        subgraph: Subgraph,
+        library: Library,
+        options: Mapping[str, Any],
+        builder: Builder | None,
+    ) -> None:
+        self.subgraph = subgraph
+        self.loader = Loader.of(library, options)
+        self.builds = 0
+        self._library = library
+        self._options = options
+        self._builder = builder
+        self._entries: list[_Entry] = []  # the one used last is last
+        self._lock = threading.Lock()
+        self._building = threading.Lock()
+
+    @property
+    def can_build(self) -> bool:
+        """Whether a shape that no engine covers gets one."""
+        return self._builder is not None and bool(self._options["allow_runtime_build"])
+
+    def current(self) -> list[tuple[Plan, Engine]]:
+        """Return plans and engines, the one used last at the end."""
+        with self._lock:
+            return [(entry.plan, entry.engine) for entry in self._entries]
+
+    def add(self, plan: Plan, *, met: bool = False) -> None:
+        """Load a plan; the engine used longest ago makes room if there are too many.
+
+        Raises:
+            CompileError: TensorRT does not take it (SGK162, SGK179).
+        """
+        loaded = Engine(plan.data, plan.inputs, plan.outputs, self.loader, self._options)
+        try:
+            if plan.needs_weights:
+                refit(loaded, self.subgraph, self._options, self._library)
+        except Exception:
+            loaded.close()
+            raise
+        entry = _Entry(plan, loaded, met)
+        with self._lock:
+            # An engine that grew out of another takes its place.
+            inner = [one for one in self._entries if met and one.met and _within(one, entry)]
+            kept = [one for one in self._entries if one not in inner]
+            spare = max(len(kept) + 1 - self._options["max_engines"], 0)
+            self._entries = [*kept[spare:], entry]
+            retired = [*inner, *kept[:spare]]
+        self._retire(retired)
+
+    @contextmanager
+    def using(self, inputs: Sequence[Any]) -> Iterator[Engine]:
+        """Hold an engine that covers the shapes of arrays; it is built if there is none.
+
+        Raises:
+            ExecutionError: There is none, and none may be built (SGK178).
+            CompileError: It cannot be built or loaded.
+        """
+        entry = self._held(inputs) or self._built(inputs)
+        try:
+            yield entry.engine
+        finally:
+            with self._lock:
+                entry.users -= 1
+                closes = entry.retired and not entry.users
+            if closes:
+                entry.engine.close()
+
+    def close(self) -> None:
+        """Close all; those in use when they are no longer."""
+        with self._lock:
+            entries, self._entries = self._entries, []
+        self._retire(entries)
+
+    def _retire(self, entries: Sequence[_Entry]) -> None:
+        with self._lock:
+            for entry in entries:
+                entry.retired = True
+            idle = [entry for entry in entries if not entry.users]
+        for entry in idle:
+            entry.engine.close()
+
+    def _held(self, inputs: Sequence[Any]) -> _Entry | None:
+        with self._lock:
+            covering = [entry for entry in self._entries if _covers(entry, inputs)]
+            if not covering:
+                return None
+            entry = min(covering, key=lambda one: one.extent) if covering[1:] else covering[0]
+            if entry is not self._entries[-1]:
+                self._entries.remove(entry)
+                self._entries.append(entry)
+            entry.users += 1
+            return entry
+
+    def _built(self, inputs: Sequence[Any]) -> _Entry:
+        with self._building:
+            found = self._held(inputs)  # another thread may have built it meanwhile
+            if found is None:
+                self.add(self._plan_for(inputs), met=True)
+                found = self._held(inputs)
+            if found is None:
+                raise self._uncovered(inputs)
+            return found
+
+    def _plan_for(self, inputs: Sequence[Any]) -> Plan:
+        if self._builder is None or not self._options["allow_runtime_build"]:
+            raise self._uncovered(inputs)
+        ranges = self._ranges_for(inputs)
+        LOGGER.info("building an engine of %s for %s", self.subgraph.id, _shown(inputs))
+        plan = self._builder(self.subgraph, ranges)
+        self.builds += 1
+        if not plan.covers([value.shape for value in inputs]):
+            raise self._uncovered(inputs)
+        return plan
+
+    def _ranges_for(self, inputs: Sequence[Any]) -> dict[str, InputRange]:
+        """Return the ranges to build for: these shapes, and those met before if they may grow."""
+        host = [np.asarray(one) if is_on_device(one) and _is_small(one) else one for one in inputs]
+        ranges = exact_ranges(self.subgraph, host)
+        if self._options["dynamic"] == "exact":
+            return ranges
+        with self._lock:
+            met = next((entry for entry in reversed(self._entries) if entry.met), None)
+        if met is None:
+            return ranges
+        former = dict(zip(self.subgraph.inputs, met.plan.ranges, strict=True))
+        return {
+            name: former[name].widened(one) if len(former[name].min) == len(one.min) else one
+            for name, one in ranges.items()
+        }
+
+    def _uncovered(self, inputs: Sequence[Any]) -> ExecutionError:
+        with self._lock:
+            ranges = ["; ".join(map(_range_shown, entry.plan.ranges)) for entry in self._entries]
+        return ExecutionError(
+            "SGK178",
+            f"no engine of subgraph {self.subgraph.id!r} takes inputs of shapes {_shown(inputs)}; "
+            f"there are engines for {' and for '.join(ranges) or 'none'}",
+            backend="tensorrt",
+            subgraph=self.subgraph.id,
+            hint="Give the range when the session is made, dims={'batch': (1, 8, 32)} say, or set "
+            "allow_runtime_build=true.",
+        )
+
+
+def _covers(entry: _Entry, inputs: Sequence[Any]) -> bool:
+    places = zip(entry.plan.ranges, entry.engine.inputs, inputs, strict=True)
+    # The elements of an input count only if shapes are computed from them, on the host.
+    return all(
+        one.covers(value.shape)
+        and (tensor is None or not tensor.on_host or _covers_values(one, value))
+        for one, tensor, value in places
+    )
+
+
+def _covers_values(one: InputRange, value: Any) -> bool:
+    return one.covers_values([int(element) for element in np.asarray(value).reshape(-1)])
+
+
+def _within(inner: _Entry, outer: _Entry) -> bool:
+    return all(
+        big.covers(small.min) and big.covers(small.max)
+        for small, big in zip(inner.plan.ranges, outer.plan.ranges, strict=True)
+    )
+
+
+def _is_small(value: Any) -> bool:
+    return len(value.shape) <= 1
+
+
+def _shown(inputs: Sequence[Any]) -> str:
+    return ", ".join(str(tuple(value.shape)) for value in inputs) or "none"
+
+
+def _range_shown(one: InputRange) -> str:
+    return str(one.min) if one.min == one.max else f"{one.min} to {one.max}"

@@ -1,0 +1,273 @@
+"""The operator: a region as engines of TensorRT, and how a session calls it."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from subgraphkit.backend import ON_DEVICE, SubgraphOperator
+from subgraphkit.errors import CompileError, InputError
+from subgraphkit.ir import Initializer, Subgraph
+from subgraphkit.types import TensorType, ValueType, fits
+from subgraphkit_tensorrt.building.plan import Plan, plan_problem, read_plans, write_plans
+from subgraphkit_tensorrt.building.report import readable
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import LOGGER
+from subgraphkit_tensorrt.running.arrays import is_on_device
+from subgraphkit_tensorrt.running.build_only import BuiltPlans
+from subgraphkit_tensorrt.running.conversion import from_engine
+from subgraphkit_tensorrt.running.engine import Engine
+from subgraphkit_tensorrt.running.engines import Builder, Engines, builder_for
+from subgraphkit_tensorrt.running.execution import Execution
+from subgraphkit_tensorrt.running.profiling import describe_layers
+from subgraphkit_tensorrt.running.refitting import refit
+
+__all__ = ["TensorRTOperator", "restore"]
+
+
+class TensorRTOperator(SubgraphOperator):
+    """Runs a region by engines, each for a range of shapes.
+
+    Takes arrays on its device as well as those of the host, and leaves outputs there if asked to.
+
+    Args:
+        plans: Plans for ranges of shapes; those asked for at bind, or none.
+        subgraph: The region.
+        library: TensorRT.
+        options: Values of the backend's options.
+        builder: Builds a plan for shapes that none covers; None if nothing can be built.
+
+    Raises:
+        CompileError: TensorRT does not take a plan (SGK162), or it is of another subgraph (SGK179).
+        BackendUnavailableError: CUDA's runtime library cannot be used (SGK175).
+
+    Thread-safety: any number of threads may be inside ``run``; as many run at once as the option
+    ``max_contexts`` says.
+    """
+
+    thread_safe: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        subgraph: Subgraph,
+        library: Library,
+        options: Mapping[str, Any],
+        builder: Builder | None = None,
+    ) -> None:
+        self._engines = Engines(subgraph, library, options, builder)
+        self._library = library
+        self._options = options
+        self._device = self._engines.loader.device
+        self.device = self._device.name
+        self._dtypes = [_dtype(type_) for type_ in subgraph.output_types]
+        # TensorRT for RTX records graphs by itself, if told to.
+        wants_graphs = options["cuda_graphs"] == "auto" and not options["profiling"]
+        can = library.capabilities
+        self._records = wants_graphs and not can.cuda_graph_strategy
+        self._closed = False
+        self._device.retain()
+        try:
+            for plan in plans:
+                self._engines.add(plan)
+        except Exception:
+            self.close()
+            raise
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Compute the outputs.
+
+        Args:
+            inputs: Arrays of the host, or on this device in row-major order.
+            outputs: Per output a buffer of the host, ``ON_DEVICE`` or None.
+
+        Raises:
+            ExecutionError: The run failed (SGK163, SGK174), memory is short (SGK176), or no engine
+                covers the shapes (SGK178).
+            CompileError: An engine for new shapes cannot be built.
+            InputError: An array on a device does not fit (SGK140, SGK141, SGK177).
+            ValueError: A buffer does not fit the result.
+        """
+        if self._closed:
+            raise RuntimeError("the operator is closed")
+        self._check_remote(inputs)
+        wanted: Sequence[Any] = (None,) * len(self._dtypes) if outputs is None else outputs
+        with self._device.active(), self._engines.using(inputs) as loaded:
+            stays = [
+                buffer is ON_DEVICE and tensor.dtype == dtype
+                for buffer, tensor, dtype in zip(wanted, loaded.outputs, self._dtypes, strict=True)
+            ]
+            with loaded.contexts.lease() as context, self._device.lane() as lane:
+                execution = Execution(loaded, context, lane, records=self._recorded(loaded))
+                results = execution.run(inputs, stays)
+        return [
+            result if stay else self._delivered(place, result, buffer)
+            for place, (result, stay, buffer) in enumerate(zip(results, stays, wanted, strict=True))
+        ]
+
+    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+        """Put new weights into the engines, if they are refittable.
+
+        Returns:
+            False if an engine is not, or does not take them; all hold the old ones then.
+        """
+        current = self._engines.current()
+        if not all(loaded.refittable for _, loaded in current):
+            return False
+        if not current and not self._engines.can_build:
+            return False
+        before = self._engines.subgraph
+        after = replace(before, constants=_changed(before.constants, changed))
+        try:
+            for _, loaded in current:
+                refit(loaded, after, self._options, self._library)
+        except CompileError as error:
+            LOGGER.warning("the engines of %s do not take new weights: %s", before.id, error)
+            for _, loaded in current:
+                with suppress(CompileError):
+                    refit(loaded, before, self._options, self._library)
+            return False
+        self._engines.subgraph = after
+        return True
+
+    def serialize(self) -> bytes | None:
+        """Return the plans, or None if there is none yet."""
+        plans = [plan for plan, _ in self._engines.current()]
+        return write_plans(plans) if plans else None
+
+    def bare_engine(self) -> bytes | None:
+        """Return the plan as TensorRT's own tools load it; None unless there is just one."""
+        plans = [plan for plan, _ in self._engines.current()]
+        return plans[0].data if len(plans) == 1 else None
+
+    def info(self) -> Mapping[str, Any]:
+        """Return engines, memory and, if measured, times of layers; JSON-able."""
+        engines = [self._described(plan, loaded) for plan, loaded in self._engines.current()]
+        return {
+            "library": f"{self._library.flavour.title} {self._library.capabilities.version}",
+            "engines": engines,
+            "builds_at_run_time": self._engines.builds,
+            "memory": self._device.info(),
+        }
+
+    def close(self) -> None:
+        """Release engines, contexts and memory."""
+        if self._closed:
+            return
+        self._closed = True
+        self._engines.close()
+        self._device.release()
+
+    def _recorded(self, loaded: Engine) -> bool:
+        return self._records and not loaded.has_host_tensors and loaded.weight_budget is None
+
+    def _check_remote(self, inputs: Sequence[Any]) -> None:
+        """Check arrays on devices, which the door of the session lets through unseen."""
+        subgraph = self._engines.subgraph
+        for place, value in enumerate(inputs):
+            if not is_on_device(value):
+                continue
+            _check_fits(subgraph.inputs[place], subgraph.input_types[place], value)
+
+    def _delivered(self, place: int, result: Any, buffer: Any) -> Any:
+        array = from_engine(result, self._dtypes[place])
+        if buffer is None or buffer is ON_DEVICE:
+            return array
+        name = self._engines.subgraph.outputs[place]
+        given = f"{getattr(buffer, 'dtype', type(buffer))}{getattr(buffer, 'shape', ())}"
+        if given != f"{array.dtype}{array.shape}":
+            raise ValueError(
+                f"the buffer for output {name!r} is {given}, expected {array.dtype}{array.shape}"
+            )
+        np.copyto(buffer, array)
+        return buffer
+
+    def _described(self, plan: Plan, loaded: Engine) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "ranges": [one.to_json() for one in plan.ranges],
+            "memory": loaded.memory(),
+            "contexts": loaded.contexts.count(),
+            "refittable": loaded.refittable,
+            "report": readable(plan.report, self._engines.subgraph),
+        }
+        times = loaded.contexts.times()
+        if self._options["verbosity"] == "detailed" or times is not None:
+            subgraph = self._engines.subgraph
+            facts["layers"] = describe_layers(loaded, subgraph, self._library, times)
+        return facts
+
+
+def restore(
+    blob: bytes, subgraph: Subgraph, library: Library, options: Mapping[str, Any]
+) -> SubgraphOperator:
+    """Make an operator of what ``serialize`` returned.
+
+    Args:
+        blob: The plans; each is looked at before TensorRT sees it.
+        subgraph: The region; its inputs and outputs are those of the plans by position.
+        library: TensorRT.
+        options: Values of the backend's options.
+
+    Raises:
+        CompileError: It is not whole (SGK172), or does not fit here (SGK162, SGK179).
+    """
+    plans = read_plans(blob)
+    can = library.capabilities
+    for plan in plans:
+        problem = plan_problem(plan.data, can.flavour, can.version)
+        if problem:
+            raise CompileError(
+                "SGK179",
+                f"a stored engine of subgraph {subgraph.id!r} does not fit: {problem}",
+                backend="tensorrt",
+                subgraph=subgraph.id,
+            )
+        if len(plan.inputs) != len(subgraph.inputs) or len(plan.outputs) != len(subgraph.outputs):
+            raise CompileError(
+                "SGK179",
+                f"a stored engine has {len(plan.inputs)} inputs and {len(plan.outputs)} outputs, "
+                f"not those of subgraph {subgraph.id!r}",
+                backend="tensorrt",
+                subgraph=subgraph.id,
+            )
+    if options["build_only"]:
+        return BuiltPlans(plans, subgraph)
+    return TensorRTOperator(plans, subgraph, library, options, builder_for(library, options))
+
+
+def _dtype(type_: ValueType | None) -> np.dtype[Any]:
+    if not isinstance(type_, TensorType):
+        raise CompileError("SGK179", f"TensorRT hands out tensors, not {type_}", backend="tensorrt")
+    return type_.dtype.numpy
+
+
+def _check_fits(name: str, type_: ValueType | None, value: Any) -> None:
+    """Hold an array on a device against the model.
+
+    Raises:
+        InputError: Its shape (SGK140) or its element type (SGK141) is another.
+    """
+    if not isinstance(type_, TensorType):
+        return
+    shape = tuple(value.shape)
+    if type_.shape is not None and not fits(shape, type_.shape):
+        raise InputError("SGK140", f"input {name!r} has shape {shape}; the model needs {type_}")
+    # Libraries spell their own element types; NumPy's word for one is its last.
+    dtype = str(getattr(value, "dtype", type_.dtype.label)).rpartition(".")[2]
+    if dtype != type_.dtype.label:
+        raise InputError("SGK141", f"input {name!r} is {dtype}; the model needs {type_}")
+
+
+def _changed(
+    constants: Mapping[str, Initializer], changed: Mapping[str, Any]
+) -> dict[str, Initializer]:
+    return {
+        name: _with(stored, changed[name]) if name in changed else stored
+        for name, stored in constants.items()
+    }
+
+
+def _with(stored: Initializer, value: Any) -> Initializer:
+    return Initializer(stored.name, stored.type, lambda: np.asarray(value), stored.version + 1)

@@ -1,0 +1,85 @@
+"""Small models for the checklist, with weights drawn from a seed."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+__all__ = [
+    "CHAIN",
+    "CONVOLUTION",
+    "PERCEPTRON",
+    "PICKED",
+    "QUANTIZED",
+    "RESHAPED",
+    "TYPED",
+    "model",
+]
+
+_OPSET: Final = 17
+_SEED: Final = 7
+
+PERCEPTRON: Final = (
+    (
+        "agraph (float[n,16] x) => (float[n,4] y) "
+        "{ a = MatMul(x, w0) b = Add(a, w1) c = Relu(b) d = MatMul(c, w2) y = Softmax(d) }"
+    ),
+    ((16, 32), (32,), (32, 4)),
+)
+CONVOLUTION: Final = (
+    (
+        "agraph (float[n,3,24,24] x) => (float[n,8] y) "
+        "{ a = Conv<pads = [1,1,1,1]>(x, w0, w1) b = Relu(a) "
+        "c = Conv<strides = [2,2]>(b, w2) d = GlobalAveragePool(c) y = Flatten(d) }"
+    ),
+    ((8, 3, 3, 3), (8,), (8, 8, 3, 3)),
+)
+CHAIN: Final = (
+    (
+        "agraph (float[n,3] x) => (float[n,3] y) "
+        "{ a = Relu(x) b = Add(a, x) c = Neg(b) y = Mul(c, b) }"
+    ),
+    (),
+)
+PICKED: Final = (
+    ("agraph (float[n] x) => (int64[1,m] y, float[n] z) { a = Relu(x) y = NonZero(a) z = Neg(a) }"),
+    (),
+)
+RESHAPED: Final = (
+    (
+        "agraph (float[12] x, int64[2] s) => (float[p,q] y) "
+        "{ a = Relu(x) b = Reshape(a, s) y = Neg(b) }"
+    ),
+    (),
+)
+QUANTIZED: Final = (
+    (
+        "agraph (float[n,16] x) => (float[n,8] y) "
+        "<float scale = {0.05}, int8 zero = {0}> "
+        "{ q = QuantizeLinear(x, scale, zero) d = DequantizeLinear(q, scale, zero) "
+        "m = MatMul(d, w0) y = Relu(m) }"
+    ),
+    ((16, 8),),
+)
+TYPED: Final = "agraph ({0}[2,3] x) => ({0}[2,3] y) {{ a = Identity(x) y = Identity(a) }}"
+
+Text = tuple[str, Sequence[tuple[int, ...]]]
+
+
+def model(text: Text, factor: float = 1.0) -> Any:
+    """Return a ``ModelProto``.
+
+    Args:
+        text: ONNX's textual form, and the shapes of the weights ``w0``, ``w1`` and so on.
+        factor: What the weights are multiplied by.
+    """
+    body, shapes = text
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {_OPSET}]> {body}')
+    draw = np.random.default_rng(_SEED)
+    for place, shape in enumerate(shapes):
+        weight = (factor * draw.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+        proto.graph.initializer.append(numpy_helper.from_array(weight, f"w{place}"))
+    onnx.checker.check_model(proto)
+    return proto

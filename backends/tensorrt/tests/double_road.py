@@ -1,0 +1,128 @@
+"""What the tests of the run side share: models compiled for the double of TensorRT."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+
+import subgraphkit as sk
+from backends.tensorrt.tests.tensorrt_double import Double
+from subgraphkit.backend import (
+    Answer,
+    Backend,
+    BindContext,
+    SubgraphOperator,
+    SubgraphProperty,
+    SubgraphSelector,
+)
+from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
+from subgraphkit.types import TensorType, ValueType
+from subgraphkit_tensorrt.claiming.compiling import compile_region
+from subgraphkit_tensorrt.options import OPTIONS, defaults
+
+__all__ = [
+    "GROWING",
+    "PICKED",
+    "SUM",
+    "DoubleBackend",
+    "Opened",
+    "X",
+    "compiled",
+    "parsed",
+    "summed",
+]
+
+SUM = "agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) y = Add(t, x) }"
+GROWING = "agraph (float[n,3] x) => (float[n,3] y) { t = Relu(x) y = Add(t, x) }"
+PICKED = "agraph (float[n] x) => (int64[1,m] y, float[n] z) { y = NonZero(x) z = Neg(x) }"
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
+
+_QUIET = {"progress": "off", "timing_cache": False}
+_DTYPES = {"FLOAT", "FLOAT16", "BFLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
+_NEVER = {"If", "Loop", "Scan", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
+
+
+def summed(x: Any) -> Any:
+    """Return what SUM and GROWING compute."""
+    return np.maximum(x, 0) + x
+
+
+def parsed(body: str, opset: int = 21) -> onnx.ModelProto:
+    """Return a model from ONNX's own textual form."""
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> {body}')
+
+
+def compiled(subgraph: Subgraph, double: Double, options: Mapping[str, Any]) -> SubgraphOperator:
+    """Compile a subgraph for the double, as the backend does."""
+    logger = logging.getLogger("subgraphkit.tensorrt")
+    return compile_region(subgraph, double.library, options, logger)
+
+
+class Opened:
+    """A model compiled as one subgraph, by hand.
+
+    Args:
+        model: The model, or its text.
+        double: The TensorRT.
+        given: Options of the backend.
+    """
+
+    def __init__(self, model: onnx.ModelProto | str, double: Double, **given: Any) -> None:
+        proto = parsed(model) if isinstance(model, str) else model
+        self.options = {**defaults(), **_QUIET, **given}
+        bound = sk.bind(sk.load(proto))
+        self.subgraph = make_subgraph(bound, tuple(bound.order), "tensorrt")
+        self.operator = compiled(self.subgraph, double, self.options)
+
+    def __call__(self, *inputs: Any, outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Run on inputs in order."""
+        return self.operator.run(inputs, outputs)
+
+
+class _Selector(SubgraphSelector):
+    """Takes nodes whose values are plain tensors."""
+
+    def __init__(self, graph: BoundGraph) -> None:
+        self._graph = graph
+
+    def select(self, node: Node) -> Answer:
+        types = [self._graph.types.get(name) for name in (*node.inputs, *node.outputs) if name]
+        return node.op_type not in _NEVER and all(map(_is_plain, types))
+
+
+def _is_plain(type_: ValueType | None) -> bool:
+    """Say whether TensorRT has such values: it wants to know the rank."""
+    return isinstance(type_, TensorType) and type_.shape is not None and type_.dtype.name in _DTYPES
+
+
+class _Property(SubgraphProperty):
+    name: ClassVar[str] = "double"
+
+    def __init__(self, double: Double, options: Mapping[str, Any], most: int | None) -> None:
+        self._double = double
+        self._options = options
+        self.max_nodes = most
+
+    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        return _Selector(graph)
+
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+        del context
+        return compiled(subgraph, self._double, self._options)
+
+
+class DoubleBackend(Backend):
+    """The run side of the backend, with a double's engines for whatever has plain tensors."""
+
+    name: ClassVar[str] = "tensorrt"
+    options = OPTIONS
+
+    def __init__(self, double: Double, *, most: int | None = None, **given: Any) -> None:
+        super().__init__({**defaults(), **_QUIET, **given})
+        self._double = double
+        self._most = most
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return (_Property(self._double, self.option_values, self._most),)

@@ -1,0 +1,101 @@
+"""What the tests of claims share: models in text, and what TensorRT for RTX gets of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+
+import subgraphkit as sk
+from backends.tensorrt.tests.tensorrt_models import options, rtx
+from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit.partitioning import Partitioning
+from subgraphkit_tensorrt.claiming.borders import Borders
+from subgraphkit_tensorrt.claiming.questions import Questions
+from subgraphkit_tensorrt.lowering import Conversions, rules_for
+from subgraphkit_tensorrt.rules.judging import Rules
+
+__all__ = [
+    "ask",
+    "divided",
+    "edges",
+    "homes",
+    "loaded",
+    "parsed",
+    "reasons",
+    "rules",
+    "static_refusal",
+    "taken",
+    "workers",
+]
+
+
+def parsed(body: str, opset: int = 17) -> onnx.ModelProto:
+    """Return a model from ONNX's own textual form."""
+    return onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": {opset}, "com.acme": 1]> {body}'
+    )
+
+
+def loaded(model: Any) -> BoundGraph:
+    """Bind a model, or a graph in textual form."""
+    model = parsed(model) if isinstance(model, str) else model
+    with sk.config(backend="numpy", cache=False):
+        return sk.bind(sk.load(model))
+
+
+def divided(model: Any, *, cache: bool = False, **given: Any) -> Partitioning:
+    """Partition a model with TensorRT for RTX in front of NumPy."""
+    model = parsed(model) if isinstance(model, str) else model
+    chosen = {"flavour": "tensorrt_rtx", "build_only": True, "progress": "off", **given}
+    with sk.config(backend="tensorrt,numpy", options={"tensorrt": chosen}, cache=cache):
+        return sk.partition(sk.bind(sk.load(model)))
+
+
+def taken(partitioning: Partitioning) -> list[tuple[int, ...]]:
+    """Return the nodes of TensorRT's subgraphs, copies included."""
+    return [one.nodes for one in partitioning.subgraphs if one.backend == "tensorrt"]
+
+
+def homes(partitioning: Partitioning) -> set[int]:
+    """Return the nodes at home on TensorRT."""
+    return {
+        node for one in partitioning.subgraphs if one.backend == "tensorrt" for node in one.home
+    }
+
+
+def reasons(partitioning: Partitioning, node: int) -> list[str]:
+    """Return why TensorRT did not take a node."""
+    return [str(one.refusal) for one in partitioning.refusals.get(node, ())]
+
+
+def rules(**given: Any) -> Rules:
+    """Return the static rules for TensorRT for RTX, beside its parser."""
+    return rules_for(rtx(), options(**given))
+
+
+def static_refusal(body: str, opset: int = 17, **given: Any) -> str:
+    """Return why the rules refuse the last node of a graph; empty if they do not."""
+    graph = loaded(parsed(body, opset))
+    refusal = rules(**given).refusal(graph.nodes[len(graph.nodes) - 1])
+    return "" if refusal is None else str(refusal)
+
+
+def ask(
+    graph: BoundGraph, given: Mapping[str, Any] | None = None
+) -> tuple[Questions, Rules, Conversions]:
+    """Return what asks TensorRT for RTX about a graph."""
+    found = rules(**(given or {}))
+    conversions = Conversions(found)
+    chosen = options(**(given or {}))
+    return Questions(graph, rtx(), chosen, found, conversions), found, conversions
+
+
+def workers(graph: BoundGraph) -> Subgraph:
+    """Return all nodes of a graph as one subgraph."""
+    nodes = [node for node in graph.order if not graph.is_constant_node(node)]
+    return make_subgraph(graph, nodes, "tensorrt")
+
+
+def edges(graph: BoundGraph, found: Rules) -> Borders:
+    """Return what judges the values at edges of a graph."""
+    return Borders(graph, found)

@@ -1,0 +1,96 @@
+"""A double of TensorRT and of CUDA, to test what would need a GPU.
+
+It has the classes, members and enumerations of a release as they were measured, and no others. Its
+engines hold the ONNX model and compute it by the NumPy backend, on memory and streams that behave
+as a device's do at their most unkind; see ``cuda``.
+"""
+
+import ctypes
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from backends.tensorrt.tests.tensorrt_api import Api
+from backends.tensorrt.tests.tensorrt_double.building import BUILDING
+from backends.tensorrt.tests.tensorrt_double.cuda import DoubleCuda
+from backends.tensorrt.tests.tensorrt_double.listeners import CALLED_BACK
+from backends.tensorrt.tests.tensorrt_double.refitting import REFITTING
+from backends.tensorrt.tests.tensorrt_double.running import RUNNING
+from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.library.flavours import FLAVOURS, Library
+from subgraphkit_tensorrt.library.logger import logger_for
+
+__all__ = ["CLASSES", "Double", "members_of"]
+
+CLASSES = (*BUILDING, *RUNNING, *REFITTING, *CALLED_BACK)
+"""The classes of the double, of all releases together."""
+
+_SET_UP = {"IBuilderConfig", "Runtime"}
+
+
+def members_of(api: Api, owner: str) -> list[str]:
+    """Return the members of a class in a release."""
+    return [name for name in dir(getattr(api.module(), owner)) if not name.startswith("_")]
+
+
+class Double:
+    """One release of TensorRT with a device of its own.
+
+    Args:
+        release: A release that was measured, such as ``"11.4.0"``.
+        memory: Bytes of device memory.
+
+    Attributes:
+        trt: The module.
+        cuda: CUDA's runtime library.
+        library: What the backend takes for the library.
+        enqueued: How many runs were put on streams.
+        refuses_runs: Whether runs fail from now on.
+        refuses_contexts: Whether contexts cannot be made.
+        refuses_refits: Whether weights are not taken.
+    """
+
+    def __init__(self, release: str = "11.4.0", memory: int = 1 << 30) -> None:
+        self.cuda = DoubleCuda(memory)
+        self.enqueued = 0
+        self.refuses_runs = False
+        self.refuses_contexts = False
+        self.refuses_refits = False
+        self.trt = self._module(Api(release))
+        capabilities = Capabilities.of(self.trt, "tensorrt")
+        self.library = Library(FLAVOURS["tensorrt"], self.trt, capabilities, logger_for(self.trt))
+
+    @property
+    def violations(self) -> list[str]:
+        """What a real device would not have survived."""
+        return self.cuda.violations
+
+    def host_array(self, address: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Copy an array out of the memory of the host, as TensorRT does when a run is enqueued."""
+        count = int(np.prod(shape, dtype=np.int64))
+        data = ctypes.string_at(address, count * dtype.itemsize)
+        return np.frombuffer(data, dtype, count).reshape(shape)
+
+    def _module(self, api: Api) -> ModuleType:
+        module = api.module()
+        for owner in CLASSES:
+            name = owner.__name__
+            if not api.has(name):
+                continue
+            members = {
+                key: value
+                for key, value in vars(owner).items()
+                if key.startswith("_") or key == "Severity" or api.has(f"{name}.{key}")
+            }
+            if name in _SET_UP:
+                # What is set and never read back need not be known to the double one by one.
+                told = (one for one in members_of(api, name) if one not in members)
+                members |= {one: None for one in told if not api.arguments(f"{name}.{one}")}
+            members.pop("__dict__", None)
+            members.pop("__weakref__", None)
+            bases = owner.__bases__
+            made = type(name, bases, {**members, "_trt": module, "_double": self})
+            setattr(module, name, made)
+        module.Weights = np.asarray  # type: ignore[attr-defined]  # an array stands for itself
+        return module

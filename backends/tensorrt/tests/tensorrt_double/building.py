@@ -1,0 +1,275 @@
+"""The double's builder and parser: they take whatever ONNX takes, and build nothing."""
+# ruff: noqa: N802 (the names are those of the libraries)
+
+import ctypes
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import onnx
+
+from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
+
+__all__ = ["BUILDING", "read_plan"]
+
+_HEADER = 28
+
+
+class IHostMemory:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def __bytes__(self) -> bytes:
+        return self._data
+
+    @property
+    def nbytes(self) -> int:
+        return len(self._data)
+
+
+class ITensor:
+    def __init__(self, trt: Any, name: str, computation: Computation, *, is_input: bool) -> None:
+        type_ = computation.type_of(name)
+        label = NAMES[type_.dtype]
+        members = trt.DataType.__members__
+        self.name = name
+        self.dtype = members[label if label in members else "INT32"]
+        self.shape = tuple(d if isinstance(d, int) else -1 for d in type_.shape or ())
+        self.is_shape_tensor = is_input and computation.is_shape(name)
+        self._dims = type_.shape or ()
+
+    def get_dimension_name(self, index: int) -> str:
+        return str(self._dims[index]) if isinstance(self._dims[index], str) else ""
+
+
+class ILayer:
+    def __init__(self, trt: Any, node: Any) -> None:
+        self.name = node.name
+        self.type = next(iter(trt.LayerType.__members__.values()))
+        self.num_outputs = len(node.output)
+        self.metadata = f"[ONNX Layer: {node.name}]"
+        self._output = type("Output", (), {"dtype": trt.DataType.FLOAT})()
+
+    def get_output(self, index: int) -> Any:
+        del index
+        return self._output
+
+
+class INetworkDefinition:
+    def __init__(self, trt: Any, flags: int) -> None:
+        self._trt = trt
+        self._flags = flags
+        self.computation: Computation | None = None
+
+    def _take(self, model: bytes) -> None:
+        self.computation = Computation(model)
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.computation.proto.graph.node) if self.computation else 0
+
+    @property
+    def num_inputs(self) -> int:
+        return len(self.computation.inputs) if self.computation else 0
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.computation.outputs) if self.computation else 0
+
+    def get_layer(self, index: int) -> ILayer:
+        assert self.computation is not None
+        return ILayer(self._trt, self.computation.proto.graph.node[index])
+
+    def get_input(self, index: int) -> ITensor:
+        assert self.computation is not None
+        name = self.computation.inputs[index]
+        return ITensor(self._trt, name, self.computation, is_input=True)
+
+    def get_output(self, index: int) -> ITensor:
+        assert self.computation is not None
+        name = self.computation.outputs[index]
+        return ITensor(self._trt, name, self.computation, is_input=False)
+
+
+class OnnxParser:
+    def __init__(self, network: INetworkDefinition, logger: Any) -> None:
+        del logger
+        self._network = network
+        self._pending: onnx.ModelProto | None = None
+
+    @property
+    def num_errors(self) -> int:
+        return 0
+
+    @property
+    def num_subgraphs(self) -> int:
+        return 1 if self._network.computation else 0
+
+    def parse(self, model: Any, path: str | None = None) -> bool:
+        del path
+        if self._network.computation is not None:
+            return False  # without an error, as measured
+        try:
+            onnx.load_from_string(bytes(model)).graph.node[0]
+        except Exception:  # noqa: BLE001 (garbage is taken, and nothing comes of it, as measured)
+            return True
+        self._network._take(bytes(model))
+        return True
+
+    def supports_model_v2(self, model: Any, path: str | None = None) -> bool:
+        return self.parse(model, path)
+
+    def supports_model(self, model: Any, path: str | None = None) -> Any:
+        taken = self.parse(model, path)
+        return taken, [(list(range(self._network.num_layers)), taken)]
+
+    def is_subgraph_supported(self, index: int) -> bool:
+        return index == 0 and self._network.computation is not None
+
+    def get_subgraph_nodes(self, index: int) -> list[int]:
+        return list(range(self._network.num_layers)) if index == 0 else []
+
+    def load_model_proto(self, model: Any, path: str | None = None) -> bool:
+        del path
+        self._pending = onnx.load_from_string(bytes(model))
+        return True
+
+    def load_initializer(self, name: str, data: int, size: int) -> bool:
+        return self._pending is not None and put_in(self._pending, name, data, size)
+
+    def parse_model_proto(self) -> bool:
+        return self._pending is not None and self.parse(self._pending.SerializeToString())
+
+
+def put_in(proto: onnx.ModelProto, name: str, data: int, size: int) -> bool:
+    """Put the data of a weight into a model."""
+    for tensor in proto.graph.initializer:
+        if tensor.name == name:
+            tensor.ClearField("external_data")
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            tensor.raw_data = ctypes.string_at(data, size)
+            return True
+    return False
+
+
+class IOptimizationProfile:
+    def __init__(self) -> None:
+        self.shapes: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
+
+    def set_shape(self, input: str, min: Any, opt: Any, max: Any) -> None:  # noqa: A002 (their name)
+        self.shapes[input] = [list(min), list(opt), list(max)]
+
+    def set_shape_input(self, input: str, min: Any, opt: Any, max: Any) -> None:  # noqa: A002 (their name)
+        self.values[input] = [list(min), list(opt), list(max)]
+
+
+class IBuilderConfig:
+    def __init__(self) -> None:
+        self.given: set[str] = set()
+        self.profiles: list[IOptimizationProfile] = []
+
+    def set_flag(self, flag: Any) -> None:
+        self.given.add(flag.name)
+
+    def clear_flag(self, flag: Any) -> None:
+        self.given.discard(flag.name)
+
+    def set_preview_feature(self, feature: Any, enable: bool) -> None:  # noqa: FBT001 (their arguments)
+        if enable:
+            self.given.add(feature.name)
+
+    def set_memory_pool_limit(self, pool: Any, pool_size: int) -> None:
+        del pool, pool_size
+
+    def add_optimization_profile(self, profile: IOptimizationProfile) -> int:
+        self.profiles.append(profile)
+        return len(self.profiles) - 1
+
+    def create_timing_cache(self, serialized_timing_cache: Any) -> Any:
+        del serialized_timing_cache
+
+
+class Builder:
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    @property
+    def num_DLA_cores(self) -> int:
+        return 0
+
+    def create_network(self, flags: int = 0) -> INetworkDefinition:
+        return INetworkDefinition(self._trt, flags)  # type: ignore[attr-defined]
+
+    def create_builder_config(self) -> IBuilderConfig:
+        return self._trt.IBuilderConfig()  # type: ignore[attr-defined, no-any-return]
+
+    def create_optimization_profile(self) -> IOptimizationProfile:
+        return IOptimizationProfile()
+
+    def build_serialized_network(
+        self, network: INetworkDefinition, config: IBuilderConfig
+    ) -> IHostMemory | None:
+        computation = network.computation
+        if computation is None:
+            return None
+        proto = onnx.ModelProto()
+        proto.CopyFrom(computation.proto)
+        if "STRIP_PLAN" in config.given:
+            for tensor in proto.graph.initializer:
+                array = onnx.numpy_helper.to_array(tensor)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(np.zeros_like(array), tensor.name))
+        profile = config.profiles[0] if config.profiles else IOptimizationProfile()
+        missing = [
+            name
+            for name in computation.inputs
+            if computation.type_of(name).element_count is None and name not in profile.shapes
+        ]
+        if missing:
+            self._logger.log(
+                self._logger.Severity.ERROR,
+                "Network has dynamic or shape inputs, but no optimization profile has been defined",
+            )
+            return None
+        described = {
+            "shapes": profile.shapes,
+            "values": profile.values,
+            "flags": sorted(config.given),
+        }
+        return IHostMemory(_written(described, proto.SerializeToString(), self._trt.__version__))  # type: ignore[attr-defined]
+
+
+def _written(described: Any, model: bytes, version: str) -> bytes:
+    text = json.dumps(described).encode()
+    numbers = bytes(([int(one) for one in version.split(".")] + [0, 0])[:4])
+    size = _HEADER + 8 + len(text) + len(model)
+    head = b"ftrt" + bytes(12) + struct.pack("<Q", size) + numbers
+    return head + struct.pack("<Q", len(text)) + text + model
+
+
+def read_plan(plan: bytes, version: str) -> tuple[Any, bytes] | str:
+    """Return what is in a plan, or what TensorRT would say of it."""
+    if plan[:4] != b"ftrt":
+        return "Serialization assertion header.magicTag == kEXPECTED_MAGIC_TAG failed."
+    if struct.unpack_from("<Q", plan, 16)[0] != len(plan):
+        return "Serialization assertion plan->header.size == blobSize failed."
+    numbers = bytes(([int(one) for one in version.split(".")] + [0, 0])[:4])
+    if plan[24:28] != numbers:
+        return "Serialization assertion stdVersionRead == kSERIALIZATION_VERSION failed."
+    (length,) = struct.unpack_from("<Q", plan, _HEADER)
+    start = _HEADER + 8
+    return json.loads(plan[start : start + length]), plan[start + length :]
+
+
+BUILDING = (
+    IHostMemory,
+    ITensor,
+    ILayer,
+    INetworkDefinition,
+    OnnxParser,
+    IOptimizationProfile,
+    IBuilderConfig,
+    Builder,
+)
+"""The classes."""

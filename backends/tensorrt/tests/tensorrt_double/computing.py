@@ -1,0 +1,127 @@
+"""What an engine of the double computes: its ONNX model, by the NumPy backend."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import numpy_helper
+
+import subgraphkit as sk
+from subgraphkit.types import DataType, TensorType
+
+__all__ = ["NAMES", "Computation"]
+
+NAMES = {
+    DataType.FLOAT: "FLOAT",
+    DataType.FLOAT16: "HALF",
+    DataType.BFLOAT16: "BF16",
+    DataType.INT8: "INT8",
+    DataType.UINT8: "UINT8",
+    DataType.INT32: "INT32",
+    DataType.INT64: "INT64",
+    DataType.BOOL: "BOOL",
+    DataType.DOUBLE: "FLOAT",
+}
+"""What TensorRT makes of element types at the border."""
+
+_SHAPE_INPUTS = {("Reshape", 1), ("Expand", 1), ("Tile", 1), ("ConstantOfShape", 0)}
+
+Array = npt.NDArray[Any]
+
+
+class Computation:
+    """A model that is run, and asked for shapes.
+
+    Args:
+        model: The serialized model.
+
+    Thread-safety: may be used from any thread.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self.proto = onnx.load_from_string(model)
+        self._lock = threading.RLock()
+        self._renew()
+
+    def _renew(self) -> None:
+        self._session: Any = None
+        self._shapes: dict[Any, dict[str, tuple[int, ...]]] = {}
+        self._bound = sk.bind(sk.load(self.proto))
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the inputs."""
+        return list(self._bound.inputs)
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the outputs."""
+        return list(self._bound.outputs)
+
+    def type_of(self, name: str) -> TensorType:
+        """Return the type of a value."""
+        type_ = self._bound.types[name]
+        assert isinstance(type_, TensorType)
+        return type_
+
+    def is_shape(self, name: str) -> bool:
+        """Say whether shapes are computed from an input directly."""
+        return any(
+            (node.op_type, place) in _SHAPE_INPUTS
+            for node in self.proto.graph.node
+            for place, one in enumerate(node.input)
+            if one == name
+        )
+
+    def shapes(
+        self, given: Mapping[str, tuple[int, ...]], values: Mapping[str, Array]
+    ) -> dict[str, tuple[int, ...]]:
+        """Infer the shapes of the outputs; -1 where they depend on data."""
+        key = (tuple(given.items()), tuple((k, v.tobytes()) for k, v in values.items()))
+        with self._lock:
+            if key not in self._shapes:
+                bound = sk.bind(
+                    sk.load(self._with(values)),
+                    shapes={name: shape for name, shape in given.items() if name not in values},
+                )
+                self._shapes[key] = {
+                    name: tuple(d if isinstance(d, int) else -1 for d in bound.shape(name) or ())
+                    for name in bound.outputs
+                }
+            return self._shapes[key]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Compute the outputs; wide types come and go as those of the engine."""
+        with self._lock:
+            if self._session is None:
+                self._session = sk.InferenceSession(self.proto, backend="numpy:fusion=false")
+            session = self._session
+        wanted = {name: self.type_of(name).dtype.numpy for name in self.inputs}
+        results = session.run(None, {name: feeds[name].astype(wanted[name]) for name in wanted})
+        return dict(zip(self.outputs, results, strict=True))
+
+    def refit(self, model: bytes) -> None:
+        """Take the initializers of another model, by name."""
+        new = {one.name: one for one in onnx.load_from_string(model).graph.initializer}
+        with self._lock:
+            for one in self.proto.graph.initializer:
+                if one.name in new:
+                    one.CopyFrom(new[one.name])
+            self._renew()
+
+    def _with(self, values: Mapping[str, Array]) -> onnx.ModelProto:
+        """Return the model with some of its inputs as constants."""
+        if not values:
+            return self.proto
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        left = [one for one in proto.graph.input if one.name not in values]
+        del proto.graph.input[:]
+        proto.graph.input.extend(left)
+        for name, array in values.items():
+            wide = np.asarray(array).astype(self.type_of(name).dtype.numpy)
+            proto.graph.initializer.append(numpy_helper.from_array(wide, name))
+        return proto

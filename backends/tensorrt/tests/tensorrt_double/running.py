@@ -1,0 +1,384 @@
+"""The double's run side: engines that compute by NumPy, on memory that only streams may touch."""
+
+import json
+import threading
+from typing import Any
+
+import numpy as np
+
+from backends.tensorrt.tests.tensorrt_double.building import IHostMemory, read_plan
+from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
+from backends.tensorrt.tests.tensorrt_double.listeners import started
+from subgraphkit_tensorrt.running.engine import DTYPES
+
+__all__ = ["RUNNING"]
+
+_ALIGNMENT = 256
+_SCRATCH = 4096
+_POISON = 0xAB
+
+
+class Runtime:
+    engine_host_code_allowed = False
+    gpu_allocator: Any = None
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    def deserialize_cuda_engine(self, serialized_engine: Any) -> Any:
+        found = read_plan(bytes(serialized_engine), self._trt.__version__)
+        if isinstance(found, str):
+            self._logger.log(self._logger.Severity.ERROR, found)
+            return None
+        return self._trt.ICudaEngine._of(found[0], found[1])
+
+    def load_runtime(self, path: str) -> Any:
+        return self._trt.Runtime(self._logger) if path.endswith("lean.so") else None
+
+
+class ICudaEngine:
+    @classmethod
+    def _of(cls, described: Any, model: bytes) -> Any:
+        engine = cls()
+        engine._described = described
+        engine._computation = Computation(model)
+        engine._budget = 0
+        engine._contexts = 0
+        return engine
+
+    @property
+    def num_io_tensors(self) -> int:
+        return len(self._computation.inputs) + len(self._computation.outputs)
+
+    @property
+    def num_optimization_profiles(self) -> int:
+        return 1
+
+    @property
+    def refittable(self) -> bool:
+        return "REFIT" in self._described["flags"]
+
+    @property
+    def device_memory_size(self) -> int:
+        return _SCRATCH
+
+    @property
+    def device_memory_size_v2(self) -> int:
+        return _SCRATCH
+
+    @property
+    def streamable_weights_size(self) -> int:
+        return sum(len(one.raw_data) for one in self._computation.proto.graph.initializer)
+
+    @property
+    def weight_streaming_budget_v2(self) -> int:
+        return self._budget
+
+    @weight_streaming_budget_v2.setter
+    def weight_streaming_budget_v2(self, budget: int) -> None:
+        if not self._contexts:  # refused while a context lives
+            self._budget = budget
+
+    def get_engine_stat(self, stat: Any) -> int:
+        del stat
+        return sum(len(one.raw_data) for one in self._computation.proto.graph.initializer)
+
+    def get_tensor_name(self, index: int) -> str:
+        return [*self._computation.inputs, *self._computation.outputs][index]
+
+    def get_tensor_mode(self, name: str) -> Any:
+        mode = self._trt.TensorIOMode
+        return mode.INPUT if name in self._computation.inputs else mode.OUTPUT
+
+    def get_tensor_dtype(self, name: str) -> Any:
+        label = NAMES[self._computation.type_of(name).dtype]
+        members = self._trt.DataType.__members__
+        return members[label if label in members else "INT32"]
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        shape = self._computation.type_of(name).shape or ()
+        return tuple(d if isinstance(d, int) else -1 for d in shape)
+
+    def get_tensor_location(self, name: str) -> Any:
+        host = name in self._computation.inputs and self._computation.is_shape(name)
+        return self._trt.TensorLocation.HOST if host else self._trt.TensorLocation.DEVICE
+
+    def create_execution_context(self, strategy: Any = None) -> Any:
+        given = strategy.strategy if hasattr(strategy, "strategy") else strategy
+        context = self._trt.IExecutionContext()
+        managed = getattr(given, "name", "STATIC") == "USER_MANAGED"
+        context._begin(self, managed=managed)
+        self._contexts += 1
+        return context if not self._double.refuses_contexts else None
+
+    def create_execution_context_without_device_memory(self) -> Any:
+        context = self._trt.IExecutionContext()
+        context._begin(self, managed=True)
+        return context
+
+    def create_runtime_config(self) -> Any:
+        return self._trt.IRuntimeConfig()
+
+    def create_engine_inspector(self) -> Any:
+        return self._trt.EngineInspector._of(self)
+
+    def serialize(self) -> IHostMemory:
+        raise NotImplementedError
+
+
+class IRuntimeConfig:
+    def __init__(self) -> None:
+        self.strategy: Any = None
+
+    def set_execution_context_allocation_strategy(self, strategy: Any = None) -> None:
+        self.strategy = strategy
+
+
+class EngineInspector:
+    @classmethod
+    def _of(cls, engine: Any) -> Any:
+        inspector = cls()
+        inspector._engine = engine
+        return inspector
+
+    def get_engine_information(self, format: Any) -> str:  # noqa: A002 (their name)
+        del format
+        layers = [
+            {"Name": node.name, "Metadata": f"[ONNX Layer: {node.name}]"}
+            for node in self._engine._computation.proto.graph.node
+        ]
+        return json.dumps({"Layers": layers})
+
+
+class IExecutionContext:
+    def _begin(self, engine: Any, *, managed: bool) -> None:
+        self._of = engine
+        self._managed = managed
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._addresses: dict[str, int] = {}
+        self._allocators: dict[str, Any] = {}
+        self._scratch: tuple[int, int] | None = None
+        self._profiler: Any = None
+        self._user = threading.Lock()
+        self._put = 0
+        self._ran = 0
+
+    @property
+    def device_memory(self) -> Any:
+        raise AttributeError("unreadable attribute")
+
+    @device_memory.setter
+    def device_memory(self, address: int) -> None:
+        self._scratch = (address, _SCRATCH)
+
+    @property
+    def profiler(self) -> Any:
+        return self._profiler
+
+    @profiler.setter
+    def profiler(self, value: Any) -> None:
+        self._profiler = started(value)
+
+    @property
+    def error_recorder(self) -> Any:
+        return self._recorder
+
+    @error_recorder.setter
+    def error_recorder(self, value: Any) -> None:
+        self._recorder = started(value)
+
+    @property
+    def persistent_cache_limit(self) -> int:
+        return getattr(self, "_limit", 0)
+
+    @persistent_cache_limit.setter
+    def persistent_cache_limit(self, value: int) -> None:
+        self._limit = value
+
+    def set_device_memory(self, memory: int, size: int) -> None:
+        self._scratch = (memory, size)
+
+    def update_device_memory_size_for_shapes(self) -> int:
+        return _SCRATCH // 2
+
+    def set_input_shape(self, name: str, shape: Any) -> bool:
+        shape = tuple(shape)
+        given = self._of._described["shapes"].get(name)
+        fixed = self._of.get_tensor_shape(name)
+        low, high = (given[0], given[2]) if given else (fixed, fixed)
+        fits = len(shape) == len(low) and all(
+            a <= s <= b for a, s, b in zip(low, shape, high, strict=True)
+        )
+        if not fits:
+            return self._say(f"shape {shape} of {name} is outside the profile {low} to {high}")
+        self._shapes[name] = shape
+        return True
+
+    def set_tensor_address(self, name: str, memory: int) -> bool:
+        if not memory:
+            return self._say(f"the address of {name} is null")
+        self._addresses[name] = memory
+        return True
+
+    def set_output_allocator(self, name: str, output_allocator: Any) -> bool:
+        if name in self._allocators:
+            self._double.violations.append(f"an allocator of {name} was set twice, which leaks")
+        self._allocators[name] = started(output_allocator)
+        return True
+
+    def infer_shapes(self) -> list[str]:
+        return [name for name in self._of._computation.inputs if name not in self._shapes]
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        if name in self._of._computation.inputs:
+            return self._shapes[name]
+        return self._of._computation.shapes(self._shapes, self._host_values())[name]
+
+    def execute_async_v3(self, stream_handle: int) -> bool:
+        if not self._user.acquire(blocking=False):
+            self._double.violations.append("two threads are in one context")
+            return False
+        try:
+            return self._execute(stream_handle)
+        finally:
+            self._user.release()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _execute(self, stream: int) -> bool:
+        if self._double.refuses_runs:
+            return self._say("Error Code 1: Cuda Runtime (an illegal memory access)")
+        if self._managed and (self._scratch is None or self._scratch[1] < _SCRATCH // 2):
+            return self._say("the context has no device memory")
+        shapes = {name: self.get_tensor_shape(name) for name in self._of._computation.outputs}
+        dynamic = [name for name, shape in shapes.items() if -1 in shape]
+        wrong = self._wrong_address([name for name in shapes if name not in dynamic])
+        if wrong:
+            return self._say(wrong)
+        compute = self._computing()
+        targets = {name: self._addresses[name] for name in shapes if name not in dynamic}
+        if not dynamic:
+            in_turn = self._in_turn(stream)
+            self._double.cuda.put(stream, lambda: in_turn() and self._write(compute(), targets))
+        elif not self._execute_at_once(stream, compute, dynamic, targets):
+            return False
+        self._report(stream)
+        self._double.enqueued += 1
+        return True
+
+    def _in_turn(self, stream: int) -> Any:
+        """Return what sees that runs of one context do not overtake one another."""
+        if self._double.cuda.is_recording(stream):
+            return lambda: True
+        mine, self._put = self._put, self._put + 1
+
+        def look() -> bool:
+            if self._ran != mine:
+                self._double.violations.append("a context runs on two streams at once")
+            self._ran = mine + 1
+            return True
+
+        return look
+
+    def _execute_at_once(
+        self, stream: int, compute: Any, dynamic: list[str], targets: dict[str, int]
+    ) -> bool:
+        """Wait for the inputs, since the shapes depend on them; write the outputs later."""
+        cuda = self._double.cuda
+        if cuda.is_recording(stream):
+            return self._say("a stream that is recorded cannot be waited for")
+        cuda.finish(stream)
+        results = compute()
+        for name in dynamic:
+            targets[name] = self._allocated(name, results[name], stream)
+            if not targets[name]:
+                return self._say(f"no memory for {name}")
+        cuda.put(stream, lambda: self._write(results, targets))
+        return True
+
+    def _computing(self) -> Any:
+        """Return what computes the outputs, with everything that is read when a run is enqueued."""
+        cuda, engine = self._double.cuda, self._of
+        host, addresses, inputs = self._host_values(), dict(self._addresses), dict(self._shapes)
+        scratch = self._scratch if self._managed else None
+
+        def compute() -> dict[str, Any]:
+            feeds = {
+                name: host[name] if name in host else self._read(name, addresses[name], shape)
+                for name, shape in inputs.items()
+            }
+            if scratch is not None:
+                cuda.view(scratch[0], _SCRATCH // 2)[:] = bytes([_POISON]) * (_SCRATCH // 2)
+            return dict(engine._computation.run(feeds))
+
+        return compute
+
+    def _write(self, results: dict[str, Any], targets: dict[str, int]) -> None:
+        for name, address in targets.items():
+            data = results[name].astype(self._dtype(name)).tobytes()
+            if data:
+                self._double.cuda.view(address, len(data))[:] = data
+
+    def _wrong_address(self, outputs: list[str]) -> str:
+        for name in (*self._of._computation.inputs, *outputs):
+            address = self._addresses.get(name, 0)
+            if not address:
+                return f"{name} has no address"
+            is_host = self._of.get_tensor_location(name) == self._trt.TensorLocation.HOST
+            if address % _ALIGNMENT and not is_host:
+                return f"the address of {name} is not aligned"
+        return ""
+
+    def _allocated(self, name: str, result: Any, stream: int) -> int:
+        allocator = self._allocators.get(name)
+        if allocator is None:
+            return 0
+        size = max(result.nbytes * 2, 1)  # an upper bound
+        try:
+            if self._trt.ICudaEngine.__dict__.get("num_bindings"):  # 8.x
+                address = allocator.reallocate_output(name, 0, size, _ALIGNMENT)
+            else:
+                address = allocator.reallocate_output_async(name, 0, size, _ALIGNMENT, stream)
+            allocator.notify_shape(name, result.shape)
+        except Exception:  # noqa: BLE001 (exceptions end in the bindings)
+            return 0
+        return int(address)
+
+    def _report(self, stream: int) -> None:
+        if self._profiler is not None:
+            self._double.cuda.finish(stream)
+            for node in self._of._computation.proto.graph.node:
+                self._profiler.report_layer_time(node.name, 0.5)
+
+    def _host_values(self) -> dict[str, Any]:
+        values = {}
+        for name in self._of._computation.inputs:
+            if self._of._computation.is_shape(name) and name in self._addresses:
+                values[name] = self._double.host_array(
+                    self._addresses[name], self._shapes[name], self._dtype(name)
+                )
+        return values
+
+    def _dtype(self, name: str) -> Any:
+        return DTYPES[self._of.get_tensor_dtype(name).name]
+
+    def _read(self, name: str, address: int, shape: tuple[int, ...]) -> Any:
+        dtype = self._dtype(name)
+        count = int(np.prod(shape, dtype=np.int64))
+        view = self._double.cuda.view(address, count * dtype.itemsize)
+        return np.frombuffer(bytes(view), dtype, count).reshape(shape)
+
+    def _say(self, text: str) -> bool:
+        if getattr(self, "_recorder", None) is not None:
+            self._recorder.report_error(self._trt.ErrorCodeTRT.INVALID_ARGUMENT, text)
+        return False
+
+
+RUNNING = (
+    Runtime,
+    ICudaEngine,
+    IRuntimeConfig,
+    EngineInspector,
+    IExecutionContext,
+)
+"""The classes."""

@@ -1,0 +1,96 @@
+"""Small models for building, and the library to build them with."""
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import subgraphkit as sk
+from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit_tensorrt.library.flavours import Library, find
+from subgraphkit_tensorrt.options import defaults
+
+__all__ = ["blocks", "bound", "cut", "needs_rtx", "options", "rtx", "typed_model", "whole"]
+
+needs_rtx = pytest.mark.skipif(
+    find_spec("tensorrt_rtx_bindings") is None, reason="TensorRT for RTX is not installed"
+)
+NODES_OF_BLOCK = 4
+WIDTH = 64
+
+
+def rtx() -> Library:
+    """Return TensorRT for RTX."""
+    library = find("tensorrt_rtx").library
+    assert library is not None
+    return library
+
+
+def options(**given: Any) -> dict[str, Any]:
+    """Return the defaults with some options changed, and no progress shown."""
+    return {**defaults(), "progress": "off", **given}
+
+
+def blocks(seeds: Sequence[int] = (0, 0), width: int = WIDTH) -> onnx.ModelProto:
+    """Return a chain of blocks, each with weights drawn from its seed: two products and a sum."""
+    nodes, weights, x = [], [], "x"
+    for place, seed in enumerate(seeds):
+        draw = np.random.default_rng(seed)
+        k, y = f"block{place}", f"y{place}"
+        for name in ("first", "second"):
+            weight = draw.standard_normal((width, width)).astype(np.float32)
+            weights.append(numpy_helper.from_array(weight, f"{k}.{name}"))
+        nodes += [
+            helper.make_node("MatMul", [x, f"{k}.first"], [f"{k}.q"], name=f"{k}/first"),
+            helper.make_node("Relu", [f"{k}.q"], [f"{k}.r"], name=f"{k}/relu"),
+            helper.make_node("MatMul", [f"{k}.r", f"{k}.second"], [f"{k}.s"], name="twin"),
+            helper.make_node("Add", [f"{k}.s", x], [y]),
+        ]
+        x = y
+    shape = ["batch", "seq", width]
+    return typed_model(nodes, {"x": shape}, {x: shape}, weights)
+
+
+def typed_model(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, Sequence[Any]],
+    outputs: Mapping[str, Sequence[Any] | None],
+    weights: Sequence[Any] = (),
+    types: Mapping[str, int] | None = None,
+    opset: int = 17,
+) -> onnx.ModelProto:
+    """Return a model; values are float32 unless ``types`` says otherwise."""
+    known = types or {}
+
+    def info(name: str, shape: Sequence[Any] | None) -> Any:
+        return helper.make_tensor_value_info(name, known.get(name, TensorProto.FLOAT), shape)
+
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [info(*one) for one in inputs.items()],
+        [info(*one) for one in outputs.items()],
+        list(weights),
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def bound(model: onnx.ModelProto, **shapes: Any) -> BoundGraph:
+    """Bind a model."""
+    return sk.bind(sk.load(model), shapes or None, backend="none")
+
+
+def whole(model: onnx.ModelProto, **shapes: Any) -> Subgraph:
+    """Return a model as one subgraph."""
+    graph = bound(model, **shapes)
+    return make_subgraph(graph, list(graph.order), "tensorrt")
+
+
+def cut(graph: BoundGraph, block: int) -> Subgraph:
+    """Return one block of a model of ``blocks``."""
+    first = block * NODES_OF_BLOCK
+    return make_subgraph(graph, range(first, first + NODES_OF_BLOCK), "tensorrt")

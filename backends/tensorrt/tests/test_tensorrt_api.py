@@ -1,0 +1,121 @@
+"""What the package asks of TensorRT exists in every release it is made for, or is asked for first.
+
+Eleven columns of names were measured on published bindings, TensorRT 8.5 to 11.4 and TensorRT for
+RTX; see ``tensorrt_api``.
+"""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import subgraphkit_tensorrt
+from backends.tensorrt.tests.scanned_names import CALLED, names_defined, names_in, names_used
+from backends.tensorrt.tests.tensorrt_api import Api, columns, known_classes, releases
+from subgraphkit_tensorrt.library.capabilities import Capabilities, path_of
+
+PACKAGE = Path(subgraphkit_tensorrt.__file__).parent
+EVERYWHERE = (1 << len(releases())) - 1
+GUARDS = [path_of(one.name) for one in fields(Capabilities) if path_of(one.name)]
+
+
+def _capabilities(release: str) -> Capabilities:
+    api = Api(release)
+    return Capabilities.of(api.module(), api.flavour)
+
+
+@pytest.mark.parametrize(
+    ("capability", "where"),
+    [
+        # one letter per release: 8.5.3 8.6.1 10.0.1 10.3.0 10.6.0 10.8.0 10.13.0 10.16.1 11.0.0
+        # 11.4.0 and TensorRT for RTX
+        ("parser", "xxxxxxxxxxx"),
+        ("explicit_batch_flag", "xxxxxxxx..."),
+        ("strongly_typed_flag", "..xxxxxxxxx"),
+        ("strongly_typed", "..xxxxxxxxx"),
+        ("weak_precision_flags", "xxxxxxxx..."),
+        ("progress_monitor", "..xxxxxxxxx"),
+        ("supports_model_v2", "...xxxxxxxx"),
+        ("load_initializer", "......xxxxx"),
+        ("parser_builder_config", ".......xxxx"),
+        ("device_memory_v2", "...xxxxxxxx"),
+        ("device_memory_v1", "xxxxxxxx..."),
+        ("context_without_memory", "xxxxxxxx..."),
+        ("runtime_config", "......xxxxx"),
+        ("runtime_cache", "..........x"),
+        ("int64", "..xxxxxxxxx"),
+        ("shared_profiles", ".xxxxxxxxxx"),
+        ("quick_data_dependent_shapes", ".....xxxxxx"),
+        ("plugins", "xxxxxxxxxx."),
+        ("keeps_timings", "xxxxxxxxxx."),
+        ("plugin_creators_v2", "xxxxxxxx..."),
+        ("tiling_optimization_level", ".....xxxxxx"),
+    ],
+)
+def test_a_capability_is_seen_in_the_releases_that_have_it(capability: str, where: str) -> None:
+    seen = [bool(getattr(_capabilities(release), capability)) for release in releases()]
+    assert "".join("x" if there else "." for there in seen) == where
+
+
+def test_every_capability_stands_for_a_name_of_some_release() -> None:
+    assert [path for path in GUARDS if not columns(path)] == []
+
+
+def test_no_capability_is_the_same_everywhere_but_what_lean_runtimes_lack() -> None:
+    lookups = [path for path in GUARDS if "." in path and columns(path) == EVERYWHERE]
+    allowed = {"IBuilderConfig.create_timing_cache", "IExecutionContext.persistent_cache_limit"}
+    assert set(lookups) <= allowed
+
+
+def test_numbers_of_enumerations_move_so_names_are_kept() -> None:
+    old, new = (Api(release).module() for release in ("10.3.0", "11.4.0"))
+    assert int(old.BuilderFlag.VERSION_COMPATIBLE) != int(new.BuilderFlag.VERSION_COMPATIBLE)
+    held = [_capabilities(release).builder_flags for release in ("10.3.0", "11.4.0")]
+    assert all("VERSION_COMPATIBLE" in flags for flags in held)
+
+
+def test_a_library_that_does_not_say_its_version_is_taken_for_a_new_one() -> None:
+    module = Api("8.6.1").module()
+    del module.__version__
+    assert Capabilities.of(module, "tensorrt").generation == (11, 0)
+
+
+def test_what_only_some_releases_have_is_asked_for_first() -> None:
+    own = names_defined(PACKAGE)  # an object of ours may have the name of one of TensorRT's
+    unguarded = [
+        f"{where}: {path}"
+        for where, path in names_used(PACKAGE)
+        if columns(path) != EVERYWHERE
+        and not _guarded(path)
+        and not (columns(path) == 0 and path.partition(".")[2] in own)
+    ]
+    assert unguarded == []
+
+
+def test_the_scan_finds_what_has_no_guard() -> None:
+    source = (
+        "trt.BuilderFlag.FP16; config.set_calibration_profile_(p); trt.Nonsense; builder.bild()"
+    )
+    found = {path for path in names_in(source) if columns(path) != EVERYWHERE}
+    wrong = {"IBuilderConfig.set_calibration_profile_", "Nonsense", "Builder.bild"}
+    assert found == {"BuilderFlag.FP16", *wrong}
+    assert {path for path in found if not _guarded(path)} == wrong
+
+
+def test_the_scan_reads_the_package() -> None:
+    assert "Builder.build_serialized_network" in {path for _, path in names_used(PACKAGE)}
+
+
+def _guarded(path: str) -> bool:
+    """Say whether a capability implies the name: one of its class, or one that came with it."""
+    bits = columns(path)
+    owner = path.partition(".")[0]
+    return bits != 0 and any(
+        columns(guard) == bits
+        or (guard.partition(".")[0] == owner and columns(guard) and columns(guard) & ~bits == 0)
+        for guard in GUARDS
+    )
+
+
+def test_the_usual_names_stand_for_classes_that_exist() -> None:
+    assert set(CALLED.values()) <= known_classes()

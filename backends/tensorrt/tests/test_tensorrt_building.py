@@ -1,0 +1,346 @@
+"""Plans by the real builder: what is parsed, what is refused, and what is said of it."""
+
+import json
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from backends.tensorrt.tests.tensorrt_models import (
+    blocks,
+    bound,
+    cut,
+    needs_rtx,
+    options,
+    rtx,
+    typed_model,
+    whole,
+)
+from subgraphkit.errors import CompileError
+from subgraphkit.testing.light_models import seeded_model
+from subgraphkit_tensorrt.building import build
+from subgraphkit_tensorrt.building.build import build_engine
+from subgraphkit_tensorrt.building.configuration import configure
+from subgraphkit_tensorrt.building.model import prepare_model
+from subgraphkit_tensorrt.building.network import parse_model
+from subgraphkit_tensorrt.building.plan import plan_problem, read_plans, write_plans
+from subgraphkit_tensorrt.building.report import readable
+from subgraphkit_tensorrt.building.sharing import Shelf, separate_weights
+from subgraphkit_tensorrt.library.devices import machine
+
+pytestmark = needs_rtx
+RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collect the names of the subgraphs the builder was called for."""
+    names: list[str] = []
+    run = build._build
+
+    def counting(subgraph: Any, *rest: Any) -> Any:
+        names.append(subgraph.id)
+        return run(subgraph, *rest)
+
+    monkeypatch.setattr(build, "_build", counting)
+    return names
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+def test_a_real_network_with_real_weights_builds(name: str) -> None:
+    subgraph = whole(seeded_model(name, 1))
+    plan = build_engine(subgraph, options(), rtx())
+    assert plan_problem(plan.data, "tensorrt_rtx", rtx().capabilities.version) == ""
+    assert (plan.inputs, plan.outputs) == (subgraph.inputs, subgraph.outputs)
+    weights = sum(one.type.nbytes or 0 for one in subgraph.constants.values())
+    assert len(plan.data) > weights / 2
+
+
+def test_weights_are_read_where_they_lie() -> None:
+    subgraph = cut(bound(blocks()), 0)
+    model = prepare_model(subgraph, options())
+    arrays = [one.array() for name, one in subgraph.constants.items()]
+    assert len(model.weights) == len(arrays) == 2
+    assert all(map(np.shares_memory, model.weights.values(), arrays))
+    assert len(model.proto.SerializeToString()) < 2000
+
+
+def test_a_library_that_cannot_be_handed_weights_gets_them_in_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = replace(rtx(), capabilities=replace(rtx().capabilities, load_initializer=False))
+    subgraph = whole(blocks((3,)), batch=1, seq=16)
+    new_plan = build_engine(subgraph, options(), rtx())
+    monkeypatch.setattr(build, "SHELF", Shelf())
+    assert len(build_engine(subgraph, options(), old).data) == len(new_plan.data)
+
+
+def test_names_of_the_model_do_not_reach_the_plan_beside_inputs_and_outputs() -> None:
+    plan = build_engine(cut(bound(blocks()), 1), options(dims=RANGES), rtx())
+    assert b"block1" not in plan.data
+    assert b"y0" in plan.data
+
+
+def test_a_body_may_read_values_from_outside_that_were_renamed() -> None:
+    def branch(op: str) -> Any:
+        body = [helper.make_node(op, ["h", "w"], [f"{op}.out"], name="inside")]
+        out = helper.make_tensor_value_info(f"{op}.out", TensorProto.FLOAT, [2])
+        return helper.make_graph(body, op, [], [out])
+
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"]),
+        helper.make_node("If", ["c"], ["r"], then_branch=branch("Add"), else_branch=branch("Mul")),
+        helper.make_node("Relu", ["r"], ["y"]),
+    ]
+    weight = numpy_helper.from_array(np.ones(2, np.float32), "w")
+    model = typed_model(
+        nodes, {"x": [2], "c": []}, {"y": [2]}, [weight], types={"c": TensorProto.BOOL}
+    )
+    plan = build_engine(whole(model), options(), rtx())
+    assert {place for layer in plan.report["layers"] for place in layer["nodes"]} >= {0, 2}
+
+
+def test_equal_subgraphs_are_built_once(builds: list[str]) -> None:
+    graph = bound(blocks((0,) * 12))
+    plans = [build_engine(cut(graph, k), options(dims=RANGES), rtx()) for k in range(12)]
+    assert builds == ["tensorrt_0"]
+    assert len({id(plan) for plan in plans}) == 1
+
+
+def test_subgraphs_with_other_weights_other_ranges_or_other_options_are_built_apart(
+    builds: list[str],
+) -> None:
+    graph = bound(blocks((0, 1)))
+    held = [
+        build_engine(cut(graph, 0), options(dims=RANGES), rtx()),
+        build_engine(cut(graph, 1), options(dims=RANGES), rtx()),
+        build_engine(cut(graph, 0), options(dims={**RANGES, "batch": (1, 8, 64)}), rtx()),
+        build_engine(cut(graph, 0), options(dims=RANGES, tf32=False), rtx()),
+    ]
+    assert len(builds) == len(held)
+
+
+def test_weights_that_are_put_in_later_do_not_tell_subgraphs_apart() -> None:
+    graph = bound(blocks((0, 1)))
+    first, second = (cut(graph, k) for k in (0, 1))
+    shared = options(share_identical=True)
+    names = separate_weights(first, shared)
+    assert names == ("block0.first", "block0.second")
+    assert separate_weights(first, options()) == ()
+    models = [prepare_model(one, shared) for one in (first, second)]
+    assert models[0].digest() != models[1].digest()
+    without = [
+        model.digest(without=separate_weights(one, shared))
+        for model, one in zip(models, (first, second), strict=True)
+    ]
+    assert without[0] == without[1]
+
+
+def test_a_plan_without_weights_needs_a_gpu_and_says_so() -> None:
+    if machine().devices:
+        pytest.skip("there is a GPU")
+    with pytest.raises(CompileError, match="could not build an engine") as caught:
+        build_engine(cut(bound(blocks()), 0), options(dims=RANGES, strip_weights=True), rtx())
+    assert caught.value.code == "SGK172"
+    assert "This build needs a GPU" in caught.value.hint
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_another_precision_is_what_the_layers_compute_in(precision: str) -> None:
+    asked = options(dims=RANGES, precision=precision)
+    plan = build_engine(cut(bound(blocks()), 0), asked, rtx())
+    word = {"fp16": "float16", "bf16": "bfloat16"}[precision]
+    assert plan.report["products"] == {word: 2}
+    assert plan.report["rewriting"]["lowered"] == 4
+
+
+def test_a_node_kept_in_float32_is_named_in_the_report() -> None:
+    asked = options(dims=RANGES, precision="fp16", keep_fp32=("block0/first",))
+    subgraph = cut(bound(blocks()), 0)
+    plan = build_engine(subgraph, asked, rtx())
+    assert plan.report["products"] == {"float32": 1, "float16": 1}
+    told = readable(plan.report, subgraph)
+    (kept,) = (one for one in told["rewriting"]["kept"] if one["code"] == "user")
+    assert kept["nodes"] == ["#0 MatMul 'block0/first'"]
+
+
+def test_the_report_says_which_layers_there_are_and_whose() -> None:
+    subgraph = cut(bound(blocks()), 1)
+    plan = build_engine(subgraph, options(dims=RANGES), rtx())
+    told = readable(plan.report, subgraph)
+    products = [one for one in told["layers"] if one["kind"] == "MATRIX_MULTIPLY"]
+    assert [one["nodes"] for one in products] == [
+        ["#4 MatMul 'block1/first'"],
+        ["#6 MatMul 'twin'"],
+    ]
+    assert told["bytes"] == len(plan.data)
+    json.dumps(told)
+
+
+def test_the_report_says_how_far_a_product_is_from_the_tensor_cores() -> None:
+    subgraph = cut(bound(blocks((0,), width=60)), 0)
+    plan = build_engine(subgraph, options(dims=RANGES), rtx())
+    told = readable(plan.report, subgraph)["tensor_core_misses"]
+    assert told[0] == {
+        "nodes": ["#0 MatMul 'block0/first'"],
+        "size": "columns",
+        "is": 60,
+        "padded": 64,
+    }
+    assert len(told) == 4
+
+
+def test_a_convolution_of_three_channels_misses_the_tensor_cores() -> None:
+    weight = numpy_helper.from_array(np.ones((16, 3, 3, 3), np.float32), "w")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="first")]
+    model = typed_model(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 16, 6, 6]}, [weight])
+    plan = build_engine(whole(model), options(), rtx())
+    (miss,) = plan.report["tensor_core_misses"]
+    assert miss == {"nodes": [0], "size": "input channels", "is": 3, "padded": 8}
+
+
+def test_what_the_parser_does_not_take_is_told_in_its_words_with_the_node() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"]),
+        helper.make_node("Det", ["h"], ["y"], name="d"),
+    ]
+    subgraph = whole(typed_model(nodes, {"x": [2, 2]}, {"y": []}))
+    with pytest.raises(CompileError) as caught:
+        build_engine(subgraph, options(), rtx())
+    assert caught.value.code == "SGK170"
+    assert "#1 Det 'd'" in caught.value.message
+    assert caught.value.context["nodes"] == (1,)
+
+
+def test_a_network_that_is_not_what_the_model_says_is_refused() -> None:
+    nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
+    model = typed_model(
+        nodes, {"x": [4]}, {"y": [4]}, types={"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE}
+    )
+    with pytest.raises(CompileError, match="is float32, expected float64") as caught:
+        build_engine(whole(model), options(), rtx())
+    assert caught.value.code == "SGK171"
+    assert build_engine(whole(model), options(truncate_double=True), rtx()).data
+
+
+def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option() -> None:
+    asked = options(dims=RANGES, workspace_limit=1 << 20)
+    with pytest.raises(CompileError) as caught:
+        build_engine(cut(bound(blocks()), 0), asked, rtx())
+    assert caught.value.code == "SGK172"
+    assert "workspace_limit" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"optimization_level": 1},
+        {"avg_timing_iterations": 2},
+        {"max_aux_streams": 0},
+        {"tf32": False},
+        {"verbosity": "detailed"},
+        {"weight_streaming": True},
+        {"compute_capabilities": ("SM89", "sm86")},
+        {"preview_features": ("ALIASED_PLUGIN_IO_10_03",)},
+        {"tactic_sources": ("JIT_CONVOLUTIONS",)},
+        {"tiling_level": "fast"},
+        {"workspace_limit": 1 << 30},
+    ],
+    ids=str,
+)
+def test_an_option_reaches_the_builder(given: dict[str, Any]) -> None:
+    assert build_engine(cut(bound(blocks()), 0), options(dims=RANGES, **given), rtx()).data
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hardware_compatible": "ampere_plus"},
+        {"target_platform": "windows"},
+        {"dla_core": 0},
+        {"compute_capabilities": ("SM12",)},
+    ],
+    ids=str,
+)
+def test_an_option_the_library_would_ignore_is_an_error(given: dict[str, Any]) -> None:
+    with pytest.raises(CompileError) as caught:
+        build_engine(cut(bound(blocks()), 0), options(dims=RANGES, **given), rtx())
+    assert caught.value.code == "SGK173"
+    assert next(iter(given)) in caught.value.message
+
+
+def test_flags_are_set_as_options_say() -> None:
+    subgraph = cut(bound(blocks()), 0)
+    trt, model = rtx().trt, prepare_model(subgraph, options())
+    asked = options(
+        refittable=True,
+        version_compatible=True,
+        strict_nans=True,
+        sparse_weights=True,
+        editable_timing_cache=True,
+        tf32=False,
+    )
+    with parse_model(model, subgraph, rtx(), asked) as parsed:
+        default = configure(parsed, rtx(), options())
+        assert not default.get_flag(trt.BuilderFlag.REFIT)
+        assert default.get_flag(trt.BuilderFlag.TF32)
+        workspace = trt.MemoryPoolType.WORKSPACE
+        plain = parsed.builder.create_builder_config()
+        assert default.get_memory_pool_limit(workspace) == plain.get_memory_pool_limit(workspace)
+        config = configure(parsed, rtx(), asked)
+        for flag in ("REFIT", "VERSION_COMPATIBLE", "STRICT_NANS", "EXCLUDE_LEAN_RUNTIME"):
+            assert config.get_flag(trt.BuilderFlag.__members__[flag])
+        assert config.get_flag(trt.BuilderFlag.EDITABLE_TIMING_CACHE)
+        assert config.get_flag(trt.BuilderFlag.SPARSE_WEIGHTS)
+        assert not config.get_flag(trt.BuilderFlag.TF32)
+        del default, plain, config
+
+
+def test_plans_are_read_as_they_were_written() -> None:
+    plan = build_engine(cut(bound(blocks()), 0), options(dims=RANGES), rtx())
+    (again,) = read_plans(write_plans([plan]))
+    assert again.data == plan.data
+    assert (again.inputs, again.outputs, again.ranges) == (plan.inputs, plan.outputs, plan.ranges)
+    assert json.dumps(again.report) == json.dumps(plan.report)
+    assert again.covers([(2, 16, 64)])
+    assert not again.covers([(64, 16, 64)])
+
+
+@pytest.mark.parametrize("change", [lambda b: b"", lambda b: b[:-1], lambda b: b + b"x"])
+def test_what_is_not_whole_is_not_read(change: Any) -> None:
+    plan = build_engine(cut(bound(blocks()), 0), options(dims=RANGES), rtx())
+    with pytest.raises(CompileError) as caught:
+        read_plans(change(write_plans([plan])))
+    assert caught.value.code == "SGK179"
+
+
+def test_the_header_of_a_plan_tells_what_does_not_fit() -> None:
+    data = build_engine(cut(bound(blocks()), 0), options(dims=RANGES), rtx()).data
+    version = rtx().capabilities.version
+    assert plan_problem(data, "tensorrt_rtx", version) == ""
+    assert "fewer than a header" in plan_problem(data[:8], "tensorrt_rtx", version)
+    assert "and says" in plan_problem(data[:-1], "tensorrt_rtx", version)
+    assert "does not begin" in plan_problem(b"onnx" + data[4:], "tensorrt_rtx", version)
+    assert "is a plan of tensorrt_rtx" in plan_problem(data, "tensorrt", "10.3.0")
+    assert "was built by version" in plan_problem(data, "tensorrt_rtx", "1.8.0.1")
+    assert plan_problem(data, "tensorrt_rtx", "1.8.0.1", version_compatible=True) == ""
+
+
+def test_int8_by_ranges_from_a_calibration_cache(tmp_path: Path) -> None:
+    names = ("x", "block0.q", "block0.r", "block0.s", "y0")
+    lines = [f"{name}: {struct.pack('>f', 4 / 127).hex()}" for name in names]
+    table = tmp_path / "calibration.cache"
+    table.write_text("\n".join(["TRT-8601-EntropyCalibration2", *lines]) + "\n")
+    asked = options(dims=RANGES, precision="int8", calibration=table)
+    subgraph = cut(bound(blocks((0,), width=128)), 0)
+    model = prepare_model(subgraph, asked)
+    assert {node.op_type for node in model.proto.graph.node} >= {
+        "QuantizeLinear",
+        "DequantizeLinear",
+    }
+    assert model.rewriting is not None
+    assert set(model.rewriting.quantized) >= {"block0/first"}

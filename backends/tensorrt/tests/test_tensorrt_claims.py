@@ -1,0 +1,317 @@
+"""What TensorRT for RTX gets of whole models: rules, parser and builder together."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import helper
+
+import subgraphkit as sk
+from backends.tensorrt.tests.tensorrt_claims import (
+    ask,
+    divided,
+    edges,
+    homes,
+    loaded,
+    parsed,
+    reasons,
+    rules,
+    taken,
+    workers,
+)
+from backends.tensorrt.tests.tensorrt_models import needs_rtx, options, rtx
+from subgraphkit.backend import BindContext
+from subgraphkit.errors import BackendError, OptionError
+from subgraphkit.ir import BoundGraph
+from subgraphkit.testing.light_models import LIGHT_MODELS, light_model_path
+from subgraphkit_tensorrt.claiming.coverage import multiplications
+from subgraphkit_tensorrt.claiming.property import properties_of
+
+pytestmark = needs_rtx
+
+# Nine nodes with three faults of two kinds: Det and BitShift the parser names at once, the middle
+# Cast to uint8 only when it gets there.
+THREE_FAULTS = """
+g (float[2,2] x) => (float[2,2] y, float d, int32[2,2] s) {
+  a = Relu(x)
+  d = Det(a)
+  b = Exp(a)
+  c = Cast<to=2>(b)
+  e = Cast<to=1>(c)
+  f = Neg(e)
+  i = Cast<to=6>(f)
+  s = BitShift<direction="LEFT">(i, i)
+  y = Tanh(f)
+}
+"""
+CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) b = Exp(a) c = Tanh(b) y = Neg(c) }"
+
+
+@pytest.mark.parametrize("name", LIGHT_MODELS)
+def test_a_real_network_is_one_subgraph_that_holds_all_its_nodes(name: str) -> None:
+    found = divided(light_model_path(name))
+    graph = found.graph
+    nodes = {node.id for node in graph.nodes if not graph.is_constant_node(node.id)}
+    assert len(taken(found)) == 1
+    assert homes(found) == nodes
+
+
+def test_the_parser_is_asked_until_three_faults_of_two_kinds_are_found() -> None:
+    graph = loaded(THREE_FAULTS)
+    questions, _, _ = ask(graph)
+    refused = questions.refusals_in(workers(graph))
+    assert {node: refusal.code for node, refusal in refused.items()} == dict.fromkeys(
+        (1, 3, 7), "op_unsupported"
+    )
+    assert "UINT8" in refused[3].text
+    assert questions.asked == 3
+
+
+def test_the_same_question_is_not_asked_twice() -> None:
+    graph = loaded("g (float[7,7] x) => (float y) { a = Relu(x) y = Det(a) }")
+    first, _, _ = ask(graph)
+    again, _, _ = ask(graph)
+    found = first.refusals_in(workers(graph))
+    assert again.refusals_in(workers(graph)) == found
+    assert (first.asked, again.asked) == (2, 0)
+
+
+def test_the_parser_is_not_shown_large_weights() -> None:
+    graph = loaded(light_model_path("squeezenet"))
+    read = []
+    for stored in graph.constants.values():
+        count = stored.type.nbytes or 0
+
+        def refuse(array: object = stored._read, count: int = count) -> object:
+            read.append(count)
+            return array()  # type: ignore[operator]
+
+        stored._read = refuse  # type: ignore[assignment]
+    questions, _, _ = ask(graph, {"max_query_rounds": 99})
+    assert questions.refusals_in(workers(graph)) == {}
+    assert max(read, default=0) <= 1 << 16
+
+
+def test_a_node_the_parser_refuses_is_reported_in_its_words() -> None:
+    body = (
+        "g (float16[4] x) => (float16[4] z) { a = Relu(x) b = Exp(a) c = Tanh(b) d = Celu(c) "
+        "z = Neg(d) }"
+    )
+    found = divided(body)
+    assert taken(found) == [(0, 1, 2)]
+    assert reasons(found, 3)[0].startswith("op_unsupported: TensorRT's parser says: ")
+
+
+def test_three_nodes_make_a_subgraph_and_two_do_not() -> None:
+    two = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Exp(a) }"
+    assert taken(divided(two)) == []
+    assert reasons(divided(two), 0)[0].startswith("too_small")
+    assert taken(divided(two, min_subgraph_nodes=2)) == [(0, 1)]
+
+
+def test_the_user_keeps_operators_and_nodes_from_tensorrt() -> None:
+    model = parsed(CHAIN)
+    for node, name in zip(model.graph.node, ("in", "mid/exp", "mid/tanh", "out"), strict=True):
+        node.name = name
+    by_operator = divided(model, exclude_ops=["Tanh"], min_subgraph_nodes=1)
+    assert homes(by_operator) == {0, 1, 3}
+    assert reasons(by_operator, 2)[0] == "excluded: option exclude_ops names Tanh"
+    by_name = divided(model, exclude_nodes=["mid/.*"], min_subgraph_nodes=1)
+    assert homes(by_name) == {0, 3}
+    only = divided(model, only_ops=["Exp", "Tanh"], min_subgraph_nodes=1)
+    assert homes(only) == {1, 2}
+    assert reasons(only, 0)[0] == "excluded: option only_ops does not name Relu"
+
+
+def test_less_than_the_user_demands_is_an_error_that_names_the_nodes() -> None:
+    assert len(taken(divided(CHAIN, require_nodes=1.0))) == 1
+    with pytest.raises(BackendError) as caught:
+        divided(CHAIN, require_nodes=0.9, exclude_ops=["Neg"])
+    assert caught.value.code == "SGK165"
+    assert "75.0% of the nodes of the model are on TensorRT" in caught.value.message
+    assert "#3 Neg: excluded: option exclude_ops names Neg" in caught.value.hint
+
+
+def test_work_is_counted_in_multiplications() -> None:
+    body = (
+        "g (float[1,8,16,16] x, float[4,8,3,3] w, float[6,7] a, float[7,5] b) => "
+        "(float[1,4,14,14] y, float[6,5] z) { y = Conv(x, w) z = MatMul(a, b) }"
+    )
+    graph = loaded(body)
+    counts = [multiplications(node) for node in graph.nodes]
+    assert counts == [1 * 4 * 14 * 14 * 8 * 9, 6 * 5 * 7]
+    with pytest.raises(BackendError, match="of the work of the model are on TensorRT"):
+        divided(body, require_flops=0.9, exclude_ops=["Conv"], min_subgraph_nodes=1)
+
+
+@pytest.mark.parametrize(
+    ("body", "node", "value", "expected"),
+    [
+        (
+            "g (float[1,1,4,4] x, float[4] s) => (float[1,1,a,b] y) { y = Resize(x, , s) }",
+            0,
+            "s",
+            "float that a shape depends on",
+        ),
+        (
+            (
+                "g (float[4] x, float[4] z) => (float[4] y) <float s = {0.5}> "
+                "{ q = Cast<to=17>(x) a = Cast<to=1>(q) y = Add(a, z) }"
+            ),
+            1,
+            "q",
+            "cannot enter TensorRT",
+        ),
+        ("g (uint8[4] x) => (float[4] y) { a = Identity(x) y = Cast<to=1>(a) }", 0, "x", "uint8"),
+        (
+            "g (float[6] x, int16[2] h) => (float[2,3] y) { s = Cast<to=7>(h) y = Reshape(x, s) }",
+            1,
+            "s",
+            "computed by another backend",
+        ),
+    ],
+)
+def test_what_cannot_enter_is_refused_at_the_edge(
+    body: str, node: int, value: str, expected: str
+) -> None:
+    graph = loaded(parsed(body, 19))
+    answer = edges(graph, rules()).accept_input(graph.nodes[node], value)
+    assert expected in str(answer)
+
+
+def test_a_shape_the_caller_feeds_may_enter() -> None:
+    graph = loaded("g (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }")
+    assert edges(graph, rules()).accept_input(graph.nodes[0], "s") is True
+
+
+def test_a_shape_computation_is_copied_to_where_it_is_read() -> None:
+    body = """
+    g (float[n,4,6] x) => (float[n,24] y, float[n,24] z)
+    <int64 zero = {0}, int64[1] rest = {-1}, int64[1] first = {0}> {
+      s = Shape(x)
+      b = Gather(s, zero)
+      u = Unsqueeze(b, first)
+      shape = Concat<axis=0>(u, rest)
+      a = Relu(x)
+      y = Reshape(a, shape)
+      e = Exp(y)
+      f = Reshape(e, shape)
+      h = Tanh(f)
+      z = Neg(h)
+    }
+    """
+    found = divided(body, exclude_ops=["Exp"])
+    graph = found.graph
+    judge = edges(graph, rules())
+    assert [judge.duplicable(graph.nodes[place]) for place in range(6)] == [True] * 4 + [False] * 2
+    assert "shape depends" in str(judge.accept_input(graph.nodes[7], "shape"))
+    first, second = (one for one in found.subgraphs if one.backend == "tensorrt")
+    assert (first.nodes, first.copies) == ((0, 1, 2, 3, 4, 5), ())
+    assert (second.nodes, second.copies) == ((0, 1, 2, 3, 7, 8, 9), (0, 1, 2, 3))
+    assert "shape" not in second.inputs
+
+
+def test_float8_lives_between_quantize_and_dequantize_only() -> None:
+    # The parser takes a network whose output is float8, the builder does not.
+    graph = loaded(parsed("g (float[4] x) => (float8e4m3fn[4] y) { y = Cast<to=17>(x) }", 19))
+    answer = edges(graph, rules()).accept_output(graph.nodes[0], "y")
+    assert str(answer) == "border: 'y' is float8_e4m3fn[4], which cannot leave TensorRT"
+
+
+def test_what_a_region_alone_shows_is_known_at_the_second_look() -> None:
+    graph = loaded(
+        "g (float[2,2] x) => (float y) { a = Relu(x) b = Exp(a) c = Tanh(b) y = Det(c) }"
+    )
+    first, second = properties_of(rtx(), options(), "here")
+    for one in (first, second):
+        one.prepare(graph, BindContext(backend="tensorrt"))
+    claims = first.claims
+    refusal = claims.refusals.pop(3)  # as if it were fine beside other nodes
+    assert first.create_selector(graph).select(graph.nodes[3]) is True
+    answer = first.accept(workers(graph))
+    assert "TensorRT does not take #3 Det" in str(answer)
+    assert second.create_selector(graph).select(graph.nodes[3]) is not True
+    assert second.create_selector(graph).select(graph.nodes[2]) is True
+    assert refusal.code == "op_unsupported"
+
+
+def test_what_the_builder_refuses_is_learnt_and_left_out_the_next_time(tmp_path: Path) -> None:
+    body = (
+        "g (float[5000] x) => (float[4000] y, int64[4000] i) <int64[1] less = {1000}> "
+        "{ a = Relu(x) b = Exp(a) c = Tanh(b) s = Shape(c) k = Sub(s, less) y, i = TopK(c, k) }"
+    )
+    chosen = {"flavour": "tensorrt_rtx", "build_only": True, "progress": "off"}
+    with sk.config(
+        backend="tensorrt,numpy", options={"tensorrt": chosen}, cache=True, cache_dir=tmp_path / "c"
+    ):
+        before = sk.partition(sk.bind(sk.load(parsed(body))))
+        after = sk.compile_subgraphs(before)
+        after.close()
+        again = sk.partition(sk.bind(sk.load(parsed(body))))
+    assert 5 in homes(before)
+    assert homes(after.partitioning) == homes(again) == homes(before) - {5}
+    assert "K exceeds the maximum value allowed" in reasons(after.partitioning, 5)[0]
+    assert reasons(again, 5)[0].startswith("compile_failed: TensorRT could not build")
+
+
+def test_a_build_that_fails_is_an_error_if_the_user_wants_it() -> None:
+    body = (
+        "g (float[5000] x) => (float[4999] y, int64[4999] i) <int64[1] less = {1}> "
+        "{ a = Relu(x) b = Exp(a) c = Tanh(b) s = Shape(c) k = Sub(s, less) y, i = TopK(c, k) }"
+    )
+    found = divided(body, on_build_failure="raise")
+    with pytest.raises(sk.SubgraphkitError) as caught:
+        sk.compile_subgraphs(found)
+    assert caught.value.code == "SGK172"
+
+
+def test_a_quantize_node_stays_with_its_dequantize_node() -> None:
+    body = """
+    g (float[1,4,6,6] x, float[4,4,1,1] w) => (float[1,4,6,6] y) <float s = {0.5}, int8 z = {0}> {
+      a = Relu(x)
+      q = QuantizeLinear(a, s, z)
+      d = DequantizeLinear(q, s, z)
+      c = Conv(d, w)
+      y = Relu(c)
+    }
+    """
+    assert taken(divided(body)) == [(0, 1, 2, 3, 4)]
+    split = divided(body, exclude_ops=["DequantizeLinear"], min_subgraph_nodes=1)
+    assert homes(split) == {0, 3, 4}
+
+
+def test_an_operator_of_another_domain_is_refused_with_the_way_to_add_it() -> None:
+    node = helper.make_node("Twist", ["c"], ["d"], domain="com.acme", name="t")
+    model = parsed(
+        "g (float[4] x) => (float[4] z) { a = Relu(x) b = Exp(a) c = Tanh(b) z = Neg(d) }"
+    )
+    model.graph.node.insert(3, node)
+    model.graph.value_info.append(helper.make_tensor_value_info("d", onnx.TensorProto.FLOAT, [4]))
+    graph = loaded(model)
+    refusal = _property_refusals(graph)[3]
+    assert refusal.startswith("op_unsupported: com.acme::Twist is not ONNX's")
+    assert "node #3 com.acme::Twist 't', (float32[4]) -> (float32[4])" in refusal
+    assert (
+        '@subgraphkit_tensorrt.lowering.converter("Twist", domain="com.acme", since=1)' in refusal
+    )
+
+
+def _property_refusals(graph: BoundGraph) -> dict[int, str]:
+    first, _ = properties_of(rtx(), options(), "here")
+    first.prepare(graph, BindContext(backend="tensorrt"))
+    selector = first.create_selector(graph)
+    answers = ((node.id, selector.select(node)) for node in graph.nodes)
+    return {place: str(answer) for place, answer in answers if answer is not True}
+
+
+def test_a_plugin_library_that_cannot_be_loaded_is_an_error(tmp_path: Path) -> None:
+    broken = tmp_path / "libbroken.so"
+    broken.write_bytes(b"not a library")
+    with pytest.raises(OptionError) as caught:
+        divided(CHAIN, plugin_libraries=[str(broken)])
+    assert caught.value.code in {"SGK160", "SGK167"}
+
+
+def test_a_module_that_cannot_be_imported_is_an_error() -> None:
+    with pytest.raises(sk.SubgraphkitError, match="names 'no_such_module_here'"):
+        divided(CHAIN, modules=["no_such_module_here"])

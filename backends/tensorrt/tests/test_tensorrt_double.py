@@ -1,0 +1,157 @@
+"""The double of TensorRT has what a release has, called as the release calls it, and no more."""
+
+import inspect
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends.tensorrt.tests.tensorrt_api import Api, releases
+from backends.tensorrt.tests.tensorrt_double import CLASSES, Double
+from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.running.cudart import Cuda
+
+RELEASES = [one for one in releases() if not one.startswith("rtx-")]
+_CALLED_BY_NAME = {"IOutputAllocator", "IGpuAllocator", "IProgressMonitor"}
+
+
+def _members(owner: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(owner).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_double_has_no_member_that_the_release_lacks(release: str) -> None:
+    api, double = Api(release), Double(release)
+    made = [getattr(double.trt, one.__name__, None) for one in CLASSES]
+    assert [one is not None for one in made] == [api.has(one.__name__) for one in CLASSES]
+    unknown = [
+        f"{one.__name__}.{name}"
+        for one in made
+        if one is not None
+        for name in _members(one)
+        if not api.has(f"{one.__name__}.{name}") and name != "Severity"
+    ]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_double_is_called_as_the_release_is(release: str) -> None:
+    api, double = Api(release), Double(release)
+    checked = 0
+    for owner in CLASSES:
+        if not api.has(owner.__name__):
+            continue
+        for name, value in _members(getattr(double.trt, owner.__name__)).items():
+            forms = api.arguments(f"{owner.__name__}.{name}")
+            if not inspect.isfunction(value) or not forms:
+                continue
+            mine = [one for one in inspect.signature(value).parameters if one != "self"]
+            theirs = [[word.strip(" =") for word in form.split(",") if word] for form in forms]
+            # callbacks are documented by names the bindings do not keep
+            by_place = any(word.startswith("arg") for form in theirs for word in form)
+            assert by_place or any(_agree(mine, form) for form in theirs), (owner, name, forms)
+            checked += 1
+    assert checked > 20
+
+
+def _agree(mine: list[str], theirs: list[str]) -> bool:
+    return theirs == mine or theirs[: len(mine)] == mine or mine[: len(theirs)] == theirs
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_backend_sees_the_run_side_of_the_release_in_the_double(release: str) -> None:
+    api, double = Api(release), Double(release)
+    seen = Capabilities.of(double.trt, "tensorrt")
+    real = Capabilities.of(api.module(), "tensorrt")
+    for name in (
+        "device_memory_v2", "set_device_memory", "allocation_strategy", "runtime_config",
+        "context_without_memory", "update_device_memory_size", "weight_streaming", "engine_stat",
+        "streamable_weights_size", "host_code_allowed", "load_runtime", "parser_refitter",
+        "persistent_cache_limit", "refitter", "load_initializer", "int64", "builder_flags",
+    ):  # fmt: skip
+        assert getattr(seen, name) == getattr(real, name), name
+
+
+@pytest.mark.skipif(
+    find_spec("tensorrt_rtx_bindings") is None, reason="TensorRT for RTX is not installed"
+)
+def test_the_names_of_the_double_are_those_of_real_bindings_but_for_what_rtx_lacks() -> None:
+    import tensorrt_rtx_bindings as bindings  # noqa: PLC0415 (only where it is installed)
+
+    double = Double("11.4.0")
+    missing = {
+        f"{owner.__name__}.{name}"
+        for owner in CLASSES
+        if hasattr(double.trt, owner.__name__)
+        for name in _members(getattr(double.trt, owner.__name__))
+        if not hasattr(getattr(bindings, owner.__name__, None), name)
+    }
+    api = Api(next(one for one in releases() if one.startswith("rtx-")))
+    assert {name for name in missing if api.has(name)} == set()
+
+
+def test_a_listener_whose_base_was_not_initialised_is_refused() -> None:
+    double = Double()
+
+    class Forgetful(double.trt.IProfiler):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            pass
+
+    context = double.trt.IExecutionContext()
+    with pytest.raises(TypeError, match="must be called"):
+        context.profiler = Forgetful()
+
+
+def test_a_copy_happens_when_the_stream_is_waited_for_and_not_before() -> None:
+    double = Double()
+    cuda = Cuda(double.cuda)
+    stream, address = cuda.create_stream(), cuda.allocate(8)
+    source, target = np.full(2, 7, np.float32), np.zeros(2, np.float32)
+    cuda.upload(address, source.ctypes.data, 8, stream)
+    cuda.download(target.ctypes.data, address, 8, stream)
+    assert target.tolist() == [0, 0]
+    cuda.wait_for_stream(stream)
+    assert target.tolist() == [7, 7]
+
+
+def test_new_memory_is_full_of_what_nobody_takes_for_a_result() -> None:
+    double = Double()
+    cuda = Cuda(double.cuda)
+    stream, address, target = cuda.create_stream(), cuda.allocate(4), np.zeros(1, np.float32)
+    cuda.download(target.ctypes.data, address, 4, stream)
+    cuda.wait_for_stream(stream)
+    assert np.isnan(target[0])
+
+
+def test_one_stream_waits_for_another_as_far_as_it_was_told_to() -> None:
+    double = Double()
+    cuda = Cuda(double.cuda)
+    first, second = cuda.create_stream(), cuda.create_stream()
+    done: list[str] = []
+    double.cuda.put(first, lambda: done.append("before"))
+    cuda.order(first, second)
+    double.cuda.put(first, lambda: done.append("after"))
+    double.cuda.put(second, lambda: done.append("second"))
+    cuda.wait_for_stream(second)
+    assert done == ["before", "second"]
+
+
+def test_memory_that_was_freed_is_missed() -> None:
+    double = Double()
+    cuda = Cuda(double.cuda)
+    stream, address, target = cuda.create_stream(), cuda.allocate(4), np.zeros(1, np.float32)
+    cuda.free(address)
+    cuda.download(target.ctypes.data, address, 4, stream)
+    with pytest.raises(Exception, match="SGK174"):
+        cuda.wait_for_stream(stream)
+    assert "not memory of the device" in double.violations[0]
+
+
+def test_two_threads_in_one_context_are_seen() -> None:
+    double = Double()
+    context = double.trt.IExecutionContext()
+    context._begin(object(), managed=False)
+    context._user.acquire()
+    assert not context.execute_async_v3(0)
+    assert double.violations == ["two threads are in one context"]

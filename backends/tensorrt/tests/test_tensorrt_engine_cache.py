@@ -1,0 +1,135 @@
+"""Plans in the engine cache of the core: built once, by whoever comes first."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backends.tensorrt.tests.tensorrt_models import blocks, needs_rtx
+from subgraphkit_tensorrt.building import build
+
+pytestmark = needs_rtx
+
+# A backend that builds plans and keeps them, without the run side, which needs a GPU.
+BUILDER = '''
+"""Builds blocks of four nodes."""
+
+import os
+
+import subgraphkit as sk
+from subgraphkit_tensorrt.building import build
+from subgraphkit_tensorrt.building.plan import read_plans, write_plans
+from subgraphkit_tensorrt.library.flavours import find
+from subgraphkit_tensorrt.options import defaults
+
+
+class Selector(sk.SubgraphSelector):
+    def __init__(self, block):
+        self.block = block
+
+    def select(self, node):
+        if self.block is None:
+            self.block = node.id // 4
+        return node.id // 4 == self.block
+
+
+class Blocks(sk.SubgraphProperty):
+    def __init__(self, options):
+        self.options = options
+
+    def create_selector(self, graph):
+        return Selector(None)
+
+    def create_operator(self, subgraph, context):
+        with open(os.environ["BUILT"], "a") as file:
+            file.write(f"{subgraph.id}\\n")
+        library = find("tensorrt_rtx").library
+        return Kept([build.build_engine(subgraph, self.options, library)])
+
+
+class Kept(sk.SubgraphOperator):
+    def __init__(self, plans):
+        self.plans = plans
+
+    def run(self, inputs, outputs=None):
+        raise RuntimeError("there is no GPU")
+
+    def serialize(self):
+        return write_plans(self.plans)
+
+
+class PlanBuilder(sk.Backend):
+    name = "plan_builder"
+
+    def properties(self):
+        return [Blocks({**defaults(), "progress": "off"})]
+
+    def fingerprint(self):
+        return find("tensorrt_rtx").library.capabilities.version
+
+    def deserialize(self, blob, subgraph):
+        return Kept(read_plans(blob))
+'''
+PROGRAM = """
+import sys
+import onnx
+import subgraphkit as sk
+from plan_builder import PlanBuilder
+
+bound = sk.bind(sk.load("blocks.onnx"), {"batch": 2, "seq": 16}, backend=[PlanBuilder])
+print(len(sk.compile_subgraphs(sk.partition(bound)).restored))
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with the backend and a model of twelve equal blocks."""
+    (tmp_path / "plan_builder.py").write_text(BUILDER)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "blocks.onnx").write_bytes(blocks((0,) * 12).SerializeToString())
+    monkeypatch.setenv("BUILT", str(tmp_path / "built"))
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path
+
+
+def _start(place: Path) -> "subprocess.Popen[str]":
+    packages = str(Path(build.__file__).parents[2])
+    path = os.pathsep.join([packages, str(place), *filter(None, sys.path)])
+    return subprocess.Popen(
+        [sys.executable, "program.py"],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _built(place: Path) -> list[str]:
+    return (place / "built").read_text().split()
+
+
+def test_twelve_equal_blocks_are_built_once_and_a_second_bind_builds_nothing(place: Path) -> None:
+    for restored in (11, 12):
+        child = _start(place)
+        assert child.communicate(timeout=300)[0] == f"{restored}\n"
+        assert _built(place) == ["plan_builder_0"]
+
+
+def test_two_processes_that_need_the_same_plan_build_it_once(place: Path) -> None:
+    children = [_start(place) for _ in range(2)]
+    restored = [int(child.communicate(timeout=300)[0]) for child in children]
+    assert sorted(restored) == [11, 12]
+    assert _built(place) == ["plan_builder_0"]
+
+
+def test_a_damaged_plan_is_built_again(place: Path) -> None:
+    _start(place).communicate(timeout=300)
+    (engine,) = (place / "cache").rglob("*.engine")
+    stored = bytearray(engine.read_bytes())
+    stored[len(stored) // 2] ^= 1
+    engine.write_bytes(stored)
+    assert _start(place).communicate(timeout=300)[0] == "11\n"
+    assert _built(place) == ["plan_builder_0"] * 2

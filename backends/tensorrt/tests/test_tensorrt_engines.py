@@ -1,0 +1,208 @@
+"""Engines over time on the double of TensorRT: graphs, weights, storing, failures, telling."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, parsed, summed
+from backends.tensorrt.tests.tensorrt_double import Double
+from subgraphkit.backend import ON_DEVICE
+from subgraphkit.errors import CompileError, ExecutionError, OptionError
+from subgraphkit_tensorrt.running.operator import restore
+
+
+def weighted(weight: Any) -> onnx.ModelProto:
+    """Return a model with one weight of shape 3 by 3."""
+    model = parsed("agraph (float[2,3] x) => (float[2,3] y) { y = MatMul(x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(weight), "w"))
+    return model
+
+
+# -- CUDA graphs ---------------------------------------------------------------------------------
+
+
+def test_runs_of_equal_shapes_are_recorded_and_launched(double: Double) -> None:
+    opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 8)})
+    for n in (2, 4, 2, 4, 2, 4):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    assert double.cuda.launches == 4
+    (between,) = opened(X, outputs=[ON_DEVICE])
+    kept = np.asarray(between)
+    opened(X * 3)
+    np.testing.assert_array_equal(np.asarray(between), kept)
+    np.testing.assert_array_equal(opened(between)[0], summed(summed(X)))
+
+
+def test_what_cannot_be_recorded_runs_as_usual(double: Double) -> None:
+    double.cuda.failing["cudaStreamEndCapture"] = 900
+    opened = Opened(SUM, double, cuda_graphs="auto")
+    for _ in range(3):
+        np.testing.assert_array_equal(opened(X)[0], summed(X))
+    assert double.cuda.launches == 0
+    picked = Opened(PICKED, double, dims={"n": (0, 4, 64)}, cuda_graphs="auto")
+    assert picked(np.ones(3, np.float32))[0].tolist() == [[0, 1, 2]]
+
+
+# -- weights -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("double", ["8.6.1", "10.3.0", "11.4.0"], indirect=True)
+def test_a_refittable_engine_takes_new_weights(double: Double) -> None:
+    opened = Opened(weighted(np.eye(3)), double, refittable=True)
+    np.testing.assert_array_equal(opened(X)[0], X)
+    assert opened.operator.update_weights({"w": np.float32(np.eye(3) * 2)})
+    np.testing.assert_array_equal(opened(X)[0], X * 2)
+    assert opened.operator.info()["builds_at_run_time"] == 0
+
+
+def test_an_engine_that_is_not_refittable_says_so(double: Double) -> None:
+    opened = Opened(weighted(np.eye(3)), double)
+    assert not opened.operator.update_weights({"w": np.float32(np.eye(3) * 2)})
+    np.testing.assert_array_equal(opened(X)[0], X)
+
+
+def test_an_engine_that_does_not_take_new_weights_keeps_the_old(double: Double) -> None:
+    opened = Opened(weighted(np.eye(3)), double, refittable=True)
+    double.refuses_refits = True
+    assert not opened.operator.update_weights({"w": np.float32(np.eye(3) * 2)})
+    double.refuses_refits = False
+    np.testing.assert_array_equal(opened(X)[0], X)
+
+
+def test_a_plan_without_weights_gets_them_when_it_is_loaded(double: Double) -> None:
+    weight = np.arange(9, dtype=np.float32).reshape(3, 3)
+    opened = Opened(weighted(weight), double, strip_weights=True)
+    np.testing.assert_array_equal(opened(X)[0], X @ weight)
+
+
+def test_weights_that_are_streamed_get_the_budget_asked_for(double: Double) -> None:
+    opened = Opened(weighted(np.eye(3)), double, weight_streaming=True, weight_streaming_budget=20)
+    np.testing.assert_array_equal(opened(X)[0], X)
+    assert opened.operator.info()["engines"][0]["memory"]["weight_budget_bytes"] == 20
+
+
+# -- storing -------------------------------------------------------------------------------------
+
+
+def test_plans_are_restored_for_a_subgraph_of_other_names(double: Double) -> None:
+    stored = Opened(SUM, double).operator.serialize()
+    assert stored is not None
+    other = Opened(SUM.replace("x", "b").replace("y", "a"), double)
+    restored = restore(stored, other.subgraph, double.library, other.options)
+    np.testing.assert_array_equal(restored.run([X])[0], summed(X))
+
+
+@pytest.mark.parametrize("damage", ["short", "longer", "version", "magic", "other"])
+def test_a_stored_plan_that_does_not_fit_is_refused(double: Double, damage: str) -> None:
+    opened = Opened(SUM, double)
+    stored = opened.operator.serialize()
+    assert stored is not None
+    place = stored.index(b"ftrt")
+    wrong = {
+        "short": stored[:-1],
+        "longer": stored + b"x",
+        "version": stored[: place + 24] + b"\x01" + stored[place + 25 :],
+        "magic": stored.replace(b"ftrt", b"xxxx"),
+        "other": stored,
+    }[damage]
+    of = Opened(PICKED, double, dims={"n": (0, 4, 64)}) if damage == "other" else opened
+    with pytest.raises(CompileError, match=r"SGK1(62|72|79)"):
+        restore(wrong, of.subgraph, double.library, of.options)
+
+
+# -- failures ------------------------------------------------------------------------------------
+
+
+def test_a_run_that_fails_quotes_what_tensorrt_said_and_the_next_one_works(double: Double) -> None:
+    opened = Opened(SUM, double)
+    opened(X)
+    double.refuses_runs = True
+    with pytest.raises(ExecutionError, match="SGK163") as caught:
+        opened(X)
+    assert "an illegal memory access" in str(caught.value)
+    double.refuses_runs = False
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+
+
+def test_a_context_that_cannot_be_made_is_told(double: Double) -> None:
+    opened = Opened(SUM, double)
+    double.refuses_contexts = True
+    with pytest.raises(ExecutionError, match="execution context"):
+        opened(X)
+
+
+@pytest.mark.parametrize("model", [SUM, PICKED.replace("[n]", "[6]")])
+def test_a_device_without_memory_is_told_with_its_numbers(double: Double, model: str) -> None:
+    opened = Opened(model, double)
+    free, double.cuda.free_bytes = double.cuda.free_bytes, 0
+    with pytest.raises(ExecutionError, match=r"SGK176.*GPU 0 has no"):
+        opened(X if model is SUM else X.reshape(6))
+    double.cuda.free_bytes = free
+    opened(X if model is SUM else X.reshape(6))
+
+
+def test_memory_that_is_kept_is_given_up_before_a_run_fails_for_want_of_it(double: Double) -> None:
+    small = Opened(GROWING, double, dims={"n": (1, 4, 4000)})
+    small(np.zeros((2000, 3), np.float32))
+    double.cuda.free_bytes = 100_000
+    big = np.ones((4000, 3), np.float32)
+    np.testing.assert_array_equal(small(big)[0], summed(big))
+
+
+def test_a_cuda_call_that_fails_is_told_by_name(double: Double) -> None:
+    opened = Opened(SUM, double)
+    opened(X)
+    double.cuda.failing["cudaMemcpyAsync"] = 719
+    with pytest.raises(ExecutionError, match=r"SGK174.*cudaMemcpyAsync returned 719"):
+        opened(X)
+    double.cuda.failing.clear()
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+
+
+def test_an_allocator_that_is_none_is_refused_by_name(double: Double) -> None:
+    with pytest.raises(OptionError, match=r"SGK112.*'json:dumps'"):
+        Opened(SUM, double, allocator="json:dumps")
+
+
+def test_code_for_the_host_is_refused_unless_it_is_allowed(double: Double) -> None:
+    for allowed in (False, True):
+        opened = Opened(SUM, double, allow_host_code=allowed)
+        runtimes = opened.operator._engines.loader._runtimes
+        assert [one.engine_host_code_allowed for one in runtimes] == [allowed]
+
+
+def test_plans_are_loaded_by_the_lean_runtime_that_is_named(double: Double) -> None:
+    opened = Opened(SUM, double, lean_runtime="/usr/lib/libnvinfer_lean.so")
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+    assert len(opened.operator._engines.loader._runtimes) == 2
+    with pytest.raises(CompileError, match=r"load the lean runtime /usr/lib/other\.so"):
+        Opened(SUM, double, lean_runtime="/usr/lib/other.so")
+
+
+# -- telling -------------------------------------------------------------------------------------
+
+
+def test_times_of_layers_lead_back_to_nodes_of_the_model(double: Double) -> None:
+    model = parsed(SUM)
+    model.graph.node[0].name, model.graph.node[1].name = "first", "second"
+    opened = Opened(model, double, profiling=True)
+    opened(X)
+    opened(X)
+    (engine,) = opened.operator.info()["engines"]
+    nodes: Sequence[Any] = [layer["nodes"] for layer in engine["layers"]]
+    assert [len(one) for one in nodes] == [1, 1]
+    assert ["first" in nodes[0][0], "second" in nodes[1][0]] == [True, True]
+    assert [layer["ms"] for layer in engine["layers"]] == [0.5, 0.5]
+
+
+def test_the_memory_of_an_engine_is_what_tensorrt_says(double: Double) -> None:
+    opened = Opened(weighted(np.eye(3)), double)
+    memory = opened.operator.info()["engines"][0]["memory"]
+    assert memory["weight_bytes"] == 36
+    assert memory["scratch_bytes"] == 4096
+    assert memory["plan_bytes"] > 36

@@ -1,0 +1,292 @@
+"""Finding the library in every state it can be in."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from subgraphkit import InferenceSession
+from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit.onnx_io import model_of_text
+from subgraphkit_tensorrt import TensorRTBackend
+from subgraphkit_tensorrt.library import devices, flavours
+from subgraphkit_tensorrt.library.devices import Device, Machine
+from subgraphkit_tensorrt.library.flavours import FLAVOURS, find
+from subgraphkit_tensorrt.library.trial import trial_problem
+
+RTX = find_spec("tensorrt_rtx_bindings") is not None
+needs_rtx = pytest.mark.skipif(not RTX, reason="TensorRT for RTX is not installed")
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+NO_GPU = Machine(problem="there is no NVIDIA GPU", hint="Look at CUDA_VISIBLE_DEVICES.")
+L4 = Device(0, "NVIDIA L4", (8, 9), 58, 24 << 30)
+ORIN = Device(1, "Orin", (8, 7), 16, 8 << 30)
+
+# What a binding does without a driver: its objects cannot be made.
+WITHOUT_DRIVER = """
+__version__ = "10.3.0"
+class ILogger:
+    class Severity:
+        __members__ = {"ERROR": 1}
+class OnnxParser: ...
+class Builder:
+    def __init__(self, logger):
+        logger.log(1, "CUDA initialization failure with error: 35")
+        raise TypeError("pybind11::init(): factory function returned nullptr")
+"""
+RUN_ONLY = WITHOUT_DRIVER.replace("OnnxParser", "Other").replace("Builder", "Another")
+BROKEN = 'raise ImportError("libnvinfer.so.10: cannot open shared object file")'
+
+Place = Callable[[str, str], None]
+
+
+@pytest.fixture
+def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide every TensorRT there may be, and forget what was found."""
+    for flavour in FLAVOURS.values():
+        for module in flavour.modules:
+            monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(flavours, "_LIBRARIES", {})
+    monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
+    monkeypatch.delenv("SUBGRAPH_TENSORRT_FLAVOUR", raising=False)
+
+
+@pytest.fixture
+def place(
+    _nothing_installed: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Place]:
+    """Return a function that installs a package of some name and text."""
+    monkeypatch.syspath_prepend(tmp_path)
+    placed = []
+
+    def install(name: str, text: str) -> None:
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name)
+        placed.append(name)
+
+    yield install
+    for name in placed:
+        sys.modules.pop(name, None)
+
+
+def _with_devices(monkeypatch: pytest.MonkeyPatch, *found: Device) -> None:
+    monkeypatch.setattr(flavours, "machine", lambda: Machine(found, "13.0"))
+
+
+@pytest.mark.usefixtures("_nothing_installed")
+def test_an_absent_package_is_told_with_the_commands_that_install_one() -> None:
+    found = find()
+    assert (found.state, found.library) == ("absent package", None)
+    assert found.problem == "TensorRT is not installed"
+    assert found.hint.splitlines() == [
+        "Install it: pip install 'subgraphkit-tensorrt[cu13]'",
+        "Or, for GeForce RTX and RTX PRO: pip install 'subgraphkit-tensorrt[rtx]'",
+    ]
+    probe = TensorRTBackend.probe(deep=True)
+    assert (probe.available, probe.problems) == (False, (found.problem,))
+    with pytest.raises(BackendUnavailableError, match="TensorRT is not installed"):
+        TensorRTBackend()
+
+
+@pytest.mark.usefixtures("_nothing_installed")
+def test_the_flavour_that_was_asked_for_is_the_one_that_is_missed() -> None:
+    with pytest.raises(BackendUnavailableError) as caught:
+        TensorRTBackend({"flavour": "tensorrt_lean"})
+    assert caught.value.code == "SGK104"
+    assert "TensorRT's lean runtime is not installed" in caught.value.message
+    assert "pip install tensorrt-lean" in caught.value.hint
+
+
+@pytest.mark.usefixtures("_nothing_installed")
+def test_a_flavour_that_does_not_exist_does_not_make_the_probe_raise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_TENSORRT_FLAVOUR", "tensort")
+    probe = TensorRTBackend.probe()
+    assert not probe.available
+    assert "SUBGRAPH_TENSORRT_FLAVOUR is 'tensort'" in probe.problems[0]
+    assert probe.hint == "Correct SUBGRAPH_TENSORRT_FLAVOUR, or unset it."
+
+
+def test_a_package_without_its_shared_libraries_is_another_state(place: Place) -> None:
+    place("tensorrt_bindings", BROKEN)
+    found = find()
+    assert found.state == "absent library"
+    assert "does not load: libnvinfer.so.10: cannot open" in found.problem
+    assert "LD_LIBRARY_PATH" in found.hint
+    assert not TensorRTBackend.probe().available
+
+
+def test_auto_takes_what_comes_first_even_if_it_does_not_work(place: Place) -> None:
+    place("tensorrt", BROKEN)
+    place("tensorrt_rtx", WITHOUT_DRIVER)
+    assert find().state == "absent library"
+    assert find("tensorrt_rtx").library is not None
+
+
+@pytest.mark.parametrize("text", [WITHOUT_DRIVER, RUN_ONLY])
+def test_a_library_that_can_do_nothing_without_a_gpu_says_so(place: Place, text: str) -> None:
+    place("tensorrt", text)
+    found = find()
+    assert found.state == "absent device"
+    assert found.problem == "TensorRT 10.3.0 needs a GPU: there is no NVIDIA GPU"
+    probe = TensorRTBackend.probe(deep=True)
+    assert (probe.available, probe.hint) == (False, NO_GPU.hint)
+    assert probe.versions["tensorrt"] == "10.3.0"
+    with pytest.raises(BackendUnavailableError, match="needs a GPU"):
+        TensorRTBackend({"build_only": True})
+
+
+def test_with_a_gpu_the_library_is_ready(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place("tensorrt", WITHOUT_DRIVER)
+    _with_devices(monkeypatch, L4, ORIN)
+    probe = TensorRTBackend.probe()
+    assert probe.available
+    assert probe.devices == ("cuda:0 NVIDIA L4 (8.9)", "cuda:1 Orin (8.7)")
+    assert probe.versions["driver (CUDA)"] == "13.0"
+
+
+def test_a_gpu_on_which_the_library_fails_is_found_by_the_deep_probe(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place("tensorrt", WITHOUT_DRIVER)
+    _with_devices(monkeypatch, L4)
+    probe = TensorRTBackend.probe(deep=True)
+    assert not probe.available
+    assert "error: CUDA initialization failure with error: 35" in probe.problems[0]
+
+
+def test_a_device_that_is_not_there_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place("tensorrt", WITHOUT_DRIVER)
+    _with_devices(monkeypatch, L4)
+    with pytest.raises(OptionError, match=r"below 1: cuda:0 NVIDIA L4") as caught:
+        TensorRTBackend({"device": 1})
+    assert caught.value.code == "SGK112"
+
+
+def test_the_fingerprint_names_library_device_driver_and_plugins(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place("tensorrt", WITHOUT_DRIVER)
+    _with_devices(monkeypatch, L4, ORIN)
+    first, second = (TensorRTBackend({"device": index}).fingerprint() for index in (0, 1))
+    assert first == "tensorrt;10.3.0;NVIDIA L4,sm89,58,cuda13.0"
+    assert first != second
+    backend = TensorRTBackend()
+    plugin = tmp_path / "plugin.so"
+    options = {"plugin_libraries": (str(plugin),)}
+    prints = set()
+    for content in (b"old", b"new"):
+        plugin.write_bytes(content)
+        backend.option_values = backend.option_values | options  # type: ignore[operator]
+        prints.add(backend.fingerprint())
+    assert len(prints) == 2
+    plugin.unlink()
+    with pytest.raises(OptionError, match="cannot be read"):
+        backend.fingerprint()
+
+
+def test_a_module_that_the_program_imported_is_used(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place("tensorrt", WITHOUT_DRIVER)
+    first = find().library
+    second = find("tensorrt").library
+    assert first is not None
+    assert first is second
+    assert first.trt is sys.modules["tensorrt"]
+
+
+@needs_rtx
+def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
+    found = find("tensorrt_rtx")
+    assert found.state == "build only"
+    with pytest.raises(BackendUnavailableError) as caught:
+        TensorRTBackend({"flavour": "tensorrt_rtx"})
+    assert caught.value.code == "SGK104"
+    assert "can build engines here but cannot run them: there is no NVIDIA GPU" in str(caught.value)
+    assert "build_only=true" in caught.value.hint
+    backend = TensorRTBackend({"flavour": "tensorrt_rtx", "build_only": True})
+    assert backend.library is found.library
+    assert backend.fingerprint().startswith("tensorrt_rtx;1.")
+
+
+@needs_rtx
+def test_the_deep_probe_builds_a_real_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
+    monkeypatch.setenv("SUBGRAPH_TENSORRT_FLAVOUR", "tensorrt_rtx")
+    probe = TensorRTBackend.probe(deep=True)
+    assert (probe.available, probe.devices) == (True, ("build only",))
+
+
+@needs_rtx
+@pytest.mark.skipif(bool(devices.machine().devices), reason="there is a GPU")
+def test_an_engine_that_cannot_be_loaded_is_told_in_the_words_of_the_library() -> None:
+    library = find("tensorrt_rtx").library
+    assert library is not None
+    problem = trial_problem(library, load=True)
+    assert problem.startswith("TensorRT could not load the engine it built. It said: error: ")
+    assert "Cuda Runtime" in problem
+
+
+@needs_rtx
+def test_doctor_says_what_the_machine_lacks_and_what_to_do() -> None:
+    command = [sys.executable, "-m", "subgraphkit", "doctor", "tensorrt", "--json"]
+    environment = os.environ | {
+        "CUDA_VISIBLE_DEVICES": "",
+        "SUBGRAPH_TENSORRT_FLAVOUR": "tensorrt_rtx",
+    }
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 1, done.stderr
+    checks = json.loads(done.stdout)["data"]["checks"]
+    (about,) = [one for one in checks if one["name"] == "backend tensorrt"]
+    assert about["status"] == "failure"
+    assert "[SGK104]" in about["text"]
+    assert "can build engines here but cannot run them" in about["text"]
+    assert "build_only=true" in about["fix"]
+
+
+SMALL = """<ir_version: 8, opset_import: ["" : 17]>
+small (float[2, 3] x) => (float[2, 3] y) { a = Add(x, x)  b = Relu(a)  y = Mul(b, x) }"""
+
+
+@needs_rtx
+def test_a_session_where_engines_can_only_be_built_is_refused_or_does_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
+    monkeypatch.setenv("SUBGRAPH_TENSORRT_FLAVOUR", "tensorrt_rtx")
+    model = model_of_text(SMALL)
+    with pytest.raises(BackendUnavailableError) as caught:
+        InferenceSession(model, "tensorrt,numpy")
+    assert caught.value.code == "SGK104"
+    assert "can build engines here but cannot run them" in caught.value.message
+    x = np.ones((2, 3), np.float32)
+    (y,) = InferenceSession(model, "tensorrt?,numpy").run(None, {"x": x})
+    np.testing.assert_array_equal(y, 2 * x)
+    built = InferenceSession(model, "tensorrt:build_only=true,numpy")
+    assert [one.backend for one in built.partitioning.subgraphs] == ["tensorrt"]
+
+
+def test_importing_the_package_imports_no_tensorrt() -> None:
+    program = (
+        "import sys, os, subgraphkit_tensorrt\n"
+        "print([m for m in sys.modules if m.startswith('tensorrt')], "
+        "'CUDA_MODULE_LOADING' in os.environ)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "CUDA_MODULE_LOADING"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout.strip() == "[] False"

@@ -1,0 +1,208 @@
+"""Converters: checked when they are registered, used where TensorRT would not take the node."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from backends.tensorrt.tests.tensorrt_claims import (
+    ask,
+    divided,
+    homes,
+    loaded,
+    parsed,
+    reasons,
+    workers,
+)
+from backends.tensorrt.tests.tensorrt_models import needs_rtx, options
+from subgraphkit.errors import BackendError
+from subgraphkit.ir import Node
+from subgraphkit_tensorrt.lowering import (
+    Replacement,
+    Sample,
+    converter,
+    identity,
+    lower,
+    registered,
+    unregister,
+)
+from subgraphkit_tensorrt.lowering.registry import Fresh
+
+pytestmark = needs_rtx
+
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+TWIST = helper.make_node("Twist", ["a"], ["b"], domain="com.acme", factor=3.0, name="twist")
+
+
+@pytest.fixture
+def twist() -> object:
+    """Register a converter for an operator of another domain while a test runs."""
+
+    @converter(
+        "Twist", domain="com.acme", samples=[Sample([X], {"factor": 3.0}, expected=[3 * X + 1])]
+    )
+    def twisted(node: Node, fresh: Fresh) -> Replacement:
+        factor, one, scaled = fresh("factor"), fresh("one"), fresh("scaled")
+        values = np.float32(node.attribute("factor")), np.float32(1)
+        return Replacement(
+            [
+                helper.make_node("Mul", [node.inputs[0], factor], [scaled]),
+                helper.make_node("Add", [scaled, one], [node.outputs[0]]),
+            ],
+            [
+                onnx.numpy_helper.from_array(np.asarray(value), name)
+                for value, name in zip(values, (factor, one), strict=True)
+            ],
+        )
+
+    yield twisted
+    unregister("Twist", domain="com.acme")
+
+
+def _twisted_model() -> onnx.ModelProto:
+    model = parsed("g (float[3,4] x) => (float[3,4] y) { a = Relu(x) c = Tanh(b) y = Neg(c) }")
+    model.graph.node.insert(1, TWIST)
+    model.graph.value_info.append(
+        helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [3, 4])
+    )
+    return model
+
+
+@pytest.mark.usefixtures("twist")
+def test_a_converter_gives_tensorrt_an_operator_it_lacks() -> None:
+    graph = loaded(_twisted_model())
+    questions, _, _ = ask(graph)
+    assert questions.refusals_in(workers(graph)) == {}
+    assert homes(divided(_twisted_model())) == {0, 1, 2, 3}
+    proto = workers(graph).to_model()
+    lower(proto, workers(graph), options(flavour="tensorrt_rtx"))
+    assert [one.op_type for one in proto.graph.node] == ["Relu", "Mul", "Add", "Tanh", "Neg"]
+    (made,) = ReferenceEvaluator(proto).run(None, {"x": X})
+    np.testing.assert_allclose(made, -np.tanh(3 * np.maximum(X, 0) + 1), rtol=1e-6)
+
+
+@pytest.mark.usefixtures("twist")
+def test_engines_are_told_apart_by_their_converters() -> None:
+    before = identity()
+    unregister("Twist", domain="com.acme")
+    assert before
+    assert identity() != before
+
+
+def test_without_its_converter_the_operator_stays_elsewhere() -> None:
+    graph = loaded(_twisted_model())
+    questions, _, _ = ask(graph)
+    assert list(questions.refusals_in(workers(graph))) == [1]
+
+
+@pytest.mark.parametrize(
+    ("expected", "op_type"), [("is wrong by", "Neg"), ("fails on a sample", "NoSuchOperator")]
+)
+def test_a_converter_that_computes_something_else_is_not_registered(
+    expected: str, op_type: str
+) -> None:
+    def wrong(node: Node, fresh: Fresh) -> Replacement:
+        return Replacement([helper.make_node(op_type, list(node.inputs), list(node.outputs))])
+
+    with pytest.raises(BackendError) as caught:
+        converter("Abs", since=13)(wrong)
+    assert caught.value.code == "SGK166"
+    assert f"converter 'wrong' of Abs {expected}" in caught.value.message
+    assert registered(loaded("g (float[4] x) => (float[4] y) { y = Abs(x) }").nodes[0]) is None
+
+
+def test_a_converter_of_an_onnx_operator_is_checked_against_onnx_itself() -> None:
+    def right(node: Node, fresh: Fresh) -> Replacement:
+        minus = fresh("minus")
+        return Replacement(
+            [
+                helper.make_node("Neg", list(node.inputs), [minus]),
+                helper.make_node("Max", [*node.inputs, minus], list(node.outputs)),
+            ]
+        )
+
+    try:
+        converter("Abs", since=13)(right)
+        node = loaded("g (float[4] x) => (float[4] y) { y = Abs(x) }").nodes[0]
+        found = registered(node)
+        assert found is not None
+        assert found.samples[0].inputs[0].shape == (2, 3, 4)
+    finally:
+        unregister("Abs")
+
+
+def test_a_converter_without_anything_to_check_it_on_is_not_registered() -> None:
+    with pytest.raises(BackendError, match="no sample follows from a schema"):
+        converter("Twist", domain="com.acme")(lambda node, fresh: None)
+
+
+RNN = """
+g (float[2,3,4] x, float[1,20,4] w, float[1,20,5] r, float[2,1,5] h) =>
+  (float[2,3,1,5] y, float[2,1,5] yh) { y, yh = LSTM<hidden_size=5, layout=1>(x, w, r, , , h) }
+"""
+QUANTIZED = """
+g (float[1,2,4,4] x) => (float[1,3,4,4] y)
+<float s = {0.1}, float u = {0.25}, int8 z = {0}, int8[3,2,1,1] w = {1,-2,3,4,-5,6},
+ int32[3] b = {10, -20, 30}> {
+  q = QuantizeLinear(x, s, z)
+  c = QLinearConv(q, s, z, w, s, z, u, z, b)
+  y = DequantizeLinear(c, u, z)
+}
+"""
+ATTENTION = """
+g (float[1,2,3,8] q, float[1,2,3,8] k, float[1,2,3,8] v) => (float[1,2,3,8] y)
+  { y = Attention(q, k, v) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "gone"),
+    [(RNN, 17, set()), (QUANTIZED, 19, {"QLinearConv"}), (ATTENTION, 23, {"Attention"})],
+)
+def test_what_is_converted_is_taken_and_computes_the_same(
+    body: str, opset: int, gone: set[str]
+) -> None:
+    model = parsed(body, opset)
+    graph = loaded(model)
+    questions, _, _ = ask(graph)
+    assert questions.refusals_in(workers(graph)) == {}
+    proto = workers(graph).to_model()
+    lower(proto, workers(graph), options(flavour="tensorrt_rtx"))
+    assert not gone & {one.op_type for one in proto.graph.node}
+    numbers = np.random.default_rng(0)
+    feeds = {
+        value.name: numbers.normal(
+            size=[dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        ).astype(np.float32)
+        for value in model.graph.input
+    }
+    expected = ReferenceEvaluator(model).run(None, feeds)
+    found = ReferenceEvaluator(proto).run(None, feeds)
+    names = [value.name for value in proto.graph.output]
+    for name, right in zip((value.name for value in model.graph.output), expected, strict=True):
+        np.testing.assert_allclose(found[names.index(name)], right, rtol=1e-4, atol=1e-5)
+
+
+def test_a_converter_that_fails_at_a_node_is_named() -> None:
+    @converter("Twist", domain="com.acme", samples=[Sample([X], expected=[X])])
+    def brittle(node: Node, fresh: Fresh) -> Replacement:
+        if node.name == "twist":
+            raise ValueError("not this one")
+        return Replacement([helper.make_node("Identity", list(node.inputs), list(node.outputs))])
+
+    try:
+        with pytest.raises(BackendError, match="raised ValueError: not this one at node #1"):
+            divided(_twisted_model())
+    finally:
+        unregister("Twist", domain="com.acme")
+
+
+def test_a_missing_operator_names_the_node_its_types_and_the_way_to_add_it() -> None:
+    body = "g (float[2,2] x) => (float y) { a = Relu(x) b = Exp(a) c = Tanh(b) y = Det(c) }"
+    (first, _) = reasons(divided(body), 3)
+    assert first == (
+        "op_unsupported: TensorRT for RTX has no Det; node #3 Det, (float32[2,2]) -> (float32[]). "
+        "If other operators can compute it, register a converter: "
+        '@subgraphkit_tensorrt.lowering.converter("Det", since=17)'
+    )

@@ -1,0 +1,310 @@
+"""The table of options: checked against the library, against one another, and against the code."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import subgraphkit_tensorrt
+from backends.tensorrt.tests.tensorrt_api import Api, releases
+from subgraphkit.backend import manifest_drift, read_manifest, validate_options
+from subgraphkit.errors import OptionError
+from subgraphkit_tensorrt import TensorRTBackend, from_onnxruntime
+from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.options import (
+    OPTIONS,
+    TABLE,
+    check_agreement,
+    check_library,
+    defaults,
+    read_ranges,
+)
+from subgraphkit_tensorrt.options.from_onnxruntime import _STEPS
+
+PACKAGE = Path(subgraphkit_tensorrt.__file__).parent
+EXAMPLES: dict[str, Any] = {
+    "hardware_compatible": "same_cc",
+    "tiling_level": "full",
+    "precision": "bf16",
+    "high_precision": "bf16",
+    "target_platform": "windows",
+    "tactic_sources": ("CUDNN",),
+    "preview_features": ("RUNTIME_ACTIVATION_RESIZE_10_10",),
+}
+"""Values that not every release can honour, where flipping the default does not give one."""
+
+
+def _with(**given: Any) -> Mapping[str, Any]:
+    named = {name: (value, "a test") for name, value in given.items()}
+    return validate_options("tensorrt", OPTIONS, named)
+
+
+def _capabilities(release: str) -> Capabilities:
+    api = Api(release)
+    return Capabilities.of(api.module(), api.flavour)
+
+
+def _other_value(name: str) -> Any:
+    option = TABLE[name].option
+    if name in EXAMPLES:
+        return EXAMPLES[name]
+    if option.kind == "bool":
+        return not option.default
+    if option.kind == "enum":
+        return next(choice for choice in option.choices if choice != option.default)
+    return {"list": ("SM89",), "path": "/a", "str": "a:b"}.get(option.kind, 1)
+
+
+@pytest.mark.parametrize("release", releases())
+def test_the_defaults_can_be_honoured_by_every_release(release: str) -> None:
+    check_library(defaults(), _capabilities(release))
+
+
+def test_the_defaults_agree_with_one_another() -> None:
+    check_agreement(defaults())
+
+
+def test_whatever_an_option_needs_is_a_capability() -> None:
+    known = {one.name for one in fields(Capabilities)}
+    known |= {name for name, value in vars(Capabilities).items() if isinstance(value, property)}
+    needed = {
+        need.partition(".")[0]
+        for entry in TABLE.values()
+        for need in (*entry.needs, *entry.needs_of.values(), entry.values_in)
+    }
+    assert needed - {""} <= known
+
+
+def test_needs_of_single_values_are_about_values_there_are() -> None:
+    for entry in TABLE.values():
+        assert set(entry.needs_of) <= set(entry.option.choices), entry.name
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        # one letter per release: 8.5.3 8.6.1 10.0.1 10.3.0 10.6.0 10.8.0 10.13.0 10.16.1 11.0.0
+        # 11.4.0 and TensorRT for RTX; x means that the option can be honoured
+        ("optimization_level", ".xxxxxxxxxx"),
+        ("weight_streaming", "...xxxxxxxx"),
+        ("refittable", "xxxxxxxxxxx"),
+        ("strip_weights", "..xxxxxxxxx"),
+        ("editable_timing_cache", ".....xxxxx."),
+        ("hardware_compatible", "......xxxx."),
+        ("target_platform", "...xxxxxxxx"),
+        ("tactic_sources", "xxxxxxxx..."),
+        ("preview_features", "......xxxxx"),
+        ("precision", "..xxxxxxxxx"),
+        ("compute_capabilities", "..........x"),
+        ("kernel_specialization", "..........x"),
+        ("plugin_libraries", ".xxxxxxxxx."),
+        ("dla_core", "xxxxxxxxxx."),
+        ("version_compatible", ".xxxxxxxxxx"),
+        ("tf32", "xxxxxxxxxxx"),
+    ],
+)
+def test_an_option_that_a_release_cannot_honour_is_refused(name: str, where: str) -> None:
+    options = _with(**{name: _other_value(name)})
+    refused = [release for release, mark in zip(releases(), where, strict=True) if mark == "."]
+    for release in releases():
+        if release not in refused:
+            check_library(options, _capabilities(release))
+            continue
+        with pytest.raises(OptionError, match=f"option {name!r} of backend") as caught:
+            check_library(options, _capabilities(release))
+        assert caught.value.code == "SGK160"
+        assert f"{Api(release).flavour} {release.removeprefix('rtx-')} cannot" in str(caught.value)
+
+
+def test_the_refusal_names_what_the_library_lacks() -> None:
+    options = _with(tactic_sources="CUDNN")
+    with pytest.raises(OptionError) as caught:
+        check_library(options, _capabilities("11.4.0"))
+    assert str(caught.value) == (
+        "[SGK160] option 'tactic_sources' of backend 'tensorrt' is ('CUDNN',), which tensorrt "
+        "11.4.0 cannot honour: it has no TacticSource.CUDNN\n"
+        "  Leave the option out, or use a library that has it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"dims": {"batch": (8, 4, 2)}}, "the range (8, 4, 2)"),
+        ({"dims": {"batch": (1, 2)}}, "the range (1, 2)"),
+        ({"dims": {"batch": ("n",)}}, "the range ('n',)"),
+        ({"min_shapes": "x=1x3"}, "no shape in opt_shapes and max_shapes"),
+        ({f"{word}_shapes": f"x={word}" for word in ("min", "opt", "max")}, "whole numbers"),
+        (
+            {"min_shapes": "x=1x3", "opt_shapes": "x=4x3", "max_shapes": "x=2x3"},
+            "none larger than the next",
+        ),
+        ({"min_shapes": "x=1", "opt_shapes": "x=1x1", "max_shapes": "x=1"}, "equally many"),
+        ({"gpu_fallback": True}, "needs dla_core"),
+        ({"weight_streaming_budget": "1GiB"}, "needs weight_streaming=True"),
+        ({"lean_runtime": "/x/libnvinfer_lean.so"}, "needs version_compatible=True"),
+        ({"precision": "int8"}, "needs calibration"),
+        ({"high_precision": "fp16"}, "needs precision=int8"),
+        ({"target_platform": "windows"}, "needs build_only=True"),
+        ({"build_at": "first_run", "allow_runtime_build": False}, "no time to build"),
+        ({"exclude_nodes": ["conv("]}, "no regular expression"),
+        ({"keep_fp32": ["*"]}, "no regular expression"),
+    ],
+)
+def test_options_that_contradict_one_another_are_refused(given: Any, said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        check_agreement(_with(**given))
+    assert caught.value.code == "SGK161"
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+def test_ranges_are_read_from_numbers_and_from_text() -> None:
+    ranges = read_ranges(
+        _with(
+            dims="batch=1x8x32;seq=128",
+            min_shapes={"x": (1, 3)},
+            opt_shapes={"x": (4, 3)},
+            max_shapes={"x": (8, 3)},
+        )
+    )
+    assert ranges.dims == {"batch": (1, 8, 32), "seq": (128, 128, 128)}
+    assert ranges.inputs == {"x": ((1, 3), (4, 3), (8, 3))}
+
+
+def test_the_manifest_says_what_the_table_says() -> None:
+    manifest = read_manifest(PACKAGE / "subgraphkit-backend.toml", "tensorrt")
+    assert manifest_drift(manifest, TensorRTBackend) == []
+
+
+def test_every_option_is_explained_in_full_sentences() -> None:
+    for option in OPTIONS:
+        assert option.help.endswith("."), option.name
+        assert option.help[0].isupper() or option.help.startswith("libnvinfer"), option.name
+
+
+def test_a_row_of_the_page_is_told_in_words() -> None:
+    entry = TABLE["hardware_compatible"]
+    assert (entry.kind, entry.default) == ("none or same_cc or ampere_plus", "none")
+    assert (TABLE["dims"].kind, TABLE["dims"].default) == ("dims by name", "not set")
+    assert (TABLE["tf32"].default, TABLE["device"].default) == ("true", "0")
+
+
+def test_engines_are_told_apart_by_what_the_builder_is_asked() -> None:
+    by_need = {
+        name for name, entry in TABLE.items() if any("builder_flags" in n for n in entry.needs)
+    }
+    assert by_need <= {option.name for option in OPTIONS if option.cache}
+
+
+def test_the_package_asks_only_for_options_that_there_are() -> None:
+    asked = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+                owner = ast.unparse(node.value).rpartition(".")[2].lstrip("_")
+                if owner in {"options", "option_values"}:
+                    asked.add(str(node.slice.value))
+    assert "precision" in asked
+    assert asked - TABLE.keys() == set()
+
+
+def test_no_option_is_without_effect() -> None:
+    named = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name != "options":
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            named |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+            named |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
+    assert TABLE.keys() - named == set()
+
+
+def test_onnxruntimes_options_become_ours() -> None:
+    translated = from_onnxruntime(
+        {
+            "device_id": "1",
+            "trt_int8_enable": 1,
+            "trt_fp16_enable": "True",
+            "trt_int8_calibration_table_name": "scales.json",
+            "trt_max_workspace_size": "2147483648",
+            "trt_builder_optimization_level": 3,
+            "trt_auxiliary_streams": 2,
+            "trt_op_types_to_exclude": "NonZero,RoiAlign",
+            "trt_extra_plugin_lib_paths": "a.so;b.so",
+            "trt_tactic_sources": "+JIT_CONVOLUTIONS",
+            "trt_dla_core": 1,
+            "trt_dla_enable": True,
+            "trt_profile_min_shapes": "x:1x3,ids:1x16",
+            "trt_engine_cache_enable": 0,
+            "trt_engine_cache_path": "engines",
+            "trt_cuda_graph_enable": 1,
+            "trt_force_sequential_engine_build": True,
+            "trt_sparsity_enable": 0,
+        }
+    )
+    assert {
+        key: str(value) if key == "calibration" else value
+        for key, value in translated.options.items()
+    } == {
+        "device": 1,
+        "exclude_ops": ("NonZero", "RoiAlign"),
+        "plugin_libraries": ("a.so", "b.so"),
+        "high_precision": "fp16",
+        "precision": "int8",
+        "calibration": "scales.json",
+        "workspace_limit": 2147483648,
+        "max_aux_streams": 2,
+        "tactic_sources": ("JIT_CONVOLUTIONS",),
+        "dla_core": 1,
+        "gpu_fallback": True,
+        "min_shapes": {"x": (1, 3), "ids": (1, 16)},
+        "cuda_graphs": "auto",
+    }
+    assert translated.settings == {"cache": False, "cache_dir": "engines"}
+    assert "trt_engine_cache_enable is the setting cache=False of the session" in translated.notes
+    assert any(note.startswith("trt_force_sequential_engine_b") for note in translated.notes)
+    assert not any("trt_sparsity_enable" in note for note in translated.notes)
+
+
+def test_what_is_translated_can_be_given_to_the_backend() -> None:
+    translated = from_onnxruntime({"trt_fp16_enable": 1, "trt_min_subgraph_size": 5})
+    assert _with(**translated.options)["min_subgraph_nodes"] == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"trt_fp16_enabel": 1}, "did you mean 'trt_fp16_enable'"),
+        ({"trt_fp16_enable": "maybe"}, "trt_fp16_enable is 'maybe', expected a boolean"),
+        ({"trt_min_subgraph_size": "few"}, "expected a whole number"),
+        ({"trt_fp16_enable": 1, "trt_bf16_enable": 1}, "are both set"),
+        ({"trt_build_heuristics_enable": 1}, "has no equivalent"),
+        ({"trt_dump_ep_context_model": "1"}, "has no equivalent"),
+        ({"trt_tactic_sources": "-CUDNN"}, "switches -CUDNN off"),
+        ({"trt_profile_opt_shapes": "x=1x3"}, "expected a shape such as"),
+    ],
+)
+def test_what_cannot_be_translated_is_an_error(given: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        from_onnxruntime(given)
+    assert caught.value.code == "SGK164"
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+def test_options_without_equivalent_do_not_matter_while_they_are_off() -> None:
+    translated = from_onnxruntime({"trt_build_heuristics_enable": "0", "trt_dump_subgraphs": False})
+    assert translated.options == {}
+
+
+def test_every_name_of_onnxruntime_in_the_table_is_translated() -> None:
+    named = {
+        name.strip()
+        for entry in TABLE.values()
+        for name in entry.onnxruntime.split(",")
+        if name.strip()
+    }
+    assert named <= set(_STEPS)

@@ -1,0 +1,207 @@
+"""Ranges of shapes: derived for inputs inside a model, and refused before any builder sees them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from backends.tensorrt.tests.tensorrt_models import (
+    blocks,
+    bound,
+    cut,
+    needs_rtx,
+    options,
+    rtx,
+    typed_model,
+    whole,
+)
+from subgraphkit.errors import CompileError, OptionError, SubgraphkitError
+from subgraphkit.ir import make_subgraph
+from subgraphkit_tensorrt.building import build
+from subgraphkit_tensorrt.building.build import build_engine
+from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges, ranges_at_bind
+
+RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
+
+
+def test_ranges_of_an_input_inside_the_model_follow_from_those_of_dimensions() -> None:
+    inner = cut(bound(blocks()), 1)
+    assert ranges_at_bind(inner, options(dims=RANGES)) == {
+        "y0": InputRange((1, 16, 64), (8, 128, 64), (32, 512, 64))
+    }
+
+
+def test_ranges_may_be_given_for_inputs_of_the_model_instead() -> None:
+    given = {
+        "min_shapes": {"x": (1, 16, 64)},
+        "opt_shapes": {"x": (4, 32, 64)},
+        "max_shapes": {"x": (8, 64, 64)},
+    }
+    inner = cut(bound(blocks()), 1)
+    found = ranges_at_bind(inner, options(**given))
+    assert found == {"y0": InputRange((1, 16, 64), (4, 32, 64), (8, 64, 64))}
+
+
+def test_a_size_that_is_computed_from_an_open_one_gets_its_own_range() -> None:
+    nodes = [
+        helper.make_node("Concat", ["x", "x", "x"], ["three"], axis=0),
+        helper.make_node("Relu", ["three"], ["y"]),
+    ]
+    model = typed_model(nodes, {"x": ["n", 4]}, {"y": [None, 4]})
+    second = make_subgraph(bound(model), [1], "tensorrt")
+    found = ranges_at_bind(second, options(dims={"n": (1, 2, 5)}))
+    assert found == {"three": InputRange((3, 4), (6, 4), (15, 4))}
+
+
+def test_fixed_shapes_need_no_range() -> None:
+    fixed = whole(blocks(), batch=2, seq=16)
+    shape = (2, 16, 64)
+    assert ranges_at_bind(fixed, options()) == {"x": InputRange(shape, shape, shape)}
+
+
+def test_shapes_that_nobody_gave_are_known_at_the_first_run_only() -> None:
+    subgraph = whole(blocks())
+    assert ranges_at_bind(subgraph, options()) is None
+    assert ranges_at_bind(subgraph, options(dims={"batch": (1, 2, 4)})) is None
+    found = exact_ranges(subgraph, [np.zeros((3, 5, 64), np.float32)])
+    assert found == {"x": InputRange((3, 5, 64), (3, 5, 64), (3, 5, 64))}
+
+
+def test_a_range_grows_to_cover_another() -> None:
+    small, large = InputRange((2, 4), (2, 4), (2, 4)), InputRange((1, 8), (1, 8), (1, 8))
+    grown = small.widened(large)
+    assert grown == InputRange((1, 4), (1, 8), (2, 8))
+    assert grown.covers((2, 8))
+    assert not grown.covers((3, 8))
+    assert not grown.covers((2, 8, 1))
+
+
+SHAPES = ("min_shapes", "opt_shapes", "max_shapes")
+
+
+def _shapes(low: Any, usual: Any, high: Any, name: str = "x") -> dict[str, Any]:
+    given = zip(SHAPES, (low, usual, high), strict=True)
+    return {word: {name: shape} for word, shape in given}
+
+
+BAD = {
+    "a dimension the model lacks": ({"dims": {"Batch": (1, 2, 3)}}, "no symbolic dimension"),
+    "a range that falls": ({"dims": {"batch": (8, 4, 32)}}, "the range (8, 4, 32)"),
+    "a negative size": ({"dims": {"batch": (-1, 4, 8)}}, "the range (-1, 4, 8)"),
+    "two numbers": ({"dims": {"batch": (1, 8)}}, "the range (1, 8)"),
+    "an input the model lacks": (
+        _shapes((1, 1, 64), (1, 1, 64), (1, 1, 64), "z"),
+        "no input of the model",
+    ),
+    "too few axes": (_shapes((1, 64), (1, 64), (2, 64)), "has 2 dimensions"),
+    "a fixed size that varies": (
+        _shapes((1, 1, 32), (1, 1, 64), (1, 1, 64)),
+        "which is 64 in the model",
+    ),
+    "a largest below the usual": (
+        _shapes((1, 1, 64), (4, 1, 64), (2, 1, 64)),
+        "none larger than the next",
+    ),
+    "no largest": (
+        {"min_shapes": {"x": (1, 1, 64)}, "opt_shapes": {"x": (1, 1, 64)}},
+        "no shape in",
+    ),
+    "one name, two ranges": (
+        {"dims": {"batch": (1, 2, 4)}, **_shapes((1, 1, 64), (2, 1, 64), (8, 1, 64))},
+        "in one place",
+    ),
+    "a dimension left open": ({"dims": {"batch": (1, 2, 4)}}, "not known before it runs"),
+    "too many elements": (
+        {"dims": {"batch": (1, 8, 1 << 20), "seq": (1, 8, 1 << 20)}},
+        "31 bits",
+    ),
+}
+
+
+@needs_rtx
+@pytest.mark.parametrize("what", BAD)
+def test_a_range_that_cannot_be_is_refused_before_the_builder(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_builder(*_: Any) -> None:
+        raise AssertionError("the builder was asked")
+
+    monkeypatch.setattr(build, "_run", no_builder)
+    given, said = BAD[what]
+    with pytest.raises((OptionError, CompileError)) as caught:
+        build_engine(whole(blocks()), options(**given), rtx())
+    assert caught.value.code in {"SGK161", "SGK169"}
+    assert said in str(caught.value)
+    assert caught.value.hint
+
+
+@needs_rtx
+@pytest.mark.parametrize(
+    ("ranges", "said"),
+    [
+        ({"z": InputRange((1,), (1,), (1,))}, "no input 'z'"),
+        ({}, "has no range"),
+        ({"x": InputRange((1, 1), (1, 1), (1, 1))}, "has 2 dimensions"),
+        ({"x": InputRange((1, 1, 8), (1, 1, 8), (1, 1, 8))}, "which is 64"),
+        ({"x": InputRange((4, 1, 64), (2, 1, 64), (8, 1, 64))}, "4x2x8 at axis 0"),
+    ],
+)
+def test_ranges_met_at_run_time_are_held_against_the_network(
+    ranges: dict[str, InputRange], said: str
+) -> None:
+    with pytest.raises(CompileError) as caught:
+        build_engine(whole(blocks()), options(), rtx(), ranges)
+    assert caught.value.code == "SGK169"
+    assert said in caught.value.message
+
+
+def _reshaped() -> Any:
+    nodes = [helper.make_node("Reshape", ["x", "target"], ["y"])]
+    return typed_model(
+        nodes,
+        {"x": ["n", 8], "target": [2]},
+        {"y": [None, None]},
+        types={"target": TensorProto.INT64},
+    )
+
+
+@needs_rtx
+def test_an_input_that_shapes_are_computed_from_is_given_by_its_elements() -> None:
+    asked = options(
+        min_shapes={"x": (1, 8), "target": (1, 8)},
+        opt_shapes={"x": (4, 8), "target": (4, 8)},
+        max_shapes={"x": (8, 8), "target": (64, 64)},
+    )
+    plan = build_engine(whole(_reshaped()), asked, rtx())
+    assert plan.ranges[1].values == ((1, 8), (4, 8), (64, 64))
+    assert plan.data[:4] == b"vtrt"
+
+
+@needs_rtx
+def test_an_input_that_shapes_are_computed_from_needs_its_elements() -> None:
+    with pytest.raises(CompileError, match="the elements of input 'target'") as caught:
+        build_engine(whole(_reshaped()), options(dims={"n": (1, 4, 8)}), rtx())
+    assert caught.value.code == "SGK169"
+
+
+@needs_rtx
+def test_elements_met_at_run_time_are_taken_from_the_arrays() -> None:
+    subgraph = whole(_reshaped())
+    inputs = [np.zeros((4, 8), np.float32), np.array([8, 4])]
+    ranges = exact_ranges(subgraph, inputs)
+    assert ranges["target"].values == ((8, 4),) * 3
+    assert not ranges["target"].covers_values((4, 8))
+    assert build_engine(subgraph, options(), rtx(), ranges).data
+
+
+def test_sizes_that_contradict_each_other_inside_the_model_are_told() -> None:
+    nodes = [
+        helper.make_node("Concat", ["x", "w"], ["y"], axis=1),
+        helper.make_node("Relu", ["y"], ["z"]),
+    ]
+    model = typed_model(nodes, {"x": ["n", 2], "w": ["m", 2]}, {"z": [None, 4]})
+    asked = options(dims={"n": (1, 2, 4), "m": (1, 2, 3)})
+    with pytest.raises(SubgraphkitError, match="largest shapes asked for") as caught:
+        ranges_at_bind(whole(model), asked)
+    assert caught.value.code == "SGK169"

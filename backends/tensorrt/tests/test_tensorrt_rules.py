@@ -1,0 +1,210 @@
+"""The operator table, its predicates, and what they say of single nodes; no library is asked."""
+
+import json
+from importlib.resources import files
+
+import pytest
+
+from backends.tensorrt.tests.tensorrt_claims import loaded, parsed, static_refusal
+from backends.tensorrt.tests.tensorrt_models import needs_rtx
+from subgraphkit_tensorrt import rules as rules_package
+from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.rules.element_types import types_of
+from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.rules.operators import operator_table
+from subgraphkit_tensorrt.rules.predicates import PREDICATES
+
+TABLE = json.loads(files(rules_package).joinpath("operators.json").read_text("utf-8"))
+
+
+def _kinds() -> set[str]:
+    return {rule["kind"] for row in TABLE["operators"].values() for rule in row.get("rules", ())}
+
+
+def test_every_kind_of_rule_has_a_predicate_and_every_predicate_a_rule() -> None:
+    assert _kinds() == set(PREDICATES)
+
+
+def test_every_word_for_an_element_type_is_one() -> None:
+    for row in TABLE["operators"].values():
+        for words in (row["dtypes"], row.get("perhaps", ""), *row.get("older", {}).values()):
+            types_of(words)
+
+
+def test_no_operator_is_both_taken_and_missing() -> None:
+    assert not set(TABLE["unsupported"]) & set(TABLE["operators"])
+
+
+@pytest.mark.parametrize(
+    ("generation", "name", "there"),
+    [
+        ((8, 5, 3), "LayerNormalization", False),
+        ((8, 6, 1), "LayerNormalization", True),
+        ((8, 6, 1), "Gelu", False),
+        ((10, 0, 1), "Gelu", True),
+        ((10, 13, 0), "Attention", False),
+        ((10, 14, 0), "Attention", True),
+        ((10, 16, 1), "Swish", False),
+        ((11, 0, 0), "Swish", True),
+    ],
+)
+def test_an_operator_is_known_from_the_release_that_brought_it(
+    generation: tuple[int, ...],
+    name: str,
+    there: bool,  # noqa: FBT001 (a parameter of the test)
+) -> None:
+    table = operator_table(generation, "tensorrt")
+    assert (name in table.operators) is there
+    assert (name in table.newer) is not there
+
+
+def test_old_releases_take_fewer_element_types() -> None:
+    old = operator_table((8, 6, 1), "tensorrt").operators["Add"].dtypes
+    new = operator_table((10, 0, 1), "tensorrt").operators["Add"].dtypes
+    assert [one.label for one in old] == ["float32", "float16", "int32"]
+    assert {one.label for one in new} == {"float32", "float16", "bfloat16", "int32", "int64"}
+
+
+def test_without_a_parser_what_the_documentation_leaves_open_is_refused() -> None:
+    capabilities = Capabilities("tensorrt", "10.3.0", (10, 3, 0))
+    graph = loaded("g (float[1,2,8] x) => (float[1,2,7] y) { y = MaxPool<kernel_shape=[2]>(x) }")
+    node = graph.nodes[0]
+    alone = Rules(capabilities, parser=None).refusal(node)
+    assert alone is not None
+    assert alone.code == "rank"
+    assert Rules(capabilities, parser=lambda name: True).refusal(node) is None
+
+
+def test_an_operator_set_beyond_the_documented_ones_is_refused_without_a_parser() -> None:
+    graph = loaded(parsed("g (float[4] x) => (float[4] y) { y = Relu(x) }", 22))
+    old = Rules(Capabilities("tensorrt", "10.0.1", (10, 0, 1)), parser=None)
+    refusal = old.refusal(graph.nodes[0])
+    assert str(refusal) == "opset: operator set 22, TensorRT takes 9 to 20"
+
+
+# Every case was measured: the parser takes the node and makes something else of it, or the builder
+# fails at it.
+SILENTLY_WRONG = {
+    "a recurrent network whose batch comes first": (
+        (
+            "attribute: LSTM with layout=1, TensorRT takes 0; TensorRT takes it and computes "
+            "something else"
+        ),
+        (
+            "g (float[2,3,4] x, float[1,20,4] w, float[1,20,5] r) => (float[2,3,1,5] y) "
+            "{ y = LSTM<hidden_size=5, layout=1>(x, w, r) }"
+        ),
+    ),
+    "a pooling that rounds up into the padding": (
+        (
+            "attribute: MaxPool with ceil_mode=1 whose last window would start in the padding, "
+            "which ONNX drops; TensorRT takes it and computes something else"
+        ),
+        (
+            "g (float[1,3,2,2] x) => (float[1,3,1,1] y) { y = MaxPool<kernel_shape=[1,1], "
+            "strides=[2,2], pads=[0,0,1,1], ceil_mode=1>(x) }"
+        ),
+    ),
+    "a quantization to uint8": (
+        (
+            "dtype: QuantizeLinear makes uint8, TensorRT makes int8, float8_e4m3fn, int4, "
+            "float4_e2m1fn"
+        ),
+        (
+            "g (float[4] x) => (uint8[4] y) <float s = {0.5}, uint8 z = {0}> "
+            "{ y = QuantizeLinear(x, s, z) }"
+        ),
+    ),
+    "double": (
+        "dtype: 'x' is float64[4], which TensorRT does not have",
+        "g (double[4] x) => (double[4] y) { y = Relu(x) }",
+    ),
+    "more than 3,840 largest elements": (
+        "shape: K of TopK is 5000, TensorRT takes 3840",
+        (
+            "g (float[9000] x) => (float[5000] y, int64[5000] i) <int64[1] k = {5000}> "
+            "{ y, i = TopK(x, k) }"
+        ),
+    ),
+}
+
+
+@needs_rtx
+@pytest.mark.parametrize("case", SILENTLY_WRONG)
+def test_what_would_silently_be_wrong_is_refused(case: str) -> None:
+    expected, body = SILENTLY_WRONG[case]
+    assert static_refusal(body) == expected
+
+
+@needs_rtx
+def test_a_pooling_that_rounds_up_to_a_window_onnx_keeps_is_taken() -> None:
+    body = (
+        "g (float[1,3,5,5] x) => (float[1,3,3,3] y) "
+        "{ y = MaxPool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(x) }"
+    )
+    assert static_refusal(body) == ""
+
+
+@needs_rtx
+@pytest.mark.parametrize(
+    ("expected", "body"),
+    [
+        ("dtype: 'x' is int16[4]", "g (int16[4] x) => (float[4] y) { y = Cast<to=1>(x) }"),
+        (
+            "rank: 'x' has 9 axes",
+            "g (float[1,1,1,1,1,1,1,1,2] x) => (float[1,1,1,1,1,1,1,1,2] y) { y = Relu(x) }",
+        ),
+        (
+            "op_unsupported: TensorRT for RTX has no Det",
+            "g (float[2,2] x) => (float y) { y = Det(x) }",
+        ),
+        (
+            "not_constant: axis of CumSum",
+            "g (float[4] x, int64 a) => (float[4] y) { y = CumSum(x, a) }",
+        ),
+        (
+            "attribute: y_zero_point of QuantizeLinear is not 0",
+            (
+                "g (float[4] x) => (int8[4] y) <float s = {0.5}, int8 z = {3}> "
+                "{ y = QuantizeLinear(x, s, z) }"
+            ),
+        ),
+        (
+            "op_unsupported: RandomNormalLike is random",
+            "g (float[4] x) => (float[4] y) { y = RandomNormalLike(x) }",
+        ),
+        (
+            "op_unsupported: in else_branch, #0 Det",
+            (
+                "g (float[2,2] x, bool c) => (float y) { y = If(c) <"
+                "then_branch = t () => (float a) { a = ReduceMax<keepdims=0>(x) }, "
+                "else_branch = e () => (float b) { b = Det(x) }> }"
+            ),
+        ),
+    ],
+)
+def test_a_refusal_has_a_code_and_says_what_is_there(expected: str, body: str) -> None:
+    assert static_refusal(body).startswith(expected)
+
+
+@needs_rtx
+def test_double_is_taken_as_float_if_the_user_says_so() -> None:
+    body = "g (double[4] x) => (double[4] y) { y = Relu(x) }"
+    assert static_refusal(body, truncate_double=True) == ""
+
+
+@needs_rtx
+def test_what_is_computed_from_shapes_counts_as_constant_beside_a_parser() -> None:
+    body = (
+        "g (float[2,3] x) => (float[2] y) <int64[1] one = {1}, int64 zero = {0}> "
+        "{ s = Shape(x) n = Gather(s, zero) m = Sub(n, one) y = ReduceSum<keepdims=0>(x, m) }"
+    )
+    assert static_refusal(body) == ""
+    fed = "g (float[2,3] x, int64[1] a) => (float[2] y) { y = ReduceSum<keepdims=0>(x, a) }"
+    assert static_refusal(fed).startswith("not_constant: axes of ReduceSum")
+
+
+@needs_rtx
+def test_an_output_that_nobody_reads_may_be_of_any_type() -> None:
+    body = "g (float[1,2,4,4] x) => (float[1,2,2,2] y) { y, i = MaxPool<kernel_shape=[3,3]>(x) }"
+    assert static_refusal(body) == ""

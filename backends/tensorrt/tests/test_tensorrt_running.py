@@ -1,0 +1,331 @@
+"""One subgraph on the run side, on the double of TensorRT: memory, streams, shapes, weights."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, summed
+from backends.tensorrt.tests.tensorrt_double import Double
+from subgraphkit.backend import ON_DEVICE
+from subgraphkit.errors import ExecutionError, InputError
+from subgraphkit_tensorrt.running.arrays import DeviceArray
+
+RELEASES = ["8.5.3", "8.6.1", "10.0.1", "10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
+
+
+# -- one run -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("double", RELEASES, indirect=True)
+def test_every_release_computes_the_same(double: Double) -> None:
+    opened = Opened(SUM, double)
+    for x in (X, X * 2, X[:, ::-1]):
+        (y,) = opened(x)
+        np.testing.assert_array_equal(y, summed(x))
+
+
+@pytest.mark.parametrize("double", ["8.6.1", "11.4.0"], indirect=True)
+def test_results_are_the_callers_own(double: Double) -> None:
+    opened = Opened(SUM, double)
+    (first,) = opened(X)
+    kept = first.copy()
+    opened(X * 7)
+    np.testing.assert_array_equal(first, kept)
+    first[:] = 0
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+
+
+def test_a_buffer_that_is_given_is_filled(double: Double) -> None:
+    opened = Opened(SUM, double)
+    buffer = np.zeros((3, 2), np.float32).T
+    (y,) = opened(X, outputs=[buffer])
+    assert y is buffer
+    np.testing.assert_array_equal(buffer, summed(X))
+
+
+def test_a_buffer_that_does_not_fit_is_refused_by_name(double: Double) -> None:
+    with pytest.raises(ValueError, match="buffer for output 'y'"):
+        Opened(SUM, double)(X, outputs=[np.zeros((2, 2), np.float32)])
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_empty_and_scalar_arrays_pass(double: Double, size: int) -> None:
+    opened = Opened(
+        f"agraph (float[{size}] x, float s) => (float[{size}] y, float t) "
+        "{ y = Add(x, s) t = Neg(s) }",
+        double,
+    )
+    y, t = opened(np.ones(size, np.float32), np.float32(2).reshape(()))
+    np.testing.assert_array_equal(y, np.full(size, 3, np.float32))
+    assert t.shape == ()
+    assert t == -2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int64", "bool"])
+def test_every_element_type_of_the_border_passes_unchanged(double: Double, dtype: str) -> None:
+    numpy = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
+    x = np.array([0, 1, 1, 0]).astype(numpy)
+    (y,) = Opened(f"agraph ({dtype}[4] x) => ({dtype}[4] y) {{ y = Identity(x) }}", double)(x)
+    assert y.dtype == numpy
+    np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("double", ["8.6.1"], indirect=True)
+def test_int64_that_an_old_release_cannot_hold_is_refused(double: Double) -> None:
+    opened = Opened("agraph (int64[2] x) => (int64[2] y) { y = Neg(x) }", double)
+    (y,) = opened(np.array([1, -5]))
+    assert y.dtype == np.int64
+    assert y.tolist() == [-1, 5]
+    with pytest.raises(ExecutionError, match="beyond int32"):
+        opened(np.array([1, 2**40]))
+
+
+def test_shapes_computed_from_an_input_are_read_from_the_host(double: Double) -> None:
+    opened = Opened(
+        "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }",
+        double,
+        build_at="first_run",
+    )
+    for shape in ([2, 3], [3, 2], [6, 1], [2, 3]):
+        (y,) = opened(X.reshape(6), np.array(shape))
+        np.testing.assert_array_equal(y, X.reshape(shape))
+
+
+# -- shapes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("double", ["8.6.1", "10.3.0", "11.4.0"], indirect=True)
+def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double: Double) -> None:
+    opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
+    for count in (4, 64, 0, 3):
+        x = (np.arange(count) % 3).astype(np.float32)
+        y, z = opened(x)
+        np.testing.assert_array_equal(y, np.array(np.nonzero(x)))
+        np.testing.assert_array_equal(z, -x)
+
+
+def test_one_engine_serves_the_range_it_was_built_for(double: Double) -> None:
+    opened = Opened(GROWING, double, dims={"n": (1, 4, 8)}, allow_runtime_build=False)
+    for n in (1, 8, 3):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    with pytest.raises(ExecutionError, match=r"SGK178.*\(9, 3\)"):
+        opened(np.zeros((9, 3), np.float32))
+
+
+def test_the_range_grows_with_the_shapes_that_are_met(double: Double) -> None:
+    opened = Opened(GROWING, double)
+    for n in (2, 4, 3, 2, 4):
+        opened(np.zeros((n, 3), np.float32))
+    info = opened.operator.info()
+    assert info["builds_at_run_time"] == 2
+    assert [one["ranges"][0]["max"] for one in info["engines"]] == [(4, 3)]
+    assert info["engines"][0]["ranges"][0]["min"] == (2, 3)
+
+
+def test_the_engine_used_longest_ago_makes_room(double: Double) -> None:
+    opened = Opened(GROWING, double, dynamic="exact", max_engines=2)
+    sizes = [1, 2, 1, 3, 1, 2]
+    for n in sizes:
+        opened(np.zeros((n, 3), np.float32))
+    info = opened.operator.info()
+    assert info["builds_at_run_time"] == 4  # 1, 2, 3 for which 2 goes, and 2 again
+    assert sorted(one["ranges"][0]["max"][0] for one in info["engines"]) == [1, 2]
+
+
+def test_threads_that_meet_a_new_shape_build_once(double: Double) -> None:
+    opened = Opened(GROWING, double, max_contexts=4)
+    barrier = threading.Barrier(6)
+
+    def run(_: int) -> Any:
+        barrier.wait()
+        return opened(np.ones((5, 3), np.float32))[0]
+
+    with ThreadPoolExecutor(6) as pool:
+        for y in pool.map(run, range(6)):
+            np.testing.assert_array_equal(y, np.full((5, 3), 2))
+    assert opened.operator.info()["builds_at_run_time"] == 1
+
+
+# -- the device ----------------------------------------------------------------------------------
+
+
+def test_arrays_stay_on_the_device_between_engines(double: Double) -> None:
+    first, second = Opened(SUM, double), Opened(SUM, double)
+    (between,) = first(X, outputs=[ON_DEVICE])
+    assert isinstance(between, DeviceArray)
+    assert double.cuda.copies[2] == 0
+    (y,) = second(between)
+    assert (double.cuda.copies[1], double.cuda.copies[2]) == (1, 1)
+    np.testing.assert_array_equal(y, summed(summed(X)))
+    np.testing.assert_array_equal(np.asarray(between), summed(X))
+
+
+def test_what_depends_on_data_stays_as_well_and_is_not_overwritten(double: Double) -> None:
+    opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
+    (first, _) = opened(np.array([0, 1, 0, 2], np.float32), outputs=[ON_DEVICE, None])
+    (second, _) = opened(np.array([1, 0, 0, 2], np.float32), outputs=[ON_DEVICE, None])
+    assert np.asarray(first).tolist() == [[1, 3]]
+    assert np.asarray(second).tolist() == [[0, 3]]
+
+
+def test_memory_is_not_reused_before_who_reads_it_is_done(double: Double) -> None:
+    opened = Opened(SUM, double, max_contexts=2)
+    results = []
+    for factor in range(12):
+        (between,) = opened(X * factor, outputs=[ON_DEVICE])
+        (after,) = opened(between, outputs=[ON_DEVICE])
+        del between
+        results.append(after)
+    for factor, after in enumerate(results):
+        np.testing.assert_array_equal(np.asarray(after), summed(summed(X * factor)))
+
+
+def test_a_run_on_another_stream_waits_for_what_it_reads(double: Double) -> None:
+    opened = Opened(SUM, double)
+    (between,) = opened(X, outputs=[ON_DEVICE])
+    with opened.operator._device.lane() as lane:  # so that the next run has to take another
+        assert lane.stream == between.stream
+        (y,) = opened(between)
+    np.testing.assert_array_equal(y, summed(summed(X)))
+    assert opened.operator.info()["memory"]["streams"] == 2
+
+
+def test_memory_that_changes_streams_is_not_written_before_it_was_read(double: Double) -> None:
+    opened = Opened(SUM, double)
+    device = opened.operator._device
+    (first,) = opened(X, outputs=[ON_DEVICE])
+    np.testing.assert_array_equal(np.asarray(first), summed(X))
+    (kept,) = opened(first, outputs=[ON_DEVICE])
+    address = first.address
+    del first  # its last reader is on a stream that nobody has waited for
+    changed = X * 7
+    with device.lane(), device.lane() as other:
+        block = device.memory.take(X.nbytes, other.stream)
+        assert block.address == address
+        device.cuda.upload(block.address, changed.ctypes.data, X.nbytes, other.stream)
+        other.wait()
+    np.testing.assert_array_equal(np.asarray(kept), summed(summed(X)))
+
+
+def test_a_context_that_changes_streams_is_waited_for(double: Double) -> None:
+    opened = Opened(GROWING, double, dims={"n": (1, 4, 500)})
+    (first,) = opened(X, outputs=[ON_DEVICE])
+    large = np.ones((500, 3), np.float32)  # which takes none of the memory of the first run
+    with opened.operator._device.lane():
+        np.testing.assert_array_equal(opened(large)[0], summed(large))
+    np.testing.assert_array_equal(np.asarray(first), summed(X))
+
+
+def test_an_array_of_another_library_is_read_where_it_is(double: Double) -> None:
+    opened = Opened(SUM, double)
+    (mine,) = opened(X, outputs=[ON_DEVICE])
+
+    class Stranger:
+        """Speaks the array interface, as CuPy and Numba do."""
+
+        shape = mine.shape
+        __cuda_array_interface__ = mine.__cuda_array_interface__
+
+    double.cuda.cudaDeviceSynchronize()
+    uploads = double.cuda.copies[1]
+    (y,) = opened(Stranger())
+    np.testing.assert_array_equal(y, summed(summed(X)))
+    assert double.cuda.copies[1] == uploads
+
+
+def test_an_array_by_dlpack_is_read_where_it_is(double: Double) -> None:
+    opened = Opened(SUM, double)
+    (mine,) = opened(X, outputs=[ON_DEVICE])
+
+    class Stranger:
+        """Speaks DLPack, as torch does."""
+
+        shape = mine.shape
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return mine.__dlpack_device__()
+
+        def __dlpack__(self, **how: Any) -> Any:
+            return mine.__dlpack__(**how)
+
+    (y,) = opened(Stranger())
+    np.testing.assert_array_equal(y, summed(summed(X)))
+
+
+def test_an_array_with_gaps_is_refused_with_a_reason(double: Double) -> None:
+    described = {"version": 3, "shape": (2, 3), "typestr": "<f4", "data": (256, False)}
+
+    class Strided:
+        shape = (2, 3)
+        __cuda_array_interface__: ClassVar[Any] = {**described, "strides": (48, 8)}
+
+    with pytest.raises(InputError, match=r"SGK177.*row-major"):
+        Opened(SUM, double)(Strided())
+
+
+def test_an_array_on_the_device_of_another_shape_is_refused(double: Double) -> None:
+    (mine,) = Opened("agraph (float[4] x) => (float[4] y) { y = Neg(x) }", double)(
+        np.zeros(4, np.float32), outputs=[ON_DEVICE]
+    )
+    with pytest.raises(InputError, match="SGK140"):
+        Opened(SUM, double)(mine)
+
+
+def test_engines_that_run_one_after_the_other_share_their_scratch(double: Double) -> None:
+    chain = [Opened(SUM, double) for _ in range(5)]
+    value: Any = X
+    for opened in chain:
+        (value,) = opened(value, outputs=[ON_DEVICE])
+    memory = chain[0].operator.info()["memory"]
+    assert memory["streams"] == 1
+    assert memory["shared_scratch_bytes"] == 2048
+
+
+@pytest.mark.parametrize("kind", ["shared", "static", "profile"])
+def test_scratch_memory_of_every_kind_gives_the_same(double: Double, kind: str) -> None:
+    opened = Opened(SUM, double, context_memory=kind)
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_threads_run_at_once_and_never_in_one_context(double: Double, most: int) -> None:
+    opened = Opened(SUM, double, max_contexts=most)
+    inputs = [X * factor for factor in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        for x, (y,) in zip(inputs, pool.map(opened, inputs), strict=True):
+            np.testing.assert_array_equal(y, summed(x))
+    assert 1 <= opened.operator.info()["engines"][0]["contexts"] <= most
+
+
+def test_work_goes_to_the_stream_of_the_user(double: Double) -> None:
+    place = type("Place", (), {})()
+    place._obj = place
+    double.cuda.cudaStreamCreateWithFlags(place, None)
+    opened = Opened(SUM, double, stream=place.value)
+    (between,) = opened(X, outputs=[ON_DEVICE])
+    assert between.stream == place.value
+    assert opened.operator.info()["memory"]["streams"] == 1
+    np.testing.assert_array_equal(opened(between)[0], summed(summed(X)))
+
+
+def test_nothing_is_left_on_the_device_when_all_is_closed(double: Double) -> None:
+    opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
+    opened(np.ones(64, np.float32))
+    opened(np.ones(3, np.float32), outputs=[ON_DEVICE, ON_DEVICE])
+    opened.operator.close()
+    opened.operator.close()
+    assert double.cuda.live_bytes == 0
+    with pytest.raises(RuntimeError, match="closed"):
+        opened(np.ones(3, np.float32))
+
+
+def test_an_array_outlives_the_operator_that_made_it(double: Double) -> None:
+    opened = Opened(SUM, double)
+    (kept,) = opened(X, outputs=[ON_DEVICE])
+    opened.operator.close()
+    np.testing.assert_array_equal(np.asarray(kept), summed(X))

@@ -1,0 +1,172 @@
+"""Timings kept in a file: merged, shared, and never believed if damaged.
+
+The library's own timing caches need a GPU; a stand-in for its two classes holds a set of words, as
+the library's hold a set of timings.
+"""
+
+import hashlib
+import logging
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import subgraphkit as sk
+from backends.tensorrt.tests.tensorrt_models import blocks, needs_rtx, options, rtx
+from subgraphkit.ir import make_subgraph
+from subgraphkit_tensorrt.building.timing_cache import TimingCache, timing_cache_for
+
+
+class Timings:
+    """``ITimingCache``: words, each a timing of one kernel."""
+
+    def __init__(self, data: bytes) -> None:
+        self.words = set(data.decode().split())
+
+    def combine(self, other: "Timings", *, ignore_mismatch: bool) -> bool:
+        assert not ignore_mismatch
+        self.words |= other.words
+        return True
+
+    def serialize(self) -> bytes:
+        return " ".join(sorted(self.words)).encode()
+
+
+class Config:
+    """The part of ``IBuilderConfig`` that knows timings; takes none of another device."""
+
+    def __init__(self, device: str = "one") -> None:
+        self.device = device
+        self.timings: Timings | None = None
+
+    def create_timing_cache(self, data: bytes) -> Timings | None:
+        return Timings(data)
+
+    def set_timing_cache(self, cache: Timings, *, ignore_mismatch: bool) -> bool:
+        assert not ignore_mismatch
+        if any(not word.startswith(self.device) for word in cache.words):
+            return False
+        self.timings = cache
+        return True
+
+    def get_timing_cache(self) -> Timings | None:
+        return self.timings
+
+
+def _build(path: Path, *words: str, device: str = "one") -> set[str]:
+    """Build something that times some kernels; return what was known before."""
+    cache, config = TimingCache(path), Config(device)
+    attached = cache.attach(config)
+    known = set(attached.words)
+    attached.words.update(f"{device}:{word}" for word in words)
+    cache.keep(config)
+    return known
+
+
+def test_a_build_knows_what_was_timed_before(tmp_path: Path) -> None:
+    path = tmp_path / "x.timings"
+    assert _build(path, "conv") == set()
+    assert _build(path, "gemm") == {"one:conv"}
+    assert _build(path) == {"one:conv", "one:gemm"}
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [one.name for one in tmp_path.iterdir()] == ["x.timings"]
+
+
+def test_what_others_kept_meanwhile_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x.timings"
+    slow, config = TimingCache(path), Config()
+    attached = slow.attach(config)
+    attached.words.add("one:slow")
+    _build(path, "quick")
+    slow.keep(config)
+    assert _build(path) == {"one:slow", "one:quick"}
+
+
+def test_timings_of_another_device_are_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "x.timings"
+    _build(path, "conv")
+    assert _build(path, device="two") == set()
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-3], lambda b: b[:-1] + b"!", lambda b: b"", lambda b: b"junk" * 99]
+)
+def test_damaged_timings_are_not_used_and_written_anew(
+    damage: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "x.timings"
+    _build(path, "conv")
+    path.write_bytes(damage(path.read_bytes()))
+    with caplog.at_level(logging.WARNING, "subgraphkit.tensorrt"):
+        assert _build(path, "gemm") == set()
+    assert "damaged" in caplog.text
+    assert _build(path) == {"one:gemm"}
+
+
+def test_timings_that_others_may_write_are_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "x.timings"
+    _build(path, "conv")
+    path.chmod(0o666)
+    assert _build(path) == set()
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    path, real = tmp_path / "x.timings", tmp_path / "real"
+    _build(real, "conv")
+    path.symlink_to(real)
+    assert _build(path) == set()
+
+
+def test_a_disk_that_cannot_be_written_costs_a_word_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with caplog.at_level(logging.INFO, "subgraphkit.tensorrt"):
+        _build(tmp_path / "x.timings", "conv")
+    assert "No space left" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.timings"
+    threads = [threading.Thread(target=_build, args=(path, f"k{n}")) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert _build(path) == {f"one:k{n}" for n in range(8)}
+
+
+@needs_rtx
+def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path: Path) -> None:
+    graph = sk.bind(sk.load(blocks()), backend="none", cache_dir=str(tmp_path / "kept"))
+    subgraph = make_subgraph(graph, [0], "tensorrt")
+    library = rtx()
+    # TensorRT for RTX has none, so the library passes itself off as the other one.
+    other = replace(library, capabilities=replace(library.capabilities, flavour="tensorrt"))
+    assert timing_cache_for(subgraph, library, options(), "NVIDIA L4") is None
+    assert timing_cache_for(subgraph, other, options(timing_cache=False), "NVIDIA L4") is None
+    found = timing_cache_for(subgraph, other, options(), "NVIDIA L4")
+    assert found is not None
+    _build(found._path, "conv")
+    (path,) = (tmp_path / "kept").rglob("*.timings")
+    assert path.parent == tmp_path / "kept" / "backends" / "tensorrt"
+    assert path.name == f"tensorrt-{library.capabilities.version}-NVIDIA-L4.timings"
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    stored = path.read_bytes()
+    assert hashlib.sha256(b"one:conv").digest() in stored
+
+
+@needs_rtx
+def test_without_a_cache_no_timings_are_kept(tmp_path: Path) -> None:
+    graph = sk.bind(sk.load(blocks()), backend="none", cache=False, cache_dir=str(tmp_path))
+    library = rtx()
+    other = replace(library, capabilities=replace(library.capabilities, flavour="tensorrt"))
+    subgraph = make_subgraph(graph, [0], "tensorrt")
+    assert timing_cache_for(subgraph, other, options(), "NVIDIA L4") is None

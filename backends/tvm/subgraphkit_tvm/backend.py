@@ -1,0 +1,183 @@
+"""The backend: one property that takes every node TVM imports rightly."""
+
+from collections.abc import Collection, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+from subgraphkit.backend import (
+    Backend,
+    BindContext,
+    Connectivity,
+    Option,
+    ProbeResult,
+    SubgraphOperator,
+    SubgraphProperty,
+    SubgraphSelector,
+    Unsupported,
+)
+from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit_tvm.building import Engine, build, lower
+from subgraphkit_tvm.claims import TvmSelector
+from subgraphkit_tvm.importing import import_region, weight_names
+from subgraphkit_tvm.library import MODULE, host_target, tvm, words_of
+from subgraphkit_tvm.operator import TvmOperator
+from subgraphkit_tvm.storing import load_library, unpack
+from subgraphkit_tvm.tuning import make_tuner, require_tunable
+
+__all__ = ["TvmBackend", "TvmProperty"]
+
+_INSTALL: Final = "pip install 'apache-tvm>=0.27,<0.28'"
+
+
+class TvmProperty(SubgraphProperty):
+    """Whatever TVM compiles, in as few regions as possible."""
+
+    name: ClassVar[str] = "relax"
+    connectivity: Connectivity = "any"
+
+    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        return TvmSelector(graph)
+
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+        """Compile a region.
+
+        Raises:
+            Unsupported: TVM cannot compile it; names the nodes that it cannot compile by
+                themselves, if there are any.
+            BackendUnavailableError: Tuning is asked for and cannot be done here (SGK104).
+        """
+        tune = make_tuner(context.backend, context.options, context.logger)
+        try:
+            lowered = lower(import_region(subgraph))
+        except Exception as error:
+            raise _given_back(subgraph, error) from error
+        if tune is not None:
+            lowered = tune(lowered, host_target())
+        try:
+            engine = build(lowered)
+        except Exception as error:
+            raise _given_back(subgraph, error) from error
+        return _operator(engine, subgraph)
+
+
+class TvmBackend(Backend):
+    """Compiles subgraphs of static shape to native code with Apache TVM."""
+
+    name: ClassVar[str] = "tvm"
+    api: ClassVar[str] = "1.0"
+    options: ClassVar[Sequence[Option]] = (
+        Option(
+            "tuning",
+            "enum",
+            default="none",
+            choices=("none", "metaschedule"),
+            help="How loops are arranged: by fixed rules (none), or by measuring (metaschedule), "
+            "which takes minutes to hours.",
+            cache=True,
+        ),
+        Option(
+            "tuning_trials",
+            int,
+            default=64,
+            minimum=1,
+            help="Measurements per kernel that has not been tuned yet.",
+            cache=True,
+        ),
+        Option(
+            "tuning_dir",
+            "path",
+            help="Directory in which tuning keeps what it found; required for tuning=metaschedule.",
+            cache=True,
+        ),
+    )
+
+    def __init__(self, options: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Take the options.
+
+        Raises:
+            BackendUnavailableError: Libraries that tuning needs are missing (SGK104).
+            OptionError: Tuning is asked for without a directory (SGK112).
+        """
+        super().__init__(options)
+        require_tunable(self.name, options)
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return (TvmProperty(),)
+
+    @classmethod
+    def probe(cls, *, deep: bool = False) -> ProbeResult:
+        """Say which TVM is installed; only ``deep`` imports it, which takes seconds."""
+        versions = {}
+        for name in ("apache-tvm", "apache-tvm-ffi", "subgraphkit-tvm"):
+            try:
+                versions[name] = version(name)
+            except PackageNotFoundError:
+                continue
+        device = "cpu"
+        problem = "" if find_spec(MODULE) is not None else f"module {MODULE!r} is not installed"
+        if deep and not problem:
+            try:
+                tvm("relax.frontend.onnx")
+                device = f"cpu ({host_target().attrs['mcpu']})"
+            except Exception as error:  # noqa: BLE001 (a probe never raises)
+                problem = f"module {MODULE!r} cannot be used: {words_of(error)}"
+        if problem:
+            return ProbeResult(
+                available=False, versions=versions, problems=(problem,), hint=_INSTALL
+            )
+        return ProbeResult(available=True, devices=(device,), versions=versions)
+
+    def fingerprint(self) -> str:
+        """Return the identity of TVM, its LLVM and the processor compiled for."""
+        llvm = tvm("target.codegen").llvm_version_major()
+        return f"{self.name};{tvm().__version__};llvm {llvm};{host_target()}"
+
+    def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
+        """Name the constants that are parameters of the code."""
+        return weight_names(subgraph)
+
+    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+        """Load code and prepare the weights of the subgraph for it.
+
+        Raises:
+            ValueError: The bytes are damaged or not of this backend.
+            Exception: The code cannot be loaded here.
+        """
+        library = unpack(blob)
+        return _operator(Engine(load_library(library), library), subgraph)
+
+
+def _operator(engine: Engine, subgraph: Subgraph) -> TvmOperator:
+    return TvmOperator(engine, subgraph, weight_names(subgraph), _facts(engine, subgraph))
+
+
+def _given_back(subgraph: Subgraph, error: Exception) -> Unsupported:
+    nodes = _blamed(subgraph) if len(subgraph.members) > 1 else []
+    return Unsupported(f"TVM: {words_of(error)}", nodes=nodes)
+
+
+def _blamed(subgraph: Subgraph) -> list[int]:
+    """Compile node by node, to tell which ones stand in the way."""
+    blamed = []
+    for node in subgraph.members:
+        alone = make_subgraph(subgraph.graph, [node.id], subgraph.backend)
+        try:
+            if alone.outputs:
+                build(lower(import_region(alone)))
+        except Exception:  # noqa: BLE001 (which is what is asked)
+            blamed.append(node.id)
+    return blamed
+
+
+def _facts(engine: Engine, subgraph: Subgraph) -> Mapping[str, Any]:
+    stored = (subgraph.constants[name].type.nbytes or 0 for name in weight_names(subgraph))
+    return {
+        "library": f"tvm {tvm().__version__}",
+        "target": str(host_target()),
+        "nodes": len(subgraph.members),
+        "weight_bytes": sum(stored),
+        "code_bytes": None if engine.library is None else len(engine.library),
+        "storable": engine.library is not None,
+    }

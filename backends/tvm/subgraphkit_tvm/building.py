@@ -1,0 +1,74 @@
+"""From Relax to code: fusing, arranging loops, generating machine code and linking it."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+
+from subgraphkit_tvm.importing import Imported
+from subgraphkit_tvm.library import host_target, quiet, tvm
+from subgraphkit_tvm.scheduling import scheduled
+from subgraphkit_tvm.storing import link, load_library
+
+__all__ = ["MAIN", "PREPARE", "Engine", "build", "lower"]
+
+MAIN: Final = "main"
+PREPARE: Final = "main_transform_params"
+"""The function that turns weights into what ``main`` takes; made if there are weights."""
+
+_logger = logging.getLogger("subgraphkit.backend")
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Compiled code.
+
+    Attributes:
+        module: The runtime module that virtual machines load.
+        library: The shared library it was loaded from; None if the machine has no linker.
+    """
+
+    module: Any
+    library: bytes | None
+
+
+def lower(imported: Imported) -> Any:
+    """Turn operators into fused loops, none of them arranged yet.
+
+    Raises:
+        Exception: Whatever TVM raises, for an operator it has no loops for.
+    """
+    relax, transform = tvm("relax"), tvm("relax.transform")
+    passes = [transform.DecomposeOpsForInference(), transform.CanonicalizeBindings()]
+    if imported.weights:
+        # What depends on weights alone is computed once, when they are set.
+        passes.append(transform.LiftTransformParams())
+    passes += [
+        relax.backend.DispatchSampling(),
+        relax.backend.DispatchSortScan(),
+        transform.LegalizeOps(),
+        transform.AnnotateTIROpPattern(),
+        transform.FoldConstant(),
+        transform.FuseOps(),
+        transform.FuseTIR(),
+    ]
+    with quiet(), host_target():
+        return tvm("ir.transform").Sequential(passes)(imported.module)
+
+
+def build(module: Any) -> Engine:
+    """Generate code for this machine.
+
+    Args:
+        module: What ``lower`` returned; loops that nobody has arranged are arranged by rule.
+
+    Raises:
+        Exception: Whatever TVM raises.
+    """
+    with quiet():
+        executable = tvm().compile(scheduled(module), host_target())
+        try:
+            library = link(executable)
+            return Engine(load_library(library), library)
+        except Exception as error:  # noqa: BLE001 (a linker may fail in any way)
+            _logger.info("tvm: compiled in memory, engines cannot be stored: %s", error)
+            return Engine(executable.jit(), None)

@@ -1,0 +1,146 @@
+"""From a region to Relax: which constants become parameters, and what the importer makes of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import onnx
+from onnx import helper, numpy_helper
+
+from subgraphkit.ir import Initializer, Subgraph
+from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit_tvm.library import quiet, tvm
+
+__all__ = ["ImportRefusedError", "Imported", "has_converter", "import_region", "weight_names"]
+
+_FRONTEND: Final = "relax.frontend.onnx.onnx_frontend"
+_SMALL: Final = 1024
+"""Bytes up to which ``Subgraph.to_model(weights="outside")`` leaves a constant inside."""
+
+_FLOATS: Final = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16})
+
+_LOOKED_INTO: Final = frozenset({"Clip", "Pad", "Range", "Resize", "Upsample"})
+"""Operators of which the importer wants to see constants of floating type."""
+
+
+class ImportRefusedError(Exception):
+    """The importer made something other than the bound graph says; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A region in Relax.
+
+    Attributes:
+        module: An ``IRModule`` whose function ``main`` takes the inputs, then the weights.
+        input_count: How many of its parameters are inputs.
+        weights: Names of the constants that are parameters, in order.
+    """
+
+    module: Any
+    input_count: int
+    weights: tuple[str, ...]
+
+
+def has_converter(op_type: str) -> bool:
+    """Say whether the importer knows an operator at all."""
+    return op_type in _converters()
+
+
+def weight_names(subgraph: Subgraph) -> tuple[str, ...]:
+    """Name the constants that are parameters of the compiled code, in the subgraph's order.
+
+    All others are part of the code: shapes, axes and the like, by which code is made.
+    """
+    seen = {
+        name for node in subgraph.members if node.op_type in _LOOKED_INTO for name in node.inputs
+    }
+    return tuple(
+        name for name, stored in subgraph.constants.items() if _is_weight(stored, name in seen)
+    )
+
+
+def import_region(subgraph: Subgraph) -> Imported:
+    """Import a region with its weights as parameters.
+
+    Raises:
+        ImportRefusedError: A type is other than the bound graph says.
+        Exception: Whatever the importer raises.
+    """
+    weights = weight_names(subgraph)
+    model = parametrised(subgraph, weights)
+    return import_model(
+        model,
+        len(subgraph.inputs),
+        weights,
+        dict(zip(subgraph.outputs, subgraph.output_types, strict=True)),
+    )
+
+
+def parametrised(subgraph: Subgraph, weights: Sequence[str]) -> onnx.ModelProto:
+    """Write a region as ONNX, its weights as inputs after its own."""
+    model: onnx.ModelProto = subgraph.to_model(weights="outside")
+    graph = model.graph
+    inside = [name for name in subgraph.constants if name not in frozenset(weights)]
+    # The importer misreads Constant nodes that state plain numbers.
+    nodes = [node for node in graph.node if node.op_type != "Constant" or node.domain]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(
+        numpy_helper.from_array(subgraph.constants[name].array(), name) for name in inside
+    )
+    graph.input.extend(
+        helper.make_tensor_value_info(name, stored.type.dtype, stored.type.shape)
+        for name, stored in ((name, subgraph.constants[name]) for name in weights)
+    )
+    return model
+
+
+def import_model(
+    model: onnx.ModelProto,
+    input_count: int,
+    weights: tuple[str, ...],
+    outputs: Mapping[str, ValueType | None],
+) -> Imported:
+    """Import a model whose weights are inputs, and hold the result against the types known.
+
+    Raises:
+        ImportRefusedError: A type is other than said.
+        Exception: Whatever the importer raises.
+    """
+    with quiet():
+        module = tvm(_FRONTEND).from_onnx(model)
+    main = module["main"].with_attr("num_input", input_count)
+    module["main"] = main
+    made = main.ret_ty
+    relax = tvm("relax")
+    found = tuple(made.fields) if isinstance(made, relax.TupleType) else (made,)
+    if len(found) != len(outputs):
+        raise ImportRefusedError(f"{len(found)} outputs are made of {len(outputs)}")
+    for (name, expected), actual in zip(outputs.items(), found, strict=True):
+        _require_type(name, expected, actual)
+    return Imported(module, input_count, weights)
+
+
+def _converters() -> Mapping[str, Any]:
+    table: Mapping[str, Any] = tvm(_FRONTEND)._get_convert_map()  # noqa: SLF001 (no public way)
+    return table
+
+
+def _is_weight(stored: Initializer, looked_into: bool) -> bool:  # noqa: FBT001 (a fact of it)
+    if (stored.type.nbytes or 0) > _SMALL:
+        return True
+    return stored.type.dtype in _FLOATS and bool(stored.type.rank) and not looked_into
+
+
+def _require_type(name: str, expected: ValueType | None, actual: Any) -> None:
+    """Compare types: where the importer and ONNX disagree, the values are wrong as well."""
+    if not isinstance(expected, TensorType):
+        raise ImportRefusedError(f"output {name!r} is no tensor")
+    dims = getattr(getattr(actual, "shape", None), "values", None)
+    if dims is None or not all(hasattr(dim, "value") for dim in dims):
+        raise ImportRefusedError(f"{name!r} is {expected} and has no known shape in Relax")
+    shape, dtype = tuple(int(dim) for dim in dims), str(actual.dtype)
+    if shape != expected.shape or dtype != expected.dtype.label:
+        made = f"{dtype}[{','.join(map(str, shape))}]"
+        raise ImportRefusedError(f"{name!r} is {expected} and would be {made} in Relax")

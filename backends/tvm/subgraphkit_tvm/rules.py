@@ -1,0 +1,131 @@
+"""What the importer takes and gets wrong: operators and uses of them that are refused here.
+
+Each rule stands for a difference that was seen against ``onnx.reference``. NaN is not part of it:
+TVM's maxima and minima may drop one, see the README.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from subgraphkit.backend import Refusal
+from subgraphkit.ir import Node
+from subgraphkit.types import DataType
+
+__all__ = ["refused_by_rule"]
+
+_Rule = Callable[[Node], str]
+"""Says in a sentence what TVM does otherwise; nothing if the node is all right."""
+
+_FLOATS: Final = frozenset({DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE})
+_SORTED: Final = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.INT32, DataType.INT64})
+
+
+def refused_by_rule(node: Node) -> Refusal | None:
+    """Return why a node that the importer would take is refused all the same, or None."""
+    rule = _RULES.get(node.op_type)
+    text = rule(node) if rule is not None else ""
+    return Refusal("attribute", f"{node.op_type}: {text}") if text else None
+
+
+def _training(node: Node) -> str:
+    return "TVM computes inference only" if node.attribute("training_mode", 0) else ""
+
+
+def _dropout(node: Node) -> str:
+    mode = 2
+    if len(node.inputs) <= mode or not node.inputs[mode]:
+        return ""
+    given = node.constant(mode)
+    return "TVM computes inference only" if given is None or given.any() else ""
+
+
+def _is_inf(node: Node) -> str:
+    both = node.attribute("detect_negative", 1) and node.attribute("detect_positive", 1)
+    return "" if both else "TVM looks for infinities of both signs"
+
+
+def _mod(node: Node) -> str:
+    return "TVM's remainder of floats fails for infinities" if node.dtype() in _FLOATS else ""
+
+
+def _extreme(node: Node) -> str:
+    # an axis of infinities alone gives the largest finite number
+    return "TVM starts from the largest finite number" if node.dtype() in _FLOATS else ""
+
+
+def _resize(node: Node) -> str:
+    if node.attribute("antialias", 0):
+        return "TVM has no antialiasing"
+    if _text(node.attribute("keep_aspect_ratio_policy", "stretch")) != "stretch":
+        return "TVM stretches"
+    scales, shape = node.constant(_scales_place(node)), node.shape()
+    if scales is None or not scales.size or shape is None:
+        return ""
+    axes = node.attribute("axes") or range(len(shape))
+    lengths = [shape[axis] for axis in axes]
+    exact = all(
+        isinstance(length, int) and float(length * scale).is_integer()
+        for length, scale in zip(lengths, scales.tolist(), strict=False)
+    )
+    return "" if exact else "TVM derives scales from sizes, which were rounded"
+
+
+def _scales_place(node: Node) -> int:
+    newer = 11
+    return 2 if node.op_type == "Resize" and node.opset >= newer else 1
+
+
+def _roi_align(node: Node) -> str:
+    mode = _text(node.attribute("mode", "avg"))
+    return "TVM takes the maximum of what ONNX interpolates first" if mode == "max" else ""
+
+
+def _space_to_depth(node: Node) -> str:
+    return "TVM knows the mode DCR only" if _text(node.attribute("mode", "DCR")) != "DCR" else ""
+
+
+def _top_k(node: Node) -> str:
+    return "" if node.dtype() in _SORTED else f"TVM does not sort {node.dtype().label}"
+
+
+def _no_intrinsic(node: Node) -> str:
+    del node
+    return "TVM's LLVM code has no such function"
+
+
+def _grid_sample(node: Node) -> str:
+    if node.dtype() is not DataType.FLOAT:
+        return "TVM computes places in float32 whatever the type"
+    cubic = _text(node.attribute("mode", "linear")) in {"cubic", "bicubic"}
+    border = _text(node.attribute("padding_mode", "zeros")) == "border"
+    return "TVM clips cubic places before it looks around them" if cubic and border else ""
+
+
+def _shrink(node: Node) -> str:
+    return "" if node.dtype() in _FLOATS else "TVM clips integers where ONNX wraps them around"
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
+    {
+        "BatchNormalization": _training,
+        "Cosh": _no_intrinsic,
+        "Dropout": _dropout,
+        "GridSample": _grid_sample,
+        "IsInf": _is_inf,
+        "Mod": _mod,
+        "ReduceMax": _extreme,
+        "ReduceMin": _extreme,
+        "Resize": _resize,
+        "RoiAlign": _roi_align,
+        "Shrink": _shrink,
+        "Sinh": _no_intrinsic,
+        "SpaceToDepth": _space_to_depth,
+        "TopK": _top_k,
+        "Upsample": _resize,
+    }
+)

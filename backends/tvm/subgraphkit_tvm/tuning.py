@@ -1,0 +1,197 @@
+"""Arranging loops by measurement, with TVM's MetaSchedule, and remembering what was found."""
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit_tvm.library import tvm
+
+__all__ = ["Tune", "make_tuner", "require_tunable"]
+
+_NEEDED: Final = ("cloudpickle", "psutil", "xgboost")
+"""What MetaSchedule imports, and apache-tvm does not install: worker processes, cost model."""
+
+_JSON_CHECK: Final = """
+import tvm
+from tvm import te
+x = te.placeholder((4,), name="x")
+y = te.compute((4,), lambda i: x[i] + 1.0)
+tvm.ir.save_json(tvm.IRModule({"main": te.create_prim_func([x, y])}))
+"""
+"""apache-tvm 0.27.0.post1 was built against apache-tvm-ffi 0.1.14 and crashes here with 0.1.15."""
+
+_PER_ROUND: Final = 16
+_PATIENCE: Final = 300
+"""Seconds a worker process has for a trial, the first of which imports TVM."""
+
+_META_SCHEDULE: Final = "s_tir.meta_schedule"
+
+Tune = Callable[[Any, Any], Any]
+"""From a fused module and a target to the module with loops arranged by measurement."""
+
+Advance = Callable[[int], None]
+
+
+def require_tunable(backend: str, options: Mapping[str, Any]) -> None:
+    """Check that tuning can be done as the options ask, as far as can be told at once.
+
+    Args:
+        backend: Name of the backend, for messages.
+        options: Its options.
+
+    Raises:
+        BackendUnavailableError: Libraries that tuning needs are missing (SGK104).
+        OptionError: No directory is given (SGK112).
+    """
+    if not _wanted(options):
+        return
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise BackendUnavailableError(
+            "SGK104",
+            f"backend {backend!r} cannot tune: {', '.join(missing)} not installed, expected for "
+            "tuning='metaschedule'",
+            backend=backend,
+            hint="pip install 'subgraphkit-tvm[tuning]', or leave the option tuning at 'none'.",
+        )
+    if options.get("tuning_dir") is None:
+        raise OptionError(
+            "SGK112",
+            f"option 'tuning_dir' of backend {backend!r} is not given, expected a directory with "
+            "tuning='metaschedule'",
+            backend=backend,
+            option="tuning_dir",
+        )
+
+
+def make_tuner(backend: str, options: Mapping[str, Any], logger: logging.Logger) -> Tune | None:
+    """Return what tunes, as the options say; None if they say not to.
+
+    Args:
+        backend: Name of the backend, for messages.
+        options: Its options, checked by ``require_tunable``.
+        logger: Told how many kernels are tuned.
+
+    Raises:
+        BackendUnavailableError: The libraries installed cannot write records (SGK104).
+    """
+    if not _wanted(options):
+        return None
+    folder = Path(options["tuning_dir"])
+    _require_json(backend)
+    trials = int(options["tuning_trials"])
+
+    def tune(module: Any, target: Any) -> Any:
+        return _tuned(module, target, folder, trials, logger)
+
+    return tune
+
+
+def _wanted(options: Mapping[str, Any]) -> bool:
+    return bool(options.get("tuning", "none") != "none")
+
+
+@cache
+def _json_works() -> bool:
+    done = subprocess.run(  # noqa: S603 (the interpreter itself, on a text of ours)
+        [sys.executable, "-c", _JSON_CHECK], capture_output=True, check=False, timeout=600
+    )
+    return done.returncode == 0
+
+
+def _require_json(backend: str) -> None:
+    """Try in a child process what records are written with, since a failure ends the process."""
+    if not _json_works():
+        raise BackendUnavailableError(
+            "SGK104",
+            f"backend {backend!r} cannot tune: TVM {tvm().__version__} breaks down when it writes "
+            f"records with apache-tvm-ffi {version('apache-tvm-ffi')}",
+            backend=backend,
+            hint="pip install 'apache-tvm-ffi<0.1.15', or leave the option tuning at 'none'.",
+        )
+
+
+def _tuned(module: Any, target: Any, folder: Path, trials: int, logger: logging.Logger) -> Any:
+    folder.mkdir(parents=True, exist_ok=True)
+    schedules = tvm(_META_SCHEDULE)
+    database = schedules.database.JSONDatabase(work_dir=str(folder))
+    extracted = schedules.relax_integration.extract_tasks(module, target)
+    tasks = _not_tuned(extracted, target, database)
+    if tasks:
+        logger.info("tvm: tuning %d kernels, %d trials each", len(tasks), trials)
+        with _progress(len(tasks) * trials) as advance:
+            _measure(tasks, folder, database, trials, advance)
+        failed = len(_not_tuned(tasks, target, database))
+        if failed:
+            logger.warning(
+                "tvm: %d of %d kernels stay untuned, since no trial of theirs ran; see %s",
+                failed,
+                len(tasks),
+                folder / "logs",
+            )
+    with target, database:
+        return tvm("relax.transform").MetaScheduleApplyDatabase()(module)
+
+
+def _not_tuned(tasks: Iterable[Any], target: Any, database: Any) -> list[Any]:
+    """Find the kernels of which the database has no trial that ran."""
+    return [
+        task
+        for task in tasks
+        if database.query_tuning_record(task.dispatched[0], target, task.task_name) is None
+    ]
+
+
+def _measure(tasks: Any, folder: Path, database: Any, trials: int, advance: Advance) -> None:
+    schedules = tvm(_META_SCHEDULE)
+    contexts, weights = schedules.relax_integration.extracted_tasks_to_tune_contexts(
+        tasks, work_dir=str(folder)
+    )
+    callbacks = schedules.measure_callback.MeasureCallback.create("default")
+    schedules.tune_tasks(
+        tasks=contexts,
+        task_weights=weights,
+        work_dir=str(folder),
+        max_trials_global=len(contexts) * trials,
+        max_trials_per_task=trials,
+        num_trials_per_iter=min(trials, _PER_ROUND),
+        builder=schedules.builder.LocalBuilder(timeout_sec=_PATIENCE),
+        runner=schedules.runner.LocalRunner(timeout_sec=_PATIENCE),
+        database=database,
+        measure_callbacks=[*callbacks, _counting(advance)],
+    )
+
+
+def _counting(advance: Advance) -> Any:
+    """Make a callback of MetaSchedule that counts measurements."""
+    callbacks = tvm(f"{_META_SCHEDULE}.measure_callback")
+
+    class Counting(callbacks.PyMeasureCallback):  # type: ignore[misc, name-defined, unused-ignore]  # late
+        def apply(
+            self, scheduler: Any, task: int, candidates: Any, builds: Any, found: Any
+        ) -> None:
+            del scheduler, task, candidates, builds
+            advance(len(found))
+
+    return tvm("ir.utils").derived_object(Counting)()
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Advance]:
+    """Show a bar where a person is looking at standard error and rich is installed."""
+    if not sys.stderr.isatty() or find_spec("rich") is None:
+        yield lambda _: None
+        return
+    console = import_module("rich.console").Console(file=sys.stderr)
+    with import_module("rich.progress").Progress(console=console) as bar:
+        task = bar.add_task("tuning", total=total)
+        yield lambda count: bar.advance(task, count)

@@ -1,0 +1,143 @@
+"""Which nodes are taken, and what is said of those that are not."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from backends.tvm.tests.tvm_models import dense, homes, open_tvm, parsed, refusals
+from subgraphkit.errors import UnclaimedNodesError
+from subgraphkit_tvm import claims
+
+VECTOR = "(float[4] x) => (float[4] y)"
+
+
+def test_what_tvm_can_compile_is_one_region() -> None:
+    with open_tvm(parsed(f"g {VECTOR} {{ a = Relu(x) b = Exp(a) y = Neg(b) }}")) as session:
+        assert homes(session) == [("tvm", (0, 1, 2))]
+
+
+def test_an_operator_without_a_converter_is_refused_by_name() -> None:
+    with open_tvm(parsed(f"g {VECTOR} {{ y = Celu(x) }}")) as session:
+        assert homes(session) == [("numpy", (0,))]
+        assert refusals(session) == [
+            ("op_unsupported", "TVM's ONNX importer has no converter for Celu")
+        ]
+
+
+def test_the_importers_own_words_reach_the_report() -> None:
+    model = parsed(
+        "g (float[1, 1, 6, 6] x) => (float[1, 1, 5, 5] y, int64[1, 1, 5, 5] i) "
+        "{ y, i = MaxPool <kernel_shape = [2, 2]> (x) }"
+    )
+    with open_tvm(model) as session:
+        ((code, text),) = refusals(session)
+        assert homes(session) == [("numpy", (0,))]
+    assert code == "op_unsupported"
+    assert "TVM's ONNX importer: AssertionError: Missing outputs during conversion" in text
+
+
+def test_nothing_is_printed_when_the_importer_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    claims._remembered.clear()
+    with open_tvm(parsed("g (int64[4] x) => (int64[4] y) { y = Erf(x) }")) as session:
+        assert homes(session) == [("numpy", (0,))]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_dimension_that_is_not_known_is_refused_until_it_is_given() -> None:
+    model = parsed("g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }")
+    with open_tvm(model) as session:
+        assert homes(session) == [("numpy", (0,))]
+        assert [code for code, _ in refusals(session)] == ["dynamic_shape"]
+    with open_tvm(model, shapes={"x": (3, 4)}) as session:
+        assert homes(session) == [("tvm", (0,))]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("(float[4] x) => (bool[4] y) { y = IsInf <detect_negative = 0> (x) }", "both signs"),
+        ("(float[4] x) => (float[4] y) { y = Mod <fmod = 1> (x, x) }", "infinities"),
+        ("(float[4] x) => (float y) { y = ReduceMax <keepdims = 0> (x) }", "largest finite"),
+        ("(int64[4] x) => (int64[4] y) { y = Shrink (x) }", "integers"),
+    ],
+)
+def test_what_tvm_would_get_wrong_is_refused_with_the_reason(text: str, said: str) -> None:
+    with open_tvm(parsed(f"g {text}")) as session:
+        assert homes(session) == [("numpy", (0,))]
+        ((code, reason),) = refusals(session)
+    assert code == "attribute"
+    assert said in reason
+
+
+def test_upsampling_by_a_scale_that_fits_is_taken_and_one_that_is_rounded_is_not() -> None:
+    def model(scale: float) -> onnx.ModelProto:
+        scales = np.array([1, 1, scale, scale], np.float32)
+        return parsed(
+            "g (float[1, 1, 3, 3] x) => (float[1, 1, H, W] y) "
+            '{ y = Resize <mode = "nearest"> (x, , s) }',
+            s=scales,
+        )
+
+    with open_tvm(model(2.0)) as session:
+        assert homes(session) == [("tvm", (0,))]
+    with open_tvm(model(1.5)) as session:
+        assert homes(session) == [("numpy", (0,))]
+        assert "rounded" in refusals(session)[0][1]
+
+
+def test_plain_numbers_stated_by_constant_nodes_are_what_they_say() -> None:
+    model = parsed(
+        f"g {VECTOR} {{ c = Constant <value_float = 0.5> () d = Constant <value_floats = "
+        "[1.0, 2.0, 3.0, 4.0]> () a = Add(x, c) y = Mul(a, d) }"
+    )
+    with open_tvm(model) as session:
+        assert {backend for backend, _ in homes(session)} == {"tvm"}
+        (y,) = session.run(None, {"x": np.zeros(4, np.float32)})
+    np.testing.assert_array_equal(y, [0.5, 1, 1.5, 2])
+
+
+def test_an_operator_of_another_domain_is_not_taken_for_its_namesake() -> None:
+    node = helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")
+    model = parsed(f"g {VECTOR} {{ y = Relu(x) }}")
+    model.graph.ClearField("node")
+    model.graph.node.append(node)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(UnclaimedNodesError):
+        open_tvm(model, backend="tvm")
+
+
+def test_alike_nodes_are_asked_about_once() -> None:
+    claims._remembered.clear()
+    chain = "".join(f"a{i + 1} = Tanh(a{i}) " for i in range(20))
+    with open_tvm(parsed(f"g (float[4] a0) => (float[4] a20) {{ {chain} }}")):
+        assert len(claims._remembered) == 1
+
+
+def test_a_region_is_right_however_many_of_its_loops_are_arranged() -> None:
+    model, weights = dense()
+    x = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)
+    with open_tvm(model) as session:
+        assert homes(session) == [("tvm", (0, 1, 2))]
+        (y,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(
+        y, np.maximum(x @ weights["w"] + weights["b"], 0), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "int64", "uint8", "bool"])
+def test_values_of_every_common_dtype_come_through(dtype: str) -> None:
+    data = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    name = onnx.TensorProto.DataType.Name(data).lower()
+    model = parsed(
+        f"g ({name}[2, 3] x) => ({name}[3, 4] y) "
+        "{ t = Transpose(x) y = Concat <axis = 1> (t, t) }"
+    )
+    x = (np.arange(6).reshape(2, 3) % 2 if dtype == "bool" else np.arange(6).reshape(2, 3)).astype(
+        dtype
+    )
+    with open_tvm(model) as session:
+        assert homes(session) == [("tvm", (0, 1))]
+        (y,) = session.run(None, {"x": x})
+    assert y.dtype == x.dtype
+    np.testing.assert_array_equal(y, np.concatenate([x.T, x.T], axis=1))

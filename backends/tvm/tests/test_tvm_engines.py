@@ -1,0 +1,185 @@
+"""Storing and restoring, missing libraries, wrong options, failures while compiling."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+import subgraphkit_tvm
+from backends.tvm.tests.tvm_models import dense, homes, open_tvm, operators, parsed, refusals
+from subgraphkit.backend import manifest_drift
+from subgraphkit.backend.manifest import read_manifest
+from subgraphkit_tvm import TvmBackend, backend, building, claims, tuning
+
+X = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)
+
+WITHOUT_LIBRARY = """
+import sys
+sys.modules["tvm"] = None
+import subgraphkit as sk
+from subgraphkit_tvm import TvmBackend
+found = TvmBackend.probe(deep=True)
+print(found.available, *found.problems, found.hint, sep=" | ")
+try:
+    sk.InferenceSession(sys.argv[1], backend="tvm,numpy")
+except sk.SubgraphkitError as error:
+    print(str(error).splitlines()[0])
+with sk.InferenceSession(sys.argv[1], backend="tvm?,numpy") as session:
+    print([one.backend for one in session.partitioning.subgraphs])
+"""
+
+
+def test_without_the_library_the_package_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(dense()[0].SerializeToString())
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LIBRARY, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    probe, error, optional = done.stdout.splitlines()
+    assert probe.startswith("False | module 'tvm' is not installed")
+    assert "apache-tvm" in probe
+    assert "[SGK104]" in error
+    assert optional == "['numpy']"
+
+
+def test_importing_the_package_does_not_import_the_library() -> None:
+    code = "import sys, subgraphkit_tvm; assert 'tvm' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_probe_names_the_library_and_the_processor() -> None:
+    found = TvmBackend.probe(deep=True)
+    assert found.available
+    assert found.devices[0].startswith("cpu (")
+    assert "apache-tvm" in found.versions
+
+
+def test_the_manifest_says_what_the_class_says() -> None:
+    path = Path(subgraphkit_tvm.__file__).with_name("subgraphkit-backend.toml")
+    assert manifest_drift(read_manifest(path, "tvm"), TvmBackend) == []
+
+
+def test_an_engine_can_be_stored_and_serves_other_weights() -> None:
+    model, weights = dense()
+    other, other_weights = dense(seed=5)
+    with open_tvm(model) as session, open_tvm(other, backend="tvm") as second:
+        (operator,) = operators(session)
+        blob = operator.serialize()
+        assert operator.info()["storable"]
+        (subgraph,) = second.partitioning.subgraphs
+        assert set(TvmBackend().separate_weights(subgraph)) == {"w", "b"}
+        restored = TvmBackend().deserialize(blob, subgraph)
+        (y,) = restored.run([X])
+        wanted = np.maximum(X @ other_weights["w"] + other_weights["b"], 0)
+        np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
+        assert restored.update_weights(weights)
+        np.testing.assert_array_equal(restored.run([X])[0], operator.run([X])[0])
+
+
+def test_a_second_session_takes_the_code_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = dense()
+    other, weights = dense(seed=7)
+    with open_tvm(model, cache=True, cache_dir=str(tmp_path)):
+        pass
+
+    def build(lowered: Any) -> None:
+        raise AssertionError(f"compiled again: {lowered}")
+
+    monkeypatch.setattr(backend, "build", build)
+    with open_tvm(other, cache=True, cache_dir=str(tmp_path)) as session:
+        (y,) = session.run(None, {"x": X})
+    wanted = np.maximum(X @ weights["w"] + weights["b"], 0)
+    np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign"])
+def test_a_damaged_engine_is_refused(damage: str) -> None:
+    model, _ = dense()
+    with open_tvm(model) as session:
+        (operator,) = operators(session)
+        blob = operator.serialize()
+        (subgraph,) = session.partitioning.subgraphs
+    flipped = bytearray(blob)
+    flipped[-100] ^= 1
+    broken = {"cut": blob[:-1], "flipped": bytes(flipped), "foreign": b"\x7fELF" + blob}[damage]
+    with pytest.raises(ValueError, match="the stored engine is"):
+        TvmBackend().deserialize(broken, subgraph)
+
+
+def test_without_a_linker_code_is_compiled_in_memory_and_not_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_linker(executable: Any) -> bytes:
+        raise RuntimeError(f"no compiler for {type(executable).__name__}")
+
+    monkeypatch.setattr(building, "link", no_linker)
+    model, weights = dense()
+    with open_tvm(model) as session:
+        (operator,) = operators(session)
+        assert operator.serialize() is None
+        assert not operator.info()["storable"]
+        (y,) = session.run(None, {"x": X})
+    wanted = np.maximum(X @ weights["w"] + weights["b"], 0)
+    np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_node_that_only_fails_when_compiled_is_given_back_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(claims, "refused_by_rule", lambda node: None)
+    model = parsed("g (float[4] x) => (float[4] y) { a = Relu(x) b = Sinh(a) y = Neg(b) }")
+    with open_tvm(model) as session:
+        assert homes(session) == [("tvm", (0,)), ("numpy", (1,)), ("tvm", (2,))]
+        assert "TVM: " in refusals(session, 1)[0][1]
+        (y,) = session.run(None, {"x": np.ones(4, np.float32)})
+    np.testing.assert_allclose(y, -np.sinh(np.ones(4)), rtol=1e-6)
+
+
+def test_tuning_without_what_it_needs_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tuning, "_NEEDED", ("numpy", "a_library_that_nobody_has"))
+    with pytest.raises(sk.SubgraphkitError, match="a_library_that_nobody_has") as caught:
+        open_tvm(dense()[0], options={"tvm": {"tuning": "metaschedule"}})
+    assert caught.value.code == "SGK104"
+    assert "subgraphkit-tvm[tuning]" in caught.value.hint
+
+
+def test_tuning_needs_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_NEEDED", ())
+    with pytest.raises(sk.SubgraphkitError, match="tuning_dir") as caught:
+        open_tvm(dense()[0], options={"tvm": {"tuning": "metaschedule"}})
+    assert caught.value.code == "SGK112"
+
+
+@pytest.mark.skipif(
+    any(find_spec(name) is None for name in tuning._NEEDED), reason="extra 'tuning' not installed"
+)
+def test_tuning_finds_code_that_is_right_and_remembers_it(tmp_path: Path) -> None:
+    if not tuning._json_works():
+        pytest.skip("the installed apache-tvm-ffi crashes TVM when it writes records")
+    model, weights = dense()
+    options = {"tvm": {"tuning": "metaschedule", "tuning_trials": 2, "tuning_dir": str(tmp_path)}}
+    with open_tvm(model, options=options) as session:
+        assert {backend for backend, _ in homes(session)} == {"tvm"}
+        (y,) = session.run(None, {"x": X})
+    wanted = np.maximum(X @ weights["w"] + weights["b"], 0)
+    np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
+    assert (tmp_path / "database_tuning_record.json").stat().st_size > 0
+
+
+def test_the_fingerprint_names_library_and_processor() -> None:
+    found = TvmBackend().fingerprint()
+    assert found == TvmBackend().fingerprint()
+    assert str(backend.host_target()) in found
