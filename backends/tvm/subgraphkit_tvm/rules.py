@@ -45,6 +45,11 @@ def _is_inf(node: Node) -> str:
     return "" if both else "TVM looks for infinities of both signs"
 
 
+def _cast_like(node: Node) -> str:
+    has_constant = any(node.constant(place) is not None for place in range(2))
+    return "TVM fails to fold a constant here" if has_constant else ""
+
+
 def _mod(node: Node) -> str:
     return "TVM's remainder of floats fails for infinities" if node.dtype() in _FLOATS else ""
 
@@ -113,6 +118,7 @@ def _text(value: Any) -> str:
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
         "BatchNormalization": _training,
+        "CastLike": _cast_like,
         "Cosh": _no_intrinsic,
         "Dropout": _dropout,
         "GridSample": _grid_sample,
