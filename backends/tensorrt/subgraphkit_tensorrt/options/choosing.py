@@ -83,28 +83,6 @@ CHOOSING: Final[tuple[Entry, ...]] = (
     ),
     Entry(
         Option(
-            "require_nodes",
-            float,
-            default=0.0,
-            minimum=0.0,
-            maximum=1.0,
-            help="Smallest share of the model's nodes that has to be on TensorRT, 0 to 1; less is "
-            "an error.",
-        ),
-        torch_tensorrt="require_full_compilation",
-    ),
-    Entry(
-        Option(
-            "require_flops",
-            float,
-            default=0.0,
-            minimum=0.0,
-            maximum=1.0,
-            help="The same of multiplications, as far as shapes are known.",
-        ),
-    ),
-    Entry(
-        Option(
             "max_query_rounds",
             int,
             default=100,

@@ -211,7 +211,9 @@ def _shapes(ours: str) -> _Step:
 
 
 _WEIGHTS: Final = _moot("weights for a stripped plan are those of the session's model")
-_CONTEXT: Final = _without_equivalent("Export the session as a bundle instead.")
+_CONTEXT: Final = _without_equivalent(
+    "Build ahead with `subgraphkit build`; engines are found in the cache."
+)
 _NORMALIZATION: Final = ("LayerNormalization", "Pow", "ReduceMean")
 
 _STEPS: Final[Mapping[str, _Step]] = MappingProxyType(

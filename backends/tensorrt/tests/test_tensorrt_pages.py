@@ -1,0 +1,82 @@
+"""The guide and the page on migrating keep up with the options."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from subgraphkit.backend.settings import SETTINGS
+from subgraphkit.errors import OptionError
+from subgraphkit_tensorrt import from_onnxruntime
+from subgraphkit_tensorrt.library.flavours import State
+from subgraphkit_tensorrt.options.from_onnxruntime import _STEPS
+from subgraphkit_tensorrt.options.table import TABLE
+
+PACKAGE = Path(__file__).parents[1]
+DOCS = PACKAGE.parents[1] / "docs"
+README = (PACKAGE / "README.md").read_text(encoding="utf-8")
+GUIDE = (DOCS / "tensorrt.md").read_text(encoding="utf-8")
+MIGRATING = (DOCS / "migrating-to-tensorrt.md").read_text(encoding="utf-8")
+PEERS = {
+    "onnxruntime": "ONNX Runtime's TensorRT provider",
+    "tf_trt": "TF-TRT",
+    "torch_tensorrt": "Torch-TensorRT, formerly TRTorch",
+}
+MXNET = "MXNet-TensorRT"
+ROW = re.compile(r"^\| (`.*`) \| `(.*)` \|$", re.MULTILINE)
+
+
+def _section(title: str) -> str:
+    sections = re.split(r"^## (.*)\n", MIGRATING, flags=re.MULTILINE)[1:]
+    return dict(zip(sections[::2], sections[1::2], strict=True))[title]
+
+
+def _without_equivalent(section: str) -> set[str]:
+    (text,) = re.findall(r"\*\*No equivalent:\*\*(.*?)\n\n", section, re.DOTALL)
+    return set(re.findall(r"`(trt_\w+)`", text))
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_the_table_of_a_peer_is_that_of_the_options(peer: str) -> None:
+    listed = {ours: theirs.replace("`", "") for theirs, ours in ROW.findall(_section(PEERS[peer]))}
+    names = {name: getattr(entry, peer) for name, entry in TABLE.items()}
+    assert listed == {name: theirs for name, theirs in names.items() if theirs}
+
+
+def test_the_table_of_mxnet_names_options_that_exist() -> None:
+    ours = [word for _, word in ROW.findall(_section(MXNET))]
+    assert ours[0] == "SUBGRAPH_BACKEND=tensorrt"
+    assert set(ours[1:]) <= set(TABLE)
+
+
+def test_options_of_onnxruntime_without_equivalent_are_those_that_are_refused() -> None:
+    refused = set()
+    for name in _STEPS:
+        try:
+            from_onnxruntime({name: "1"})
+        except OptionError as error:
+            if "has no equivalent" in error.message:
+                refused.add(name)
+    assert _without_equivalent(_section(PEERS["onnxruntime"])) == refused
+
+
+def test_options_the_guide_sets_exist() -> None:
+    set_ = set(re.findall(r"`(?:tensorrt:)?([a-z_]+)=", GUIDE))
+    set_ |= set(re.findall(r"tensorrt\.([a-z_]+)=", GUIDE + MIGRATING))
+    assert len(set_) > 20
+    assert set_ <= {*TABLE, *SETTINGS, "shapes"}, "shapes is an argument of bind"
+
+
+def test_the_guide_and_the_readme_explain_every_state() -> None:
+    for text in (GUIDE, README):
+        explained = re.findall(r"^\| ((?:absent \w+)|build only|ready) \|", text, re.MULTILINE)
+        assert sorted(explained) == sorted(get_args(State))
+
+
+def test_the_guide_and_the_readme_list_every_extra() -> None:
+    extras = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
+    for text in (GUIDE, README):
+        listed = re.findall(r"^\| `(\w+)` \| TensorRT", text, re.MULTILINE)
+        assert sorted(listed) == sorted(extras["optional-dependencies"])
