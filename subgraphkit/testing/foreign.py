@@ -114,7 +114,7 @@ def _copied(value: Any) -> Any:
 
 
 def _awkward(value: Any) -> Any:
-    """Return an equal value whose arrays are read-only and, where they can be, not contiguous."""
+    """Return an equal value whose arrays are read-only and, if they can be, not contiguous."""
     if isinstance(value, list):
         return [_awkward(element) for element in value]
     if not isinstance(value, np.ndarray):
@@ -124,5 +124,8 @@ def _awkward(value: Any) -> Any:
         spread = np.zeros((*value.shape[:-1], 2 * value.shape[-1]), value.dtype)
         laid_out = spread[..., ::2]
         laid_out[...] = value
+    if laid_out.dtype == np.int64:
+        # C has two types of 64 bits, NumPy a dtype for each, and they are equal
+        laid_out = laid_out.view(np.longlong)
     laid_out.setflags(write=False)
     return laid_out

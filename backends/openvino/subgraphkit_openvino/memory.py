@@ -56,6 +56,9 @@ def tensor_over(array: npt.NDArray[Any]) -> Any:
     it consists of, with its element type told beside it.
     """
     openvino = library.runtime()
+    if array.dtype.char in "qQ":
+        # C has two words for 64 bits, and OpenVINO knows one; ONNX Runtime says the other
+        array = array.view(np.int64 if array.dtype.char == "q" else np.uint64)
     if array.dtype.isbuiltin == 1:
         return openvino.Tensor(array, True)  # noqa: FBT003 (shared_memory; a keyword costs 0.3 us)
     type_ = element_type(DataType.of(array.dtype))

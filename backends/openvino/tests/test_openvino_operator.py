@@ -130,6 +130,13 @@ def test_element_types_and_ranks_cross_the_border(shape: tuple[int, ...], dtype:
     np.testing.assert_array_equal(y, x)
 
 
+def test_integers_that_c_calls_long_long_are_taken_like_any_of_64_bits() -> None:
+    model = compiled("g (float[3] x, int64[2] i) => (float[2] y) { y = Gather(x, i) }")
+    x, places = np.arange(3, dtype=np.float32), np.array([2, 0], np.int64)
+    (y,) = model(x, places.view(np.longlong))
+    assert y.tolist() == [2.0, 0.0]
+
+
 def test_large_weights_are_not_copied_and_stay_alive() -> None:
     weights = np.random.default_rng(0).standard_normal((700, 700)).astype(np.float32)
     proto = parsed("g (float[1,700] x) => (float[1,700] y) { y = MatMul(x, w) }")
