@@ -25,11 +25,11 @@ class Gate:
         self._turn = threading.Lock()
         self._users = threading.Lock()
         self._last_left = threading.Condition(self._users)
-        self._inside = 0
+        self._inside: list[int] = []  # identities of threads
 
     def __enter__(self) -> None:
         with self._turn, self._users:
-            self._inside += 1
+            self._inside.append(threading.get_ident())
 
     def __exit__(
         self,
@@ -38,7 +38,9 @@ class Gate:
         traceback: TracebackType | None,
     ) -> None:
         with self._users:
-            self._inside -= 1
+            me = threading.get_ident()
+            if me in self._inside:
+                self._inside.remove(me)
             if not self._inside:
                 self._last_left.notify_all()
 
@@ -47,5 +49,8 @@ class Gate:
         """Keep new runs out, wait for those inside, and have the session to oneself."""
         with self._turn:
             with self._users:
+                # An interruption may have hit this thread on its way in or out of a run.
+                me = threading.get_ident()
+                self._inside = [thread for thread in self._inside if thread != me]
                 self._last_left.wait_for(lambda: not self._inside)
             yield
