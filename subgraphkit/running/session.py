@@ -126,7 +126,7 @@ class Session:
         if run_options is not None:
             raise _unknown_run_options(run_options)
         places = self._places(output_names) if output_names else None
-        with self._gate:
+        with self._gate.passage():
             try:
                 results = self._execute(input_feed)
             except Exception as error:  # noqa: BLE001 (raised again unless it moves)
@@ -156,7 +156,7 @@ class Session:
         if run_options is not None:
             raise _unknown_run_options(run_options)
         buffers, feeds = binding.buffers(), binding.feeds()
-        with self._gate:
+        with self._gate.passage():
             self._check_open()
             if self._bound is None:
                 self._bound = self._emit(buffered=True)

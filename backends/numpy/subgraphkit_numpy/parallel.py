@@ -141,13 +141,23 @@ class _Job:
                 self._done.release()
 
     def finish(self) -> None:
-        """Wait for the helpers; to be called by the caller when no part is left."""
+        """Wait for the helpers; to be called by the caller when no part is left, or interrupted.
+
+        May be called again, and must be where an interruption ended the first call.
+        """
         with self._lock:
-            self._closed = True
             if not self._helpers:
+                self._closed = True
                 return
-            self._done.acquire()
+            self._done.acquire(blocking=False)  # held already if this is the second call
+            self._closed = True
         self._done.acquire()
+
+    def abandon(self) -> None:
+        """Drop the parts not begun, and wait for those that helpers are at."""
+        for _ in self._parts:
+            pass
+        self.finish()
 
 
 class _Pool:
@@ -210,10 +220,15 @@ def share(work: Work, parts: Sequence[Any], *arguments: Any) -> None:
     job = _Job(work, iter(parts), arguments)
     pool = _pool
     pool.start()
-    for _ in range(helpers):
-        pool.jobs.put(job)
-    job.work()
-    job.finish()
+    try:
+        for _ in range(helpers):
+            pool.jobs.put(job)
+        job.work()
+        job.finish()
+    except BaseException:
+        # Ctrl-C: the helpers still write to memory that the caller is about to give away.
+        job.abandon()
+        raise
     if job.error is not None:
         raise job.error
 

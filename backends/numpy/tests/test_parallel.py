@@ -1,5 +1,6 @@
 """The pool of threads: every part once, errors reach the caller, BLAS gets its threads back."""
 
+import _thread
 import os
 import threading
 import time
@@ -55,6 +56,34 @@ def test_an_error_reaches_the_caller_and_the_pool_goes_on(threads: int) -> None:
     seen: list[int] = []
     share(seen.append, range(8))
     assert sorted(seen) == list(range(8))
+
+
+def test_interrupted_work_leaves_no_helper_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "thread_count", lambda: 2)
+    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
+    target = np.zeros(2, np.int64)
+    caller = threading.current_thread()
+
+    def work(part: int) -> None:
+        if threading.current_thread() is caller:
+            time.sleep(0.0002)
+        else:
+            time.sleep(0.004)
+        target[part] += 1
+
+    def share_for_ever() -> None:
+        while True:
+            share(work, range(2))
+
+    for number in range(60):
+        timer = threading.Timer(0.001 + number * 1e-4, _thread.interrupt_main)
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            share_for_ever()
+        timer.join()
+        left = target.copy()
+        time.sleep(0.006)
+        assert target.tolist() == left.tolist()
 
 
 def test_shared_work_may_share_work(threads: int) -> None:

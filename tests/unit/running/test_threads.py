@@ -1,5 +1,7 @@
 """One session, many threads."""
 
+import _thread
+import gc
 import threading
 import time
 from collections.abc import Sequence
@@ -7,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 
 import subgraphkit as sk
 from subgraphkit.running.gate import Gate
@@ -71,7 +74,7 @@ def test_a_change_waits_for_the_runs_inside() -> None:
     gate = Gate()
     order: list[str] = []
     with ThreadPoolExecutor(1) as pool:
-        with gate:
+        with gate.passage():
 
             def change() -> None:
                 with gate.alone():
@@ -82,3 +85,85 @@ def test_a_change_waits_for_the_runs_inside() -> None:
             order.append("run ends")
         pending.result(5)
     assert order == ["run ends", "change"]
+
+
+def test_runs_interrupted_anywhere_keep_nobody_out_and_nothing_waiting() -> None:
+    gate = Gate()
+
+    def change() -> bool:
+        with gate.alone():
+            return True
+
+    def run_for_ever() -> None:
+        while True:
+            with gate.passage():
+                pass
+
+    with ThreadPoolExecutor(1) as pool:
+        for number in range(60):
+            timer = threading.Timer(0.001 + number * 1e-5, _thread.interrupt_main)
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                run_for_ever()
+            timer.join()
+            assert pool.submit(change).result(10)
+            assert change()
+
+
+def test_changes_interrupted_anywhere_keep_no_run_out() -> None:
+    gate = Gate()
+
+    def run() -> bool:
+        with gate.passage():
+            return True
+
+    def change_for_ever() -> None:
+        while True:
+            with gate.alone():
+                pass
+
+    with ThreadPoolExecutor(1) as pool:
+        for number in range(60):
+            assert pool.submit(run).result(10)
+            timer = threading.Timer(0.001 + number * 1e-5, _thread.interrupt_main)
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                change_for_ever()
+            timer.join()
+            assert pool.submit(run).result(10)
+            assert run()
+
+
+def test_a_busy_session_cannot_put_a_change_off() -> None:
+    gate = Gate()
+    stop = threading.Event()
+
+    def run_for_ever() -> None:
+        while not stop.is_set():
+            with gate.passage():
+                time.sleep(0.0001)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(run_for_ever)
+        try:
+            for _ in range(50):
+                with gate.alone():
+                    pass
+        finally:
+            stop.set()
+
+
+def test_a_gate_forgets_threads_that_have_ended() -> None:
+    gate = Gate()
+
+    def run() -> None:
+        with gate.passage():
+            pass
+
+    for _ in range(20):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    gc.collect()
+    assert len(gate._passages) == 0
