@@ -2,17 +2,12 @@
 
 import json
 import os
-import queue
-import subprocess
-import tempfile
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from subgraphkit.backend.child_process import child_command, child_environment, stop_child
+from subgraphkit.backend.answering_child import AnsweringChild, NoAnswer
 from subgraphkit.comparing.messages import crashed, hung
 from subgraphkit.errors import SubgraphkitError
 
@@ -70,27 +65,7 @@ class Contender:
         file = folder / "job.json"
         file.write_text(json.dumps(job), encoding="utf-8")
         variables = {} if threads is None else dict.fromkeys(_VARIABLES, str(threads))
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed on exit)
-        self._child = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-            child_command(_MODULE, [os.fspath(file)]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            env=child_environment(variables),
-            start_new_session=True,
-            text=True,
-            encoding="utf-8",
-        )
-        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        # A thread, because a pipe cannot be read with a time limit everywhere.
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        if self._child.stdout is not None:
-            for line in self._child.stdout:
-                self._answers.put(line)
-        self._answers.put("")
+        self._process = AnsweringChild(_MODULE, [os.fspath(file)], variables)
 
     def ask(self, what: Mapping[str, Any] | None, doing: str, timeout: float) -> dict[str, Any]:
         """Give a command and wait for the answer; None only waits.
@@ -103,26 +78,20 @@ class Contender:
         Raises:
             Failed: The contender is out: an error of its own, a crash (SGK320), no answer (SGK321).
         """
-        if what is not None and self._child.stdin is not None:
-            with suppress(BrokenPipeError):  # what became of it is told below
-                self._child.stdin.write(json.dumps(what) + "\n")
-                self._child.stdin.flush()
+        if what is not None:
+            self._process.tell(what)
         try:
-            line = self._answers.get(timeout=timeout)
-        except queue.Empty:
-            stop_child(self._child)
-            raise Failed.of(hung(self._selection, doing, timeout), self._last_words()) from None
-        if not line:
-            code = self._child.wait()
-            raise Failed.of(crashed(self._selection, doing, code), self._last_words())
-        answer: dict[str, Any] = json.loads(line)
+            answer: dict[str, Any] = self._process.answer(timeout)
+        except NoAnswer as gone:
+            if gone.code is None:
+                raise self._failed(hung(self._selection, doing, timeout)) from None
+            raise self._failed(crashed(self._selection, doing, gone.code)) from None
         if "failed" in answer:
-            raise Failed(**answer["failed"], printed=self._last_words())
+            raise Failed(**answer["failed"], printed=self._process.printed(_LAST_OUTPUT))
         return answer
 
-    def _last_words(self) -> str:
-        self._printed.seek(0)
-        return self._printed.read().decode("utf-8", errors="replace")[-_LAST_OUTPUT:]
+    def _failed(self, error: SubgraphkitError) -> Failed:
+        return Failed.of(error, self._process.printed(_LAST_OUTPUT))
 
     def __enter__(self) -> Self:
         """Return the contender, which is stopped on leaving."""
@@ -135,15 +104,4 @@ class Contender:
         traceback: TracebackType | None,
     ) -> None:
         """Tell the child that there is nothing more to do, and see it off."""
-        with suppress(BrokenPipeError):
-            if self._child.stdin is not None:
-                self._child.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._child.wait(_PATIENCE_AT_THE_END if kind is None else 0)
-        with suppress(ProcessLookupError):  # whatever it started keeps its pipes open
-            stop_child(self._child)
-        self._child.wait()
-        self._reader.join(_PATIENCE_AT_THE_END)
-        if self._child.stdout is not None and not self._reader.is_alive():
-            self._child.stdout.close()
-        self._printed.close()
+        self._process.stop(_PATIENCE_AT_THE_END if kind is None else 0)

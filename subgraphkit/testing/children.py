@@ -3,22 +3,14 @@
 Nothing heavy is imported here, and nothing of the backend.
 """
 
-import contextlib
-import json
 import queue
-import subprocess
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any, Final, cast
+from typing import Any, Final
 
-from subgraphkit.backend.child_process import (
-    child_command,
-    child_environment,
-    how_it_ended,
-    stop_child,
-)
+from subgraphkit.backend.answering_child import AnsweringChild, NoAnswer
+from subgraphkit.backend.child_process import how_it_ended
 from subgraphkit.testing.cases import Finding, Outcome
 
 __all__ = ["Ended", "Pool", "Task"]
@@ -26,10 +18,8 @@ __all__ = ["Ended", "Pool", "Task"]
 _MODULE: Final = "subgraphkit.testing.child"
 _START_SECONDS: Final = 120.0
 """How long a child may take to start and to build the cases of a level."""
-_CLOSING_SECONDS: Final = 5.0
-"""How long to wait for the last words of a child that was stopped."""
 _LAST_OUTPUT: Final = 600
-"""How many characters of what a child printed are kept."""
+"""How many bytes of what a child printed are kept."""
 
 
 class Ended(Exception):  # noqa: N818 (an ending, told as a finding)
@@ -70,24 +60,8 @@ class _Child:
 
     def __init__(self, subject: Mapping[str, Any]) -> None:
         self.level = -1
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
-        self._answers: queue.Queue[str] = queue.Queue()
-        self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-            child_command(_MODULE),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            env=child_environment(),
-            start_new_session=True,
-            text=True,
-            encoding="utf-8",
-        )
-        # Both are there, since pipes were asked for.
-        self._commands = cast("IO[str]", self._process.stdin)
-        self._stream = cast("IO[str]", self._process.stdout)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self._say(subject)
+        self._process = AnsweringChild(_MODULE)
+        self._process.tell(subject)
 
     def ask(self, command: Mapping[str, Any], seconds: float) -> Any:
         """Send a command and wait for the answer.
@@ -95,45 +69,23 @@ class _Child:
         Raises:
             Ended: There will be none; the child is gone.
         """
-        self._say(command)
+        self._process.tell(command)
         try:
-            line = self._answers.get(timeout=seconds)
-        except queue.Empty:
-            raise self._ended(Outcome.HANG, f"no answer within {seconds:g} s") from None
-        if not line:
-            how = how_it_ended(self._process.wait())
-            raise self._ended(Outcome.CRASH, f"the process ended: {how}")
-        return json.loads(line)
+            return self._process.answer(seconds)
+        except NoAnswer as gone:
+            if gone.code is None:
+                raise self._ended(Outcome.HANG, f"no answer within {seconds:g} s") from None
+            how = how_it_ended(gone.code)
+            raise self._ended(Outcome.CRASH, f"the process ended: {how}") from None
 
     def stop(self) -> None:
         """Stop the process, and whatever it started, at once."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            stop_child(self._process)
-        self._process.wait()
-        self._reader.join(_CLOSING_SECONDS)
-        with contextlib.suppress(OSError):
-            self._commands.close()
-        self._printed.close()
+        self._process.stop()
 
     def _ended(self, outcome: Outcome, text: str) -> Ended:
-        self._printed.seek(0, 2)
-        self._printed.seek(max(0, self._printed.tell() - _LAST_OUTPUT))
-        words = self._printed.read().decode("utf-8", errors="replace").strip()
+        words = self._process.printed(_LAST_OUTPUT)
         self.stop()
         return Ended(outcome, f"{text}; it printed last: {words}" if words else text)
-
-    def _say(self, what: Mapping[str, Any]) -> None:
-        # A child that has gone is noticed by the empty answer.
-        with contextlib.suppress(OSError):
-            self._commands.write(json.dumps(what) + "\n")
-            self._commands.flush()
-
-    def _read(self) -> None:
-        """Hand on what the child answers; an empty line says that it has gone."""
-        with self._stream:
-            for line in self._stream:
-                self._answers.put(line)
-        self._answers.put("")
 
 
 class Pool:

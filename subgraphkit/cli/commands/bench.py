@@ -129,7 +129,7 @@ def _tell(found: Benchmark, report: Report) -> None:
         if not one.ran:
             report.note(f"{one.selection}: {one.text}")
             if one.printed:
-                report.note(one.printed.rstrip())
+                report.note(one.printed)
         elif not one.agrees:
             report.note(
                 f"{one.selection}: results differ from the first; to see where: subgraphkit verify "

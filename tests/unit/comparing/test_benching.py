@@ -81,7 +81,7 @@ def test_who_cannot_run_says_why_and_stops_nobody() -> None:
     }
     by_name = {one.selection: one for one in found.measured}
     assert "while running for the first time: signal SIGSEGV" in by_name["crashing"].text
-    assert by_name["crashing"].printed == "the last that was heard\n"
+    assert by_name["crashing"].printed == "the last that was heard"
     assert "while running: signal SIGSEGV" in by_name["crashing_later"].text
     assert "ValueError: out of luck" in by_name["failing"].text
     assert by_name["failing"].kind == "ExecutionError"
