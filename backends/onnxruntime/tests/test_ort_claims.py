@@ -109,6 +109,16 @@ def test_what_deviates_from_onnx_is_refused_and_right_on_the_next_backend() -> N
         assert homes(session) == [("numpy", (0,))]
 
 
+@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceL1", "ReduceProd"])
+def test_sums_of_int64_are_exact_on_the_next_backend(operator: str) -> None:
+    text = "g (int64[2] x) => (int64 y) <int64[1] a = {0}> { y = %s<keepdims=0>(x, a) }"
+    with open_ort(parsed(text % operator, opset=18)) as session:
+        assert [code for code, _ in refusals(session)] == ["deviates"]
+        large = 2**60 + 1
+        (y,) = session.run(None, {"x": np.array([large, 1])})
+    assert y == (large if operator == "ReduceProd" else large + 1)
+
+
 def test_bodies_are_taken_with_what_they_capture() -> None:
     model = parsed(
         """g (bool c, float[2] x) => (float[2] y) <float[2] w = {3, 4}> {

@@ -67,6 +67,7 @@ FAULTS: Final = (
     Fault(computing.OutputsTooFew, "L2/one_node", Outcome.FAIL_RUN),
     Fault(computing.ReturnsInput, "L2/one_node", Outcome.FAIL_ALIAS),
     Fault(computing.WritesInputs, "L2/one_node", Outcome.FAIL_ALIAS),
+    Fault(computing.ComputesThroughDouble, "L5/values/exact/Add_int64", Outcome.FAIL_VALUE),
     Fault(keeping.CannotRestore, "L6/restored_here", Outcome.FAIL_CONTRACT),
     Fault(keeping.StoresAddresses, "L6/restored_by_another_process", Outcome.FAIL_CONTRACT),
     Fault(keeping.TrustsWhatIsStored, "L6/damaged/middle_changed", Outcome.FAIL_VALUE),

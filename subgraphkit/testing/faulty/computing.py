@@ -15,6 +15,7 @@ from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
 __all__ = [
     "AbortsInRun",
     "CachesFirstResult",
+    "ComputesThroughDouble",
     "ExitsInRun",
     "ForgetsWeights",
     "IgnoresStrides",
@@ -88,6 +89,21 @@ class WrongDtype(WrappingBackend):
     """Computes in double precision and leaves it at that."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _OtherDtype
+
+
+class _Narrow(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        rounded = [
+            one.astype(np.float64).astype(one.dtype) if one.dtype == np.int64 else one
+            for one in map(np.asarray, inputs)
+        ]
+        return super().run(rounded)
+
+
+class ComputesThroughDouble(WrappingBackend):
+    """Turns int64 into double on the way."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Narrow
 
 
 class _OtherShape(WrappedOperator):

@@ -13,6 +13,7 @@ from subgraphkit.partitioning import Constraints
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.exact_values import ExactModel, exact_models
 from subgraphkit.testing.feeding_forms import FEEDING_FORMS
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.random_graphs import random_graph
@@ -72,6 +73,8 @@ def cases(subject: Subject) -> Iterable[Case]:
     for text in _ODD:
         yield _case(f"shapes/{_name(text)}", partial(_as_it_is, text))
     yield _case("values/not_finite", _not_finite)
+    for model in exact_models():
+        yield _case(f"values/exact/{model.name}", partial(_exact, model))
     yield _case("errors/good_run_after_a_bad_one", _stumbling)
     for seed in range(_RANDOM_GRAPHS):
         yield _case(f"random_graphs/{seed}", partial(_random, seed))
@@ -171,6 +174,14 @@ def _not_finite(subject: Subject) -> Finding:
     feeds["x"].flat[:3] = np.nan, np.inf, -np.inf
     with np.errstate(invalid="ignore", over="ignore"):
         return _fed(_NOT_FINITE, [feeds], subject)
+
+
+def _exact(model: ExactModel, subject: Subject) -> Finding:
+    return _judged(
+        subject,
+        model.proto,
+        lambda session: run_checks.fed_with(subject, model, session, model.feeds()),
+    )
 
 
 def _fed(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> Finding:
