@@ -119,30 +119,50 @@ def threads_share_a_session(
     subject: Subject, model: SmallModel, session: Session
 ) -> Finding | None:
     """Run one session from eight threads, each with feeds of its own."""
-    return in_threads(subject, model, [session] * _THREADS)
+    return in_threads(subject, model, [lambda: session] * _THREADS)
 
 
-def in_threads(subject: Subject, model: SmallModel, sessions: Sequence[Session]) -> Finding | None:
-    """Run each session in a thread of its own, all at once."""
-    expected = [model.expected(model.feeds(seed)) for seed in range(len(sessions))]
-    start = threading.Barrier(len(sessions))
+def in_threads(
+    subject: Subject,
+    model: SmallModel,
+    entrances: Sequence[Callable[[], Session]],
+    runs: int = _RUNS,
+) -> Finding | None:
+    """Run a session in each of several threads, all at once, with feeds of its own.
+
+    Args:
+        subject: What is run.
+        model: The model of all sessions.
+        entrances: Each is called in a thread of its own and returns that thread's session.
+        runs: How often each thread runs it.
+    """
+    start = threading.Barrier(len(entrances))
 
     def work(number: int) -> Finding | None:
         feeds = model.feeds(number)
-        start.wait(_PATIENCE_SECONDS)
-        for _ in range(_RUNS):
-            try:
-                found = subject.difference(expected[number], subject.run(sessions[number], feeds))
-            except Stopped as stop:
-                found = stop.finding
-            if found is not None:
-                text = f"in thread {number} of {len(sessions)}: {found.detail}"
-                return Finding(found.outcome, text)
-        return None
+        expected = model.expected(feeds)
+        try:
+            session = entrances[number]()
+            start.wait(_PATIENCE_SECONDS)
+            results = (subject.run(session, feeds) for _ in range(runs))
+            found = (subject.difference(expected, one) for one in results)
+            return next((finding for finding in found if finding is not None), None)
+        except threading.BrokenBarrierError:
+            return None  # another thread says why
+        except Stopped as stop:
+            start.abort()
+            return stop.finding
+        except BaseException:
+            start.abort()
+            raise
 
-    with ThreadPoolExecutor(len(sessions)) as pool:
-        found = list(pool.map(work, range(len(sessions))))
-    return next((finding for finding in found if finding is not None), None)
+    with ThreadPoolExecutor(len(entrances)) as pool:
+        everything = list(pool.map(work, range(len(entrances))))
+    for number, finding in enumerate(everything):
+        if finding is not None:
+            text = f"in thread {number} of {len(entrances)}: {finding.detail}"
+            return Finding(finding.outcome, text)
+    return None
 
 
 def in_turn(subject: Subject, model: SmallModel, one: Session, other: Session) -> Finding | None:

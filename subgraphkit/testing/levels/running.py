@@ -152,9 +152,11 @@ def _two_in_turn(model: SmallModel, subject: Subject) -> Finding:
 
 def _two_in_threads(model: SmallModel, subject: Subject) -> Finding:
     with subject.session(model.proto) as other:
-        return _judged(
-            subject, model.proto, lambda one: run_checks.in_threads(subject, model, [one, other])
-        )
+
+        def both(one: Session) -> Finding | None:
+            return run_checks.in_threads(subject, model, [lambda: one, lambda: other])
+
+        return _judged(subject, model.proto, both)
 
 
 def _several_shapes(text: str, subject: Subject) -> Finding:

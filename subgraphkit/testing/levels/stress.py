@@ -6,14 +6,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.run_checks import in_threads
 from subgraphkit.testing.small_models import SmallModel, model_taken
-from subgraphkit.testing.subject import Stopped, Subject
+from subgraphkit.testing.subject import Subject
 
 __all__ = ["cases"]
 
@@ -26,7 +26,6 @@ _THREADS: Final = 8
 _RUNS_PER_THREAD: Final = 12
 _MOST_GROWTH: Final = 8 << 20
 _INTERRUPT_SECONDS: Final = 0.2
-_PATIENCE_SECONDS: Final = 20.0
 _PASSED: Final = Finding(Outcome.PASSED)
 _STATM: Final = Path("/proc/self/statm")
 _HANDLES: Final = Path("/proc/self/fd")
@@ -111,7 +110,8 @@ def _threads_in_one_session(subject: Subject) -> Finding:
     """Eight threads in one session get each its own results."""
     model = model_taken(subject)
     with subject.session(model.proto) as session:
-        return _in_threads(subject, model, lambda: session)
+        entrances = [lambda: session] * _THREADS
+        return in_threads(subject, model, entrances, _RUNS_PER_THREAD) or _PASSED
 
 
 def _a_session_for_each_thread(subject: Subject) -> Finding:
@@ -125,37 +125,10 @@ def _a_session_for_each_thread(subject: Subject) -> Finding:
         return session
 
     try:
-        return _in_threads(subject, model, open_one)
+        return in_threads(subject, model, [open_one] * _THREADS, _RUNS_PER_THREAD) or _PASSED
     finally:
         for session in opened:
             session.close()
-
-
-def _in_threads(subject: Subject, model: SmallModel, enter: Callable[[], Session]) -> Finding:
-    start = threading.Barrier(_THREADS)
-
-    def work(number: int) -> Finding | None:
-        feeds = model.feeds(number)
-        expected = model.expected(feeds)
-        try:
-            session = enter()
-            start.wait(_PATIENCE_SECONDS)
-            results = [subject.run(session, feeds) for _ in range(_RUNS_PER_THREAD)]
-        except threading.BrokenBarrierError:
-            return None  # another thread has said why
-        except Stopped as stop:
-            start.abort()
-            return stop.finding
-        except BaseException:
-            start.abort()
-            raise
-        return next(filter(None, (subject.difference(expected, one) for one in results)), None)
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        wrong = [finding for finding in pool.map(work, range(_THREADS)) if finding is not None]
-    if wrong:
-        return Finding(wrong[0].outcome, f"{_THREADS} threads at once: {wrong[0].detail}")
-    return _PASSED
 
 
 def _interrupted(subject: Subject) -> Finding:
