@@ -1,8 +1,9 @@
 """Run benchmarks, each in a process of its own, and print the tables.
 
 Without names, all those are run that need nothing but this checkout; the others read networks
-exported from PyTorch, see ``numpy_backend/exporting.py``, and ``backends`` and ``transparency`` use
-whatever backends are installed.
+exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends`` and ``transparency`` use
+whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX, and ``precision`` the
+exports and ONNX Runtime.
 """
 
 import argparse
@@ -15,7 +16,8 @@ from measuring import machine
 
 BENCHMARKS = ("import", "overhead", "road", "models")
 EXPORTED = ("latency", "where", "memory")
-COMPARED = ("backends", "transparency")
+COMPARED = ("backends", "transparency", "tensorrt_build")
+OTHERS = ("precision",)
 BUSY = 1.0
 
 
@@ -26,7 +28,7 @@ def main() -> int:
         The number of benchmarks that failed.
     """
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    known = (*BENCHMARKS, *EXPORTED, *COMPARED)
+    known = (*BENCHMARKS, *EXPORTED, *COMPARED, *OTHERS)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--markdown", action="store_true", help="write Markdown tables")
     parser.add_argument("--repeat", type=int, help="times to measure, instead of the defaults")

@@ -1,9 +1,10 @@
 """Ranges of a model's values, found by running it over the user's batches."""
 
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +18,10 @@ from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.onnx_io.precision import Range, Ranges, content_hash
 from subgraphkit.running import Session
-from subgraphkit.running.tapping import tapped_session
+from subgraphkit.running.tapping import tap_groups, tapped_session
 from subgraphkit.types import DataType, TensorType
 
 __all__ = ["calibrate"]
-
-_GROUP_BYTES: Final = 1 << 30
-"""What is kept of one run at once, as far as it is known beforehand."""
-
-_UNKNOWN_BYTES: Final = 16 << 20
-"""What a value is taken to need whose shape depends on the batch."""
 
 _Array = npt.NDArray[Any]
 
@@ -37,7 +32,7 @@ def calibrate(
     *,
     backend: Any = "numpy",
     values: Sequence[str] | None = None,
-    method: Method = "entropy",
+    method: Method = "mse",
     percentile: float = 99.99,
     **settings: Any,
 ) -> Ranges:
@@ -53,7 +48,7 @@ def calibrate(
         batches: Arrays by input name; a generator will do.
         backend: What runs the model, as for ``SUBGRAPH_BACKEND``.
         values: The values looked at; every float32 value that is not constant if not given.
-        method: How thresholds are chosen: ``minmax``, ``percentile`` or ``entropy``.
+        method: How thresholds are chosen: ``mse``, ``entropy``, ``percentile`` or ``minmax``.
         percentile: How many percent of the elements are not clipped, for that method.
         **settings: What else ``bind`` takes, such as ``options`` and ``shapes``.
 
@@ -74,7 +69,10 @@ def calibrate(
     unbounded: set[str] = set()
     total = len(batches) if isinstance(batches, Sized) else None
     with ExitStack() as stack:
-        sessions = [stack.enter_context(tapped_session(bound, g)) for g in _groups(bound, names)]
+        made = [name for name in names if name in bound.producers]
+        sessions = [
+            stack.enter_context(tapped_session(bound, group)) for group in tap_groups(bound, made)
+        ]
         progress = stack.enter_context(Progress("calibrating", total))
         done = 0
         for done, feeds in enumerate(batches, 1):
@@ -113,25 +111,6 @@ def _is_float(bound: BoundGraph, name: str) -> bool:
     return isinstance(type_, TensorType) and type_.dtype is DataType.FLOAT
 
 
-def _groups(bound: BoundGraph, names: Sequence[str]) -> Iterator[list[str]]:
-    """Divide the values that nodes make so that those of one run fit into memory."""
-    group: list[str] = []
-    size = 0
-    for name in names:
-        if name not in bound.producers:
-            continue
-        type_ = bound.types[name]
-        known = type_.nbytes if isinstance(type_, TensorType) else None
-        needed = _UNKNOWN_BYTES if known is None else known
-        if group and size + needed > _GROUP_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(name)
-        size += needed
-    if group:
-        yield group
-
-
 def _values(
     sessions: Sequence[Session], names: Sequence[str], feeds: Mapping[str, Any], number: int
 ) -> Iterator[tuple[str, _Array]]:
@@ -167,4 +146,6 @@ def _count(seen: Histogram, name: str, array: _Array, number: int, unbounded: se
 
 def _range(seen: Histogram, method: Method, percentile: float) -> Range:
     threshold, found_by = threshold_of(seen, method, percentile)
-    return Range(threshold, found_by, seen.samples, seen.lowest, seen.highest)
+    ratio = seen.snr_db(threshold) if threshold else math.inf
+    known = ratio if math.isfinite(ratio) else None
+    return Range(threshold, found_by, seen.samples, seen.lowest, seen.highest, known)

@@ -1,15 +1,19 @@
 """Magnitudes counted in bins of equal width, while the range is still growing."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BINS", "Histogram"]
+__all__ = ["BINS", "STEPS", "Histogram"]
 
 BINS: Final = 2048
 """With 128 bins, as some tools have, the entropy method has one candidate left: the maximum."""
+
+STEPS: Final = 127
+"""The largest int8 that stands for a threshold."""
 
 _CHUNK: Final = 1 << 20  # elements whose copies are in memory at once
 
@@ -50,6 +54,29 @@ class Histogram:
     def width(self) -> float:
         """The width of a bin."""
         return self.limit / BINS
+
+    def snr_db(self, threshold: float) -> float:
+        """Return what int8 with a threshold keeps of the elements counted.
+
+        Within a bin elements count as spread evenly.
+
+        Returns:
+            The ratio of their power to that of the error, in dB; infinity if there is none.
+        """
+        power = float(self.counts @ self._middles() ** 2)
+        error = float(self.counts @ self.errors(np.array([threshold]))[0]) if power else 0.0
+        return 10 * math.log10(power / error) if error else math.inf
+
+    def errors(self, thresholds: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the squared error that int8 makes of an element, per threshold and bin."""
+        step = thresholds[:, None] / STEPS
+        middles = self._middles()
+        held = np.minimum(np.rint(middles / step), STEPS) * step
+        errors: npt.NDArray[Any] = (middles - held) ** 2 + self.width**2 / 12
+        return errors
+
+    def _middles(self) -> npt.NDArray[Any]:
+        return (np.arange(BINS) + 0.5) * self.width
 
     def add(self, array: npt.NDArray[Any]) -> None:
         """Count elements, all of them finite."""

@@ -6,18 +6,21 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.calibrating.histograms import Histogram
+from subgraphkit.calibrating.histograms import BINS, Histogram
 from subgraphkit.errors import CallerError
 
 __all__ = ["LEVELS", "Method", "check_method", "entropy_threshold", "threshold_of"]
 
-Method = Literal["minmax", "percentile", "entropy"]
+Method = Literal["mse", "entropy", "percentile", "minmax"]
 """How a threshold is chosen."""
 
 LEVELS: Final = 128
 """Magnitudes that int8 tells apart."""
 
 _WHOLE: Final = 100.0
+
+_STRIDE: Final = 8
+"""Every so many bins ends a candidate of the squared error, which is flat about its least."""
 
 _Floats = npt.NDArray[np.float64]
 
@@ -41,13 +44,14 @@ def threshold_of(histogram: Histogram, method: str, percentile: float) -> tuple[
     Args:
         histogram: What was seen.
         method: ``minmax`` takes the largest magnitude. ``percentile`` leaves out the largest ones.
-            ``entropy`` weighs what is clipped against steps that are too wide.
+            ``entropy`` weighs what is clipped against steps that are too wide, by what they tell of
+            the distribution; ``mse`` weighs them by the squared error.
         percentile: How many percent of the elements are not clipped, for that method.
 
     Returns:
         The threshold, 0 if nothing but zeros was seen; and the method by which it was found.
         Fewer elements other than 0 than there are levels say nothing of their distribution, so
-        ``entropy`` takes the largest then.
+        ``entropy`` and ``mse`` take the largest then.
     """
     largest = histogram.magnitude
     nonzero = int(histogram.counts.sum())
@@ -57,7 +61,15 @@ def threshold_of(histogram: Histogram, method: str, percentile: float) -> tuple[
         return min(_percentile(histogram, percentile), largest), method
     if nonzero < LEVELS:
         return largest, "minmax"
+    if method == "mse":
+        return min(_least_error(histogram), largest), method
     return min(entropy_threshold(histogram.counts, histogram.limit), largest), method
+
+
+def _least_error(histogram: Histogram) -> float:
+    """Return the threshold at which int8 is off by least, squared and added up."""
+    candidates = np.arange(LEVELS, BINS + 1, _STRIDE) * histogram.width
+    return float(candidates[int(np.argmin(histogram.errors(candidates) @ histogram.counts))])
 
 
 def _percentile(histogram: Histogram, percentile: float) -> float:

@@ -1,8 +1,8 @@
 """How far a rewritten model is from the one it was made from, over as many batches as given."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,18 @@ from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource, load
-from subgraphkit.running.tapping import tapped_session
+from subgraphkit.running import Session
+from subgraphkit.running.tapping import tap_groups, tapped_session
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["AccuracyReport", "ValueAccuracy", "measure_accuracy"]
+__all__ = [
+    "AccuracyReport",
+    "LayerAccuracy",
+    "Sums",
+    "ValueAccuracy",
+    "floating_outputs",
+    "measure_accuracy",
+]
 
 _FLOATS = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE)
 
@@ -28,7 +36,8 @@ class ValueAccuracy:
     Attributes:
         name: Name of the value.
         elements: How many elements were compared.
-        max_abs: Largest absolute error; infinity if something is NaN or infinite on one side only.
+        max_abs: Largest absolute error; infinity if something is NaN or infinite on one side only,
+            or the shapes of one batch differ.
         mean_abs: Mean absolute error.
         snr_db: Ratio of the power of the value to that of the error, in dB; infinity if there is
             no error.
@@ -44,6 +53,43 @@ class ValueAccuracy:
     cosine: float
     largest: float
 
+    @property
+    def noise(self) -> float:
+        """Power of the error as a part of that of the value, of what is finite on both sides."""
+        return 10 ** (-self.snr_db / 10)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerAccuracy:
+    """How much error a node of the original adds to what it reads.
+
+    Attributes:
+        node: The node's name, or that of its first output if it has none.
+        op_type: Its operator.
+        output: The output that is furthest off.
+        born: Power of the error of that output, as a part of that of the output, less the same
+            of the input furthest off: what rounding adds here, or cancelling brings out.
+            Infinity where elements that are finite in the original cease to be; what those lead
+            to is left out of the nodes behind.
+        snr_db: Ratio of signal to noise of that output, in dB.
+        input_snr_db: The same of the input furthest off; infinity if all are exact.
+    """
+
+    node: str
+    op_type: str
+    output: str
+    born: float
+    snr_db: float
+    input_snr_db: float
+
+    def to_text(self) -> str:
+        """Return what happens in the node, for people."""
+        if math.isinf(self.born):
+            return "what is finite is not any more"
+        if math.isinf(self.input_snr_db):
+            return f"what comes in is exact, {self.snr_db:.1f} dB go out"
+        return f"{self.input_snr_db:.1f} dB come in, {self.snr_db:.1f} dB go out"
+
 
 @dataclass(frozen=True, slots=True)
 class AccuracyReport:
@@ -53,34 +99,45 @@ class AccuracyReport:
         outputs: The floating point outputs, in order.
         values: Inner values that both models have, in order; empty unless asked for.
         batches: How many batches were run.
+        layers: The nodes that add error, the one that adds most first; empty unless inner values
+            were asked for.
     """
 
     outputs: tuple[ValueAccuracy, ...]
     values: tuple[ValueAccuracy, ...] = ()
     batches: int = 0
+    layers: tuple[LayerAccuracy, ...] = ()
 
     @property
     def max_error(self) -> float:
         """The largest absolute error of any output."""
         return max((one.max_abs for one in self.outputs), default=0.0)
 
-    def check(self, max_error: float) -> None:
+    @property
+    def min_snr(self) -> float:
+        """The smallest ratio of signal to noise of any output, in dB."""
+        return min((_ratio(one) for one in self.outputs), default=math.inf)
+
+    def meets(self, max_error: float | None = None, min_snr: float | None = None) -> bool:
+        """Say whether every output is within the bounds given."""
+        near = max_error is None or self.max_error <= max_error
+        return near and (min_snr is None or self.min_snr >= min_snr)
+
+    def check(self, max_error: float | None = None, min_snr: float | None = None) -> None:
         """Make sure that no output is further off than this.
+
+        Args:
+            max_error: Largest absolute error allowed.
+            min_snr: Smallest ratio of signal to noise allowed, in dB.
 
         Raises:
             CallerError: One is (SGK236).
         """
-        # a comparison that NaN fails, too
-        off = [one for one in self.outputs if not one.max_abs <= max_error]
-        if off:
-            worst = max(off, key=lambda one: one.max_abs)
-            raise CallerError(
-                "SGK236",
-                f"output {worst.name!r} is off by {worst.max_abs:.4g}, expected {max_error:.4g} at "
-                f"most (it reaches {worst.largest:.4g}, SNR {worst.snr_db:.1f} dB)",
-                hint="Keep the nodes at fault with keep=[...]; the report on inner values shows "
-                "where the error comes in.",
-            )
+        for one in sorted(self.outputs, key=lambda one: -one.max_abs):
+            if max_error is not None and one.max_abs > max_error:
+                raise _inaccurate(one, f"{max_error:.4g} at most")
+            if min_snr is not None and _ratio(one) < min_snr:
+                raise _inaccurate(one, f"{min_snr:g} dB at least")
 
     def to_text(self) -> str:
         """Return a table for people, one line per value."""
@@ -111,37 +168,112 @@ def measure_accuracy(
         rewritten: The model made from it, with the same inputs and outputs.
         batches: Arrays by input name; one is in memory at a time.
         backend: What runs both, as for ``SUBGRAPH_BACKEND``.
-        values: Whether to compare the inner values that both have by the same name, too. All of
-            them are in memory at once then.
+        values: Whether to compare the inner values that both have by the same name, too, and to
+            say in which nodes the error is born. As many are in memory at once as fit into 1 GiB;
+            a model with more is run several times per batch.
         **settings: What else ``bind`` takes, for both.
 
     Returns:
         The report.
 
     Raises:
-        CallerError: There is no batch (SGK234).
+        CallerError: There is no batch, or no floating point output to compare (SGK234).
         SubgraphkitError: Whatever a step of the road raises.
     """
     pair = [one if isinstance(one, Model) else load(one) for one in (original, rewritten)]
     bounds = [bind(model, backend=backend, **settings) for model in pair]
-    outputs = [name for name in dict.fromkeys(bounds[0].outputs) if _is_floating(bounds[0], name)]
-    inner = _common(bounds) if values else []
-    inner = [name for name in inner if name not in outputs]
-    sums = {name: _Sums() for name in (*inner, *outputs)}
+    outputs = floating_outputs(bounds[0])
+    inner = [name for name in _common(bounds) if name not in outputs] if values else []
+    sums = {name: Sums() for name in (*inner, *outputs)}
     done = 0
-    with ExitStack() as stack:
-        one, other = (stack.enter_context(tapped_session(b, list(sums))) for b in bounds)
-        for feeds in batches:
-            done += 1
-            results = one.run(None, feeds), other.run(None, feeds)
-            for total, right, found in zip(sums.values(), *results, strict=True):
-                total.add(right, found)
+    # outputs by themselves: libraries fuse across values that nobody looks at
+    with _sessions(bounds, [outputs, *tap_groups(bounds[0], inner)]) as pairs:
+        for done, feeds in enumerate(batches, 1):  # noqa: B007 (counts)
+            for names, one, other in pairs:
+                results = one.run(None, feeds), other.run(None, feeds)
+                for name, right, found in zip(names, *results, strict=True):
+                    sums[name].add(right, found)
+                del results
     if not done:
         raise CallerError("SGK234", "there is no batch to measure the accuracy with")
+    found_of = {name: total.result(name) for name, total in sums.items()}
     return AccuracyReport(
-        tuple(sums[name].result(name) for name in outputs),
-        tuple(sums[name].result(name) for name in inner),
+        tuple(found_of[name] for name in outputs),
+        tuple(found_of[name] for name in inner),
         done,
+        tuple(_layers(bounds[0], found_of)) if values else (),
+    )
+
+
+def floating_outputs(bound: BoundGraph) -> list[str]:
+    """Return the outputs that are floating point tensors.
+
+    Raises:
+        CallerError: There is none, so that any bound would seem to hold (SGK234).
+    """
+    found = [name for name in dict.fromkeys(bound.outputs) if _is_floating(bound, name)]
+    if not found:
+        raise CallerError(
+            "SGK234",
+            f"no output of the model is floating point, so no error can be measured: "
+            f"{list(bound.outputs)}",
+            hint="Make what the outputs are found from an output as well, such as the scores.",
+        )
+    return found
+
+
+@contextmanager
+def _sessions(
+    bounds: Sequence[BoundGraph], groups: Iterable[list[str]]
+) -> Iterator[list[tuple[list[str], Session, Session]]]:
+    with ExitStack() as stack:
+        pairs = []
+        for names in filter(None, groups):
+            one, other = (stack.enter_context(tapped_session(b, names)) for b in bounds)
+            pairs.append((names, one, other))
+        yield pairs
+
+
+def _layers(bound: BoundGraph, found: Mapping[str, ValueAccuracy]) -> list[LayerAccuracy]:
+    """Find the nodes that add error, the one that adds most first.
+
+    A value that only the original has is as far off as what it is made from.
+    """
+    noise: dict[str, float] = {}
+    endless: set[str] = set()
+    layers, table = [], bound.table
+    for node in bound.order:
+        read, made = table.inputs[node], table.outputs[node]
+        entering = max((noise.get(name, 0.0) for name in read), default=0.0)
+        known = [found[name] for name in made if name in found]
+        noise.update((name, found[name].noise if name in found else entering) for name in made)
+        worst = max(known, key=lambda one: (math.isinf(one.max_abs), one.noise), default=None)
+        if worst is None:
+            continue
+        breaks = math.isinf(worst.max_abs) and endless.isdisjoint(read)
+        endless.update(one.name for one in known if math.isinf(one.max_abs))
+        born = math.inf if breaks else worst.noise - entering
+        if born > 0:
+            label = table.names[node] or worst.name
+            entered = -10 * math.log10(entering) if entering else math.inf
+            left = -math.inf if breaks else worst.snr_db
+            layers.append(
+                LayerAccuracy(label, table.op_types[node], worst.name, born, left, entered)
+            )
+    return sorted(layers, key=lambda one: -one.born)
+
+
+def _ratio(one: ValueAccuracy) -> float:
+    return -math.inf if math.isinf(one.max_abs) else one.snr_db
+
+
+def _inaccurate(worst: ValueAccuracy, expected: str) -> CallerError:
+    return CallerError(
+        "SGK236",
+        f"output {worst.name!r} is off by {worst.max_abs:.4g}, expected {expected} "
+        f"(it reaches {worst.largest:.4g}, SNR {worst.snr_db:.1f} dB)",
+        hint="Keep the nodes at fault with keep=[...]; the report on inner values shows "
+        "where the error comes in, and precision_search finds them by trying.",
     )
 
 
@@ -163,7 +295,7 @@ def _is_floating(bound: BoundGraph, name: str) -> bool:
 
 
 @dataclass(eq=False)
-class _Sums:
+class Sums:
     """What has to be added up over batches; elements that are not finite in both are left out."""
 
     elements: int = 0
@@ -172,6 +304,11 @@ class _Sums:
     sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(5))
 
     def add(self, expected: npt.NDArray[Any], got: npt.NDArray[Any]) -> None:
+        """Add the elements of one batch."""
+        if expected.shape != got.shape:  # what was found decides how many there are
+            self.max_abs = math.inf
+            self.elements += expected.size
+            return
         right, found = (np.asarray(one).reshape(-1).astype(np.float64) for one in (expected, got))
         both = np.isfinite(right) & np.isfinite(found)
         same = both | (right == found) | (np.isnan(right) & np.isnan(found))
@@ -193,6 +330,7 @@ class _Sums:
         )
 
     def result(self, name: str) -> ValueAccuracy:
+        """Return what comes out of all that was added."""
         total, squares, right, found, product = map(float, self.sums)
         lengths = math.sqrt(right * found)
         ratio = right / squares if squares else math.inf

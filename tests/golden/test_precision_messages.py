@@ -10,8 +10,9 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.calibrating import calibrate
 from subgraphkit.comparing.accuracy import measure_accuracy
+from subgraphkit.comparing.precision_search import precision_search
 from subgraphkit.errors import CODES, SubgraphkitError
-from subgraphkit.onnx_io.precision import Range, Ranges, read_calibration_cache, rewrite
+from subgraphkit.onnx_io.precision import Precision, Range, Ranges, read_calibration_cache, rewrite
 from tests.golden_support import GoldenCheck
 from tests.models import CHAIN, parsed
 
@@ -33,6 +34,12 @@ def _inaccurate() -> None:
     measure_accuracy(parsed(CHAIN), parsed(negated), batches).check(0.25)
 
 
+def _unreached() -> None:
+    batches = [{"x": np.full((1, 4), 0.1, np.float32)}]
+    model = parsed("g (float[N,4] x) => (float[N,4] y) { a = Exp(x) y = Neg(a) }")
+    precision_search(model, Precision("fp16"), batches, max_error=0.0)
+
+
 CAUSES: dict[str, Callable[[], Any]] = {
     "SGK230_no_range": lambda: rewrite(
         parsed(PRODUCT), "int8", Ranges({"other": Range(1.0, "minmax")})
@@ -45,6 +52,7 @@ CAUSES: dict[str, Callable[[], Any]] = {
     "SGK234_nothing": lambda: calibrate(parsed(CHAIN), []),
     "SGK235_asymmetric": lambda: rewrite(parsed(UNSIGNED), "int8"),
     "SGK236_inaccurate": _inaccurate,
+    "SGK237_unreached": _unreached,
 }
 
 

@@ -8,7 +8,7 @@ from subgraphkit.cli.batches import batches_in
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import shapes_as_told
-from subgraphkit.cli.values import counted, merge_options
+from subgraphkit.cli.values import counted, file_to_write, merge_options
 from subgraphkit.onnx_io import load
 
 __all__ = ["execute"]
@@ -17,6 +17,7 @@ __all__ = ["execute"]
 def execute(arguments: Namespace, report: Report) -> ExitCode:
     """Run the model over the batches and store the ranges."""
     calibrating = import_module("subgraphkit.calibrating")
+    file_to_write(arguments.output, "the ranges cannot be stored")
     shapes = shapes_as_told(arguments)
     model = load(arguments.model)
     batches = batches_in(arguments.data, bind(model, shapes, backend="none").inputs)

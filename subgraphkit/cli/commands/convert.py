@@ -2,7 +2,7 @@
 
 import math
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,22 @@ from typing import Any
 import onnx
 
 from subgraphkit.binding import bind
-from subgraphkit.cli.batches import batches_in
+from subgraphkit.cli.batches import Batches, batches_in
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import merge_options
-from subgraphkit.comparing.accuracy import AccuracyReport, ValueAccuracy, measure_accuracy
+from subgraphkit.cli.values import file_to_write, merge_options
+from subgraphkit.comparing.accuracy import (
+    AccuracyReport,
+    measure_accuracy,
+)
+from subgraphkit.comparing.precision_search import (
+    Effort,
+    PrecisionSearch,
+    precision_search,
+)
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model, load
 from subgraphkit.onnx_io.precision import (
@@ -33,30 +41,75 @@ __all__ = ["execute"]
 
 _LARGEST_MESSAGE = (1 << 31) - 1
 
+_LAYERS = 10
+"""Nodes that people are shown; ``--json`` has all."""
+
 
 def execute(arguments: Namespace, report: Report) -> ExitCode:
-    """Rewrite, compare if asked, and store."""
+    """Rewrite, compare if asked, search if asked, and store."""
+    file_to_write(arguments.output, "the model cannot be stored")
     model = load(arguments.model)
-    wanted = Precision(
-        arguments.precision,
-        keep=tuple(arguments.keep),
-        only=tuple(arguments.only),
-        high_precision=arguments.high_precision,
-    )
-    done = rewrite(model, wanted, _ranges(arguments.ranges, model))
-    report.data = _data(done)
+    wanted = _wanted(arguments)
+    ranges = _ranges(arguments.ranges, model)
+    bounds = {"max_error": arguments.max_error, "min_snr": arguments.min_snr}
+    is_bounded = any(bound is not None for bound in bounds.values())
+    accuracy = None
+    if arguments.search is not None:
+        batches, settings = _batches(arguments, model, report)
+        effort = _effort(arguments.search, report)
+        settings |= bounds
+        found = precision_search(model, wanted, batches, ranges=ranges, effort=effort, **settings)
+        done, accuracy = found.rewriting, found.accuracy
+        report.data = {**_data(done), "search": _search_data(found)}
+        report.show(found.to_text())
+    else:
+        done = rewrite(model, wanted, ranges)
+        report.data = _data(done)
     report.show(done.to_text())
-    if arguments.report or arguments.max_error is not None:
+    if arguments.values or (accuracy is None and (arguments.report or is_bounded)):
         accuracy = _accuracy(arguments, model, done, report)
-        report.data["accuracy"] = _accuracy_data(accuracy)
-        report.show(_table(accuracy))
-        if arguments.max_error is not None and not accuracy.max_error <= arguments.max_error:
-            report.show(f"An output is off by more than {arguments.max_error:g}; nothing stored.")
+    if accuracy is not None:
+        _show_accuracy(accuracy, report)
+        if not accuracy.meets(**bounds):
+            report.show(_missed(bounds))
             return ExitCode.CHECK_FAILED
     size = _store(done.model, Path(arguments.output))
     report.data |= {"output": arguments.output, "bytes": size}
     report.show(f"{size} bytes: {arguments.output}")
     return ExitCode.OK
+
+
+def _wanted(arguments: Namespace) -> Precision:
+    limits = {
+        name: value
+        for name in ("data_max", "max_reduction", "min_input_snr")
+        if (value := getattr(arguments, name)) is not None
+    }
+    return Precision(
+        arguments.precision,
+        keep=tuple(arguments.keep),
+        only=tuple(arguments.only),
+        high_precision=arguments.high_precision,
+        **limits,
+    )
+
+
+def _effort(seconds: float, report: Report) -> Effort:
+    limit = None if math.isinf(seconds) else seconds
+    return Effort(seconds=limit, on_trial=lambda trial: report.note(trial.to_text()))
+
+
+def _show_accuracy(accuracy: AccuracyReport, report: Report) -> None:
+    report.data["accuracy"] = _accuracy_data(accuracy)
+    report.show(_table(accuracy))
+    if accuracy.layers:
+        report.show(_layer_table(accuracy))
+
+
+def _missed(bounds: Mapping[str, float | None]) -> str:
+    words = {"max_error": "an error of {:g} at most", "min_snr": "{:g} dB at least"}
+    told = [words[key].format(value) for key, value in bounds.items() if value is not None]
+    return f"An output misses {' and '.join(told)}; nothing stored. To find nodes to keep: --search"
 
 
 def _ranges(file: str | None, model: Model) -> Ranges | None:
@@ -72,25 +125,27 @@ def _ranges(file: str | None, model: Model) -> Ranges | None:
 def _accuracy(
     arguments: Namespace, model: Model, done: Rewriting, report: Report
 ) -> AccuracyReport:
-    shapes = shapes_as_told(arguments)
-    bound = bind(model, shapes, backend="none")
-    batches: Iterable[Mapping[str, Any]]
-    if arguments.data:
-        batches = batches_in(arguments.data, bound.inputs)
-    else:
-        feeds = make_feeds(bound, {}, 0)
-        tell_feeds(feeds, 0, report)
-        batches = [{name: feed.array for name, feed in feeds.items()}]
+    batches, settings = _batches(arguments, model, report)
     with report.doing("comparing"):
-        return measure_accuracy(
-            model,
-            done.model,
-            batches,
-            backend=arguments.backend,
-            values=arguments.values,
-            shapes=shapes,
-            options=merge_options(arguments.option) or None,
-        )
+        return measure_accuracy(model, done.model, batches, values=arguments.values, **settings)
+
+
+def _batches(
+    arguments: Namespace, model: Model, report: Report
+) -> tuple[Batches | list[Mapping[str, Any]], dict[str, Any]]:
+    """Return what the models are compared on, and what runs them."""
+    shapes = shapes_as_told(arguments)
+    settings = {
+        "backend": arguments.backend,
+        "shapes": shapes,
+        "options": merge_options(arguments.option) or None,
+    }
+    bound = bind(model, shapes, backend="none")
+    if arguments.data:
+        return batches_in(arguments.data, bound.inputs), settings
+    feeds = make_feeds(bound, {}, 0)
+    tell_feeds(feeds, 0, report)
+    return [{name: feed.array for name, feed in feeds.items()}], settings
 
 
 def _store(model: onnx.ModelProto, path: Path) -> int:
@@ -120,13 +175,22 @@ def _data(done: Rewriting) -> dict[str, Any]:
 
 
 def _accuracy_data(found: AccuracyReport) -> dict[str, Any]:
-    rows = {"outputs": found.outputs, "values": found.values}
+    rows = {"outputs": found.outputs, "values": found.values, "layers": found.layers}
     named = {key: [_in_json(one) for one in group] for key, group in rows.items()}
     return {"batches": found.batches, **named}
 
 
-def _in_json(one: ValueAccuracy) -> dict[str, Any]:
-    """Write numbers that JSON has no word for as text."""
+def _search_data(found: PrecisionSearch) -> dict[str, Any]:
+    return {
+        "keep": list(found.precision.keep),
+        "kept": [asdict(one) for one in found.kept],
+        "trials": [_in_json(one) for one in found.trials],
+        "minimal": found.minimal,
+    }
+
+
+def _in_json(one: Any) -> dict[str, Any]:
+    """Return the fields of a record; write numbers that JSON has no word for as text."""
     return {
         key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in asdict(one).items()
@@ -147,3 +211,13 @@ def _table(found: AccuracyReport) -> Table:
         for one in (*found.values, *found.outputs)
     ]
     return Table.of(columns, rows, right=columns.removeprefix("value "))
+
+
+def _layer_table(found: AccuracyReport) -> Table:
+    """Return the nodes that add most error."""
+    columns = "node operator snr_in snr_out"
+    rows = [
+        (one.node, one.op_type, f"{one.input_snr_db:.1f}", f"{one.snr_db:.1f}")
+        for one in found.layers[:_LAYERS]
+    ]
+    return Table.of(columns, rows, right="snr_in snr_out")

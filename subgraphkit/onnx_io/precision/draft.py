@@ -1,7 +1,7 @@
 """A model taken apart, so that it can be changed: nodes in order, constants, types, names."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Initializer
+from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.inference import infer
 from subgraphkit.onnx_io.model import Model, load
 from subgraphkit.onnx_io.protos import normal_domain, write_value_info
@@ -51,6 +52,7 @@ class Draft:
         pinned: Values whose name and type must stay: outputs, and what bodies read.
         outside: Constants whose data stays outside the model.
         changed: Constants that are new.
+        folded: Names of what was folded into a node, by the node's first output.
     """
 
     frame: onnx.ModelProto
@@ -60,13 +62,14 @@ class Draft:
     pinned: frozenset[str]
     outside: set[str]
     changed: set[str] = field(default_factory=set)
+    folded: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
     _read: Counter[str] | None = None
 
     def __post_init__(self) -> None:
         self._names |= self.constants.keys() | self.types.keys()
         for node in self.nodes:
-            self._names.update((*node.input, *node.output, node.name))
+            self._names.update(_names_in(node))
 
     def opset(self, domain: str = "") -> int:
         """Return the version of an operator set; 0 if it is not imported."""
@@ -82,6 +85,10 @@ class Draft:
             name = f"{wanted}_{count}"
         self._names.add(name)
         return name
+
+    def names_of(self, node: onnx.NodeProto) -> tuple[str, ...]:
+        """Return what a caller may call a node: its name, its outputs, what was folded into it."""
+        return (node.name, *node.output, *self.folded.get(node.output[0], ()))
 
     def is_float(self, value: str) -> bool:
         """Say whether a value is a float32 tensor."""
@@ -253,6 +260,15 @@ def draft_of(skeleton: onnx.ModelProto, stored: Stored) -> Draft:
 def label_of(node: onnx.NodeProto) -> str:
     """Return what a report calls a node."""
     return node.name or next((value for value in node.output if value), "")
+
+
+def _names_in(node: onnx.NodeProto) -> Iterator[str]:
+    """Return all names in a node; those in its bodies may not be given to others either."""
+    yield from (*node.input, *node.output, node.name)
+    for body in body_protos(node).values():
+        yield from (value.name for value in (*body.input, *body.initializer))
+        for inner in body.node:
+            yield from _names_in(inner)
 
 
 def _copied(node: onnx.NodeProto) -> onnx.NodeProto:

@@ -42,8 +42,11 @@ def make_symmetric(draft: Draft) -> int:
         for value in node.input:
             readers.setdefault(value, []).append(node)
     moved: dict[str, str] = {}
+    made = {node.output[0] for node in unsigned if node.op_type == "QuantizeLinear"}
     for node in unsigned:
         value = node.output[0] if node.op_type == "QuantizeLinear" else node.input[0]
+        if value not in made and (value not in draft.constants or value in draft.pinned):
+            raise _refused(node, f"{value!r} is uint8 and no QuantizeLinear makes it")
         _check_readers(node, value, readers, draft)
         _convert(node, points[id(node)], draft, moved)
     return len(unsigned)

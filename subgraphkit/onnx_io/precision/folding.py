@@ -85,6 +85,7 @@ def _fold(before: onnx.NodeProto, node: onnx.NodeProto, draft: Draft) -> None:
         draft.store(f"{before.input[1]}_folded", folded, before.input[1]),
         draft.store(f"{node.input[2]}_folded", moved, node.input[2]),
     )
+    draft.folded[node.output[0]] = (node.name, before.output[0])
     data = before.input[0]
     del before.input[:]
     before.input.extend((data, *names))

@@ -16,6 +16,7 @@ from subgraphkit.onnx_io.precision.formals import Formals, formals_of
 from subgraphkit.onnx_io.precision.ranges import Ranges
 from subgraphkit.onnx_io.precision.requests import Precision
 from subgraphkit.onnx_io.precision.result import Kept
+from subgraphkit.onnx_io.precision.roundings import angle_nodes, rounded_nodes
 from subgraphkit.onnx_io.precision.sums import axis_length, terms, variance_nodes
 from subgraphkit.types import DataType
 
@@ -51,10 +52,14 @@ FREE: Final = frozenset({"Shape", "Size"})
 _NEVER: Final = frozenset(
     [
         "Bernoulli",
+        "BitCast",  # reads bits, not numbers
         "Celu",
+        "CumProd",
         "CumSum",
         "EyeLike",
+        "MeanVarianceNormalization",  # its body, as ONNX spells it, has constants of float32
         "Multinomial",
+        "NegativeLogLikelihoodLoss",
         "NonMaxSuppression",
         "RandomNormal",
         "RandomNormalLike",
@@ -63,6 +68,7 @@ _NEVER: Final = frozenset(
         "Range",
         "RoiAlign",
         "Scan",
+        "SoftmaxCrossEntropyLoss",
         "Upsample",
     ]
 )
@@ -73,37 +79,24 @@ _NORMALISING: Final = frozenset(
         "InstanceNormalization",
         "LayerNormalization",
         "LpNormalization",
-        "MeanVarianceNormalization",
         "RMSNormalization",
         "ReduceL2",
         "ReduceLogSumExp",
+        "ReduceProd",
         "ReduceSumSquare",
     ]
 )
 _CARRYING: Final = frozenset(
     [
-        "Add",
-        "Concat",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "Max",
-        "Min",
-        "Mul",
-        "Neg",
-        "Pad",
-        "Reshape",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "Sub",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
+        *("Abs", "Add", "Div", "Max", "Min", "Mul", "Neg", "ReduceMax", "ReduceMin", "Sub"),
+        *("CenterCropPad", "Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather"),
+        *("GatherElements", "GatherND", "Identity", "MaxPool", "Pad", "Reshape"),
+        *("ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split"),
+        *("Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"),
     ]
 )
+"""Operators whose result may be as large as what they read."""
+
 _LONG_AXIS: Final = 2048
 """A float16 sum that has reached 2,048 takes no more ones."""
 
@@ -145,9 +138,13 @@ class Judge:
     ranges: Ranges
     _beyond: set[str] = field(default_factory=set)
     _variances: set[int] = field(default_factory=set)
+    _rounded: set[int] = field(default_factory=set)
+    _angles: set[int] = field(default_factory=set)
     _extremes: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._rounded = set(rounded_nodes(self.draft))
+        self._angles = set(angle_nodes(self.draft))
         if self.low is DataType.FLOAT16:
             self._variances = set(variance_nodes(self.draft))
 
@@ -178,14 +175,17 @@ class Judge:
 
     def _by_name(self, node: onnx.NodeProto, formals: Formals | None) -> tuple[str, str] | None:
         draft = self.draft
-        unwanted = self.precision.unwanted(node.op_type, node.name)
+        unwanted = self.precision.unwanted(node.op_type, draft.names_of(node))
         reasons = (
             ("user", bool(unwanted), unwanted),
             ("body", bool(body_protos(node)), ""),
             ("unknown", formals is None, f"operator {node.domain}::{node.op_type}"),
             ("never", node.op_type in _NEVER, node.op_type),
+            ("rounding", id(node) in self._rounded, node.op_type),
+            ("angle", id(node) in self._angles, node.op_type),
             ("stated", node.op_type in _STATED, node.op_type),
             ("stated", not any(map(draft.is_float, node.input)), node.op_type),
+            ("stated", _holds_float(node), node.op_type),
         )
         for code, holds, text in reasons:
             if holds:
@@ -211,12 +211,14 @@ class Judge:
         stuck = variables - able
         if stuck & set(formals.outputs) or (0 in floats and 0 not in inputs):
             return (), (), f"{node.op_type} {formals.version} takes no {self.low.label}"
-        outputs = tuple(
-            i
-            for i, value in enumerate(node.output)
-            if draft.is_float(value) and formals.outputs[i] in able
-        )
-        return inputs, outputs, ""
+        made = [i for i, value in enumerate(node.output) if draft.is_float(value)]
+        # a variable that no input given fixes: only inference knows the type
+        loose = formals.allowed.keys() - {
+            kind for kind, value in zip(formals.inputs, node.input, strict=True) if value
+        }
+        if any(formals.outputs[i] in loose for i in made):
+            return (), (), f"{node.op_type} {formals.version} makes a type that no input states"
+        return inputs, tuple(i for i in made if formals.outputs[i] in able), ""
 
     # -- by what it computes with ------------------------------------------------------------
 
@@ -226,7 +228,8 @@ class Judge:
         for value in (node.input[i] for i in inputs if node.input[i] in self.draft.constants):
             smallest, largest = self._magnitudes(value)
             if largest > most:
-                self._beyond.update(filter(None, node.output))
+                if node.op_type != "Clip":  # a limit that nothing reaches is no value
+                    self._beyond.update(filter(None, node.output))
                 return "weights", f"{value!r} reaches {largest:.4g}; {self.low.label} {most:.4g}"
             if 0 < largest < least:
                 return "tiny", f"{value!r} is at most {largest:.4g}"
@@ -282,9 +285,16 @@ def _extremes(array: _Array) -> tuple[float, float]:
     """Return the smallest magnitude that is not 0 and the largest that is finite."""
     if array.dtype.kind not in "fV" or not array.size:
         return math.inf, 0.0
-    sizes = np.abs(array.astype(np.float64))
-    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
-    return (float(sizes.min()), float(sizes.max())) if sizes.size else (math.inf, 0.0)
+    # ml_dtypes reduce slowly; all others are looked at in their own type, since weights are large
+    sizes = np.abs(array.astype(np.float32) if array.dtype.kind == "V" else array)
+    known = np.isfinite(sizes) & (sizes > 0)
+    smallest = sizes.min(where=known, initial=np.inf)
+    return float(smallest), float(sizes.max(where=known, initial=0))
+
+
+def _holds_float(node: onnx.NodeProto) -> bool:
+    """Say whether an attribute is a tensor of float32, whose type an input has to have as well."""
+    return any(a.t.data_type == onnx.TensorProto.FLOAT for a in node.attribute if a.HasField("t"))
 
 
 def _is_scale(node: onnx.NodeProto, value: str) -> bool:

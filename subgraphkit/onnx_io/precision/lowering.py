@@ -26,11 +26,13 @@ class Lowered:
 
     Attributes:
         nodes: Labels of the nodes that compute in the short float now.
+        outputs: The first output of each of them, as it was called.
         kept: The nodes that do not, and why.
         casts: How many Casts were added.
     """
 
     nodes: tuple[str, ...]
+    outputs: tuple[str, ...]
     kept: tuple[Kept, ...]
     casts: int
 
@@ -44,12 +46,14 @@ def lower(draft: Draft, judge: Judge) -> Lowered:
     verdicts = [judge.judge(node) for node in draft.nodes]
     _keep_between(draft, verdicts)
     work = _Lowering(draft, judge.low)
+    outputs = []
     for node, verdict in zip(draft.nodes, verdicts, strict=True):
+        if verdict.inputs:
+            outputs.append(next(filter(None, node.output)))
         work.add(node, verdict)
     draft.nodes[:] = work.nodes
-    return Lowered(
-        tuple(work.lowered), tuple(v.kept for v in verdicts if v.kept is not None), work.casts
-    )
+    kept = tuple(verdict.kept for verdict in verdicts if verdict.kept is not None)
+    return Lowered(tuple(work.lowered), tuple(outputs), kept, work.casts)
 
 
 def _keep_between(draft: Draft, verdicts: list[Verdict]) -> None:

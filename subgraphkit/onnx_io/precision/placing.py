@@ -2,7 +2,9 @@
 
 Inputs of Conv, ConvTranspose, Gemm and MatMul are quantized, results are not: bias, normalisation
 and activation run on in the kernel that made them. Of the two sides of a residual Add, the longer
-one ends in such a kernel, which does the Add as well; only the other side is quantized.
+one ends in a convolution, which does the Add as well; only the other side is quantized. Behind a
+matrix product the other side is the stream that a transformer carries from end to end, whose few
+large elements int8 would drown all others in, and it stays.
 
 Source: "Working with Quantized Types" in NVIDIA's TensorRT documentation, and the ONNX quantizer of
 NVIDIA ModelOpt, whose rules for what does not pay are followed.
@@ -12,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import onnx
 
 from subgraphkit.onnx_io.precision.draft import Draft, label_of
@@ -30,6 +33,9 @@ _MULTIPLE: Final = 8
 _NARROW: Final = 3
 _MATRIX: Final = 2
 _SIDES: Final = 2
+_ADDING: Final = frozenset({"Conv", "ConvTranspose"})
+"""Products whose kernel does a residual Add."""
+
 _SMALLEST_THRESHOLD: Final = 1e-7 * 127
 
 
@@ -56,7 +62,7 @@ def places(draft: Draft, precision: Precision, ranges: Ranges) -> tuple[list[Pla
     for node in draft.nodes:
         if node.op_type not in PRODUCTS or node.domain:
             continue
-        why = _unfit(node, draft, precision) or _unknown(node.input[0], ranges)
+        why = _unfit(node, draft, precision) or _unfit_value(node.input[0], ranges, precision)
         if why:
             kept.append(Kept(label_of(node), node.op_type, *why, step="quantize"))
         else:
@@ -65,7 +71,7 @@ def places(draft: Draft, precision: Precision, ranges: Ranges) -> tuple[list[Pla
 
 
 def _unfit(node: onnx.NodeProto, draft: Draft, precision: Precision) -> tuple[str, str] | None:
-    unwanted = precision.unwanted(node.op_type, node.name)
+    unwanted = precision.unwanted(node.op_type, draft.names_of(node))
     if unwanted:
         return "user", unwanted
     data, weight = node.input[0], node.input[1]
@@ -74,6 +80,8 @@ def _unfit(node: onnx.NodeProto, draft: Draft, precision: Precision) -> tuple[st
         return ("attention", "") if computed else ("weight", f"{weight!r} is computed")
     if data in draft.constants or not draft.is_float(data) or not draft.is_float(weight):
         return "weight", f"{data!r} is constant or no float32"
+    if not np.isfinite(draft.array(weight)).all():
+        return "weights", f"{weight!r} holds NaN or infinity"
     if node.op_type in {"Gemm", "MatMul"}:
         return _unfit_matrix(node, draft)
     return _unfit_kernel(node, draft)
@@ -116,18 +124,22 @@ def _axis(node: onnx.NodeProto) -> int:
     return 0 if node.op_type == "Conv" else 1
 
 
-def _unknown(value: str, ranges: Ranges) -> tuple[str, str] | None:
+def _unfit_value(value: str, ranges: Ranges, precision: Precision) -> tuple[str, str] | None:
     found = ranges.values.get(value)
     if found is None:
         return "range", repr(value)
-    return ("constant", repr(value)) if found.threshold < _SMALLEST_THRESHOLD else None
+    if found.threshold < _SMALLEST_THRESHOLD:
+        return "constant", repr(value)
+    if found.snr_db is not None and found.snr_db < precision.min_input_snr:
+        return "coarse", f"{value!r} would be held at {found.snr_db:.1f} dB"
+    return None
 
 
 def _shortcuts(
     draft: Draft, found: Sequence[Place], precision: Precision, ranges: Ranges
 ) -> Iterator[Place]:
-    """Find the Adds that join a quantized product with a shortcut."""
-    quantized = {id(place.node) for place in found}
+    """Find the Adds that join a quantized convolution with a shortcut."""
+    quantized = {id(place.node) for place in found if place.node.op_type in _ADDING}
     producers, read = draft.producers(), draft.readers()
     depths = _depths(draft)
     for node in draft.nodes:
@@ -138,13 +150,12 @@ def _shortcuts(
             for side, value in enumerate(node.input)
             if id(_product(value, draft, producers, read)) in quantized
         ]
-        if not ends or precision.unwanted(node.op_type, node.name):
+        if not ends or precision.unwanted(node.op_type, draft.names_of(node)):
             continue
         backbone = max(ends, key=lambda side: depths.get(node.input[side], 0))
         shortcut = 1 - backbone
-        if node.input[shortcut] != node.input[backbone] and not _unknown(
-            node.input[shortcut], ranges
-        ):
+        value = node.input[shortcut]
+        if value != node.input[backbone] and not _unfit_value(value, ranges, precision):
             yield Place(node, shortcut)
 
 

@@ -16,6 +16,9 @@ __all__ = ["Range", "Ranges", "content_hash"]
 
 _SCHEMA: Final = "subgraphkit.ranges/1"
 
+_DAMAGED: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a file raises that is not what ``save`` wrote."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -23,11 +26,13 @@ class Range:
 
     Attributes:
         threshold: Magnitude that the largest int8 stands for; 0 for a value that is always 0.
-        method: How the threshold was chosen: ``minmax``, ``percentile``, ``entropy``, or
+        method: How the threshold was chosen: ``mse``, ``minmax``, ``percentile``, ``entropy``, or
             ``imported``.
         samples: How many elements were seen.
         lowest: The smallest element seen, or None if only the threshold is known.
         highest: The largest element seen, or None if only the threshold is known.
+        snr_db: Ratio of the power of what was seen to that of the error which int8 with this
+            threshold makes, in dB; None if that is not known.
     """
 
     threshold: float
@@ -35,6 +40,7 @@ class Range:
     samples: int = 0
     lowest: float | None = None
     highest: float | None = None
+    snr_db: float | None = None
 
     @property
     def magnitude(self) -> float | None:
@@ -84,7 +90,7 @@ class Ranges:
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
             return cls(_values(document), str(document["model"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except _DAMAGED as error:
             raise CallerError(
                 "SGK233",
                 f"the ranges in {str(path)!r} cannot be read: {error}",
@@ -162,6 +168,7 @@ def _joined(one: Range, other: Range) -> Range:
         one.samples + other.samples,
         _outermost(min, (one.lowest, other.lowest)),
         _outermost(max, (one.highest, other.highest)),
+        _outermost(min, (one.snr_db, other.snr_db)),
     )
 
 
@@ -172,7 +179,7 @@ def _outermost(choose: Any, ends: Iterable[float | None]) -> float | None:
 
 def _checked(found: Range) -> Range:
     numbers: list[Any] = [found.threshold, found.samples]
-    numbers += [end for end in (found.lowest, found.highest) if end is not None]
+    numbers += [end for end in (found.lowest, found.highest, found.snr_db) if end is not None]
     if not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
         raise ValueError(f"{found} is not made of finite numbers")
     if found.threshold < 0 or found.samples < 0:

@@ -14,16 +14,19 @@ __all__ = ["KEPT_CODES", "Kept", "Rewriting"]
 KEPT_CODES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "activation": "a value was seen to exceed data_max",
+        "angle": "leads to a sine, cosine or tangent: of a large angle few digits are left",
         "attention": "a product of two computed values",
         "between": "only moves or compares values of nodes that are kept",
         "body": "holds a body of nodes",
         "channels": "too few channels, or groups too small, for int8 to pay",
+        "coarse": "a few large elements of its input leave int8 too few steps for all others",
         "constant": "its input was always 0 while calibrating",
         "never": "an operator that loses its meaning in few bits",
-        "normalisation": "squares or sums that overflow float16",
+        "normalisation": "squares, products or sums that overflow float16",
         "range": "no range is known for its input",
         "reaches": "reads a value beyond the range of the type",
         "reduction": "sums more terms than max_reduction",
+        "rounding": "leads to a rounding to whole numbers, such as a place in a table, or a size",
         "scale": "its scale has too few digits in the type",
         "small": "a product too small for int8 to pay",
         "softmax": "a sum over an axis too long for float16",
@@ -68,6 +71,8 @@ class Rewriting:
             ``model.graph.initializer``; empty unless such were given.
         lowered: Nodes that compute in a short float now.
         quantized: Nodes that read int8 now.
+        changed: First outputs of the nodes that compute in a short float or read int8, in order.
+            ``keep`` takes them, where names are empty or repeated.
         kept: Nodes that were kept although they compute in float32, and why.
         casts: How many Casts were added.
         notes: What else there is to know, such as quantisation that was there already.
@@ -78,6 +83,7 @@ class Rewriting:
     weights: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     lowered: tuple[str, ...] = ()
     quantized: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     kept: tuple[Kept, ...] = ()
     casts: int = 0
     notes: tuple[str, ...] = ()

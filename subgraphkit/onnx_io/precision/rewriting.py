@@ -103,9 +103,10 @@ def _to_int8(
             hint="Export the model for a newer operator set.",
         )
     folded = fold_normalisations(draft)
-    notes = [f"{folded} BatchNormalizations were folded"] if folded else []
+    notes = (f"{folded} BatchNormalizations were folded",) if folded else ()
     found, kept = places(draft, wanted, ranges)
-    if not found and any(one.code == "range" for one in kept):
+    codes = {one.code for one in kept}
+    if not found and "range" in codes and "user" not in codes:
         missing = next(one.text for one in kept if one.code == "range")
         raise UnsupportedModelError(
             "SGK230",
@@ -114,7 +115,9 @@ def _to_int8(
             hint="Ranges are found by value name; calibrate the model itself.",
         )
     quantized = quantize(draft, found, ranges)
-    return replace(account, quantized=quantized, kept=tuple(kept), notes=(*account.notes, *notes))
+    changed = tuple(place.node.output[0] for place in found)
+    notes = (*account.notes, *notes)
+    return replace(account, quantized=quantized, changed=changed, kept=tuple(kept), notes=notes)
 
 
 def _to_short(draft: Draft, wanted: Precision, ranges: Ranges, account: Rewriting) -> Rewriting:
@@ -122,4 +125,7 @@ def _to_short(draft: Draft, wanted: Precision, ranges: Ranges, account: Rewritin
     if low is None:
         return account
     done = lower(draft, Judge(draft, wanted, low, ranges))
-    return replace(account, lowered=done.nodes, kept=(*account.kept, *done.kept), casts=done.casts)
+    # a set would forget the order
+    changed = tuple(dict.fromkeys((*account.changed, *done.outputs)))
+    kept = (*account.kept, *done.kept)
+    return replace(account, lowered=done.nodes, changed=changed, kept=kept, casts=done.casts)

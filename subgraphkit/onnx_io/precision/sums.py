@@ -16,15 +16,18 @@ _SQUARE: Final = 2.0
 
 
 def axis_length(node: onnx.NodeProto, draft: Draft) -> int | None:
-    """Return the length of the axis a node runs along, if it is known."""
+    """Return the length of the axis a node runs along, if it is known.
+
+    Before version 13 Softmax runs along its axis and all behind it as one.
+    """
     shape = draft.shape(node.input[0])
     if not shape:
         return None
     default = 0 if node.op_type.startswith("Arg") else -1
     if node.op_type.endswith("Softmax") and draft.opset() < _ONE_AXIS:
-        default = 1
-    dim = shape[attribute(node, "axis", default) % len(shape)]
-    return dim if isinstance(dim, int) else None
+        axis = attribute(node, "axis", 1)
+        return _product(shape[axis:])
+    return _product((shape[attribute(node, "axis", default) % len(shape)],))
 
 
 def terms(node: onnx.NodeProto, draft: Draft) -> int | None:
@@ -46,6 +49,10 @@ def terms(node: onnx.NodeProto, draft: Draft) -> int | None:
         return _count(read) // max(1, _count(made))
     else:
         return None
+    return _product(dims)
+
+
+def _product(dims: Sequence[Any]) -> int | None:
     return math.prod(dims) if all(isinstance(dim, int) for dim in dims) else None
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.calibrating import calibrate, calibration, progress
+from subgraphkit.calibrating import calibrate, progress
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io.precision import Range, Ranges, content_hash, read_calibration_cache
+from subgraphkit.running import tapping
 from tests.models import CHAIN, LINEAR, parsed
 
 Batch = dict[str, np.ndarray[Any, Any]]
@@ -40,7 +41,7 @@ def test_the_same_batches_make_the_same_ranges_whatever_fits_into_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     once = calibrate(parsed(CHAIN), batches())
-    monkeypatch.setattr(calibration, "_GROUP_BYTES", 1)
+    monkeypatch.setattr(tapping, "_GROUP_BYTES", 1)
     assert calibrate(parsed(CHAIN), (batch for batch in batches())) == once
 
 
@@ -126,6 +127,16 @@ def test_merged_ranges_cover_both() -> None:
     assert merged == large.merge(small)
     with pytest.raises(CallerError, match="SGK232"):
         small.merge(Ranges({}, "0" * 64))
+
+
+def test_ranges_tell_how_well_int8_holds_a_value() -> None:
+    ranges = calibrate(parsed(CHAIN), batches(20))
+    known = ranges.values["x"].snr_db
+    assert known is not None
+    assert 25 < known < 45
+    assert ranges.values["y"].snr_db is None  # it was always 0
+    worse = Ranges({"x": Range(1.0, "mse", 1, -1.0, 1.0, 3.0)}, ranges.model)
+    assert ranges.merge(worse).values["x"].snr_db == 3.0
 
 
 def test_ranges_of_another_model_are_told() -> None:

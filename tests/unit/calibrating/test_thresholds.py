@@ -78,6 +78,44 @@ def test_a_histogram_of_as_many_bins_as_levels_can_only_take_the_maximum() -> No
     assert entropy_threshold(counts, 50.0) == 50.0
 
 
+def int8_error(elements: Any, threshold: float) -> float:
+    step = threshold / 127
+    held = np.clip(np.rint(elements / step), -127, 127) * step
+    return float(((elements - held) ** 2).mean())
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["normal", "laplace", "uniform", "outliers"]))
+def test_the_threshold_of_least_error_is_nearly_the_best_there_is(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = {
+        "normal": lambda: rng.standard_normal(20000),
+        "laplace": lambda: rng.laplace(size=20000),
+        "uniform": lambda: rng.uniform(-1, 1, 20000),
+        "outliers": lambda: np.concatenate([rng.standard_normal(20000), [-9, 8]]),
+    }[kind]().astype(np.float32)
+    seen = histogram_of(drawn)
+    threshold, method = threshold_of(seen, "mse", 99.99)
+    assert method == "mse"
+    best = min(int8_error(drawn, part * seen.magnitude) for part in np.linspace(0.05, 1, 100))
+    assert int8_error(drawn, threshold) <= 1.05 * best
+    measured = 10 * math.log10(float((drawn**2).mean()) / int8_error(drawn, threshold))
+    assert seen.snr_db(threshold) == pytest.approx(measured, abs=0.3)
+
+
+def test_a_few_huge_elements_leave_int8_little_of_the_rest() -> None:
+    rng = np.random.default_rng(0)
+    calm = rng.standard_normal(50000)
+    wild = calm.copy()
+    wild[:20] *= 30
+    ratios = []
+    for elements in (calm, wild):
+        seen = histogram_of(elements)
+        ratios.append(seen.snr_db(threshold_of(seen, "mse", 99.99)[0]))
+    assert ratios[0] > 35
+    assert ratios[1] < 25
+    assert histogram_of(np.zeros(4)).snr_db(1.0) == math.inf
+
+
 def test_minmax_takes_the_largest_magnitude_of_either_sign() -> None:
     assert threshold_of(histogram_of([-3, 2]), "minmax", 99.99) == (3.0, "minmax")
 
@@ -128,7 +166,7 @@ def test_bins_double_their_width_as_the_range_grows() -> None:
 
 
 def test_what_cannot_be_a_method_is_refused() -> None:
-    with pytest.raises(CallerError, match=r"SGK231.*expected one of 'minmax'"):
+    with pytest.raises(CallerError, match=r"SGK231.*expected one of 'mse'"):
         check_method("best", 99)
     with pytest.raises(CallerError, match=r"SGK231.*percentile is 0"):
         check_method("percentile", 0)

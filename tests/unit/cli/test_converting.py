@@ -66,6 +66,80 @@ def test_an_error_beyond_the_bound_fails_and_stores_nothing(cli: Cli, model: str
     assert cli(*words, "1").code == 0
 
 
+OVERFLOWING = """g (float[N,8] x) => (float[N,8] y) <float big = {300}, float small = {0.00001}>
+{ a = Relu(x) b = Mul(a, big) c = Mul(b, b) d = Mul(c, small) y = Tanh(d) }"""
+
+
+@pytest.fixture
+def overflowing() -> str:
+    onnx.save(parsed(OVERFLOWING), "overflowing.onnx")
+    x = np.random.default_rng(2).standard_normal((16, 8)).astype(np.float32)
+    np.save("x.npy", x)
+    return "overflowing.onnx"
+
+
+def test_a_ratio_of_signal_to_noise_that_is_missed_names_the_search(
+    cli: Cli, overflowing: str
+) -> None:
+    words = ("--precision", "fp16", "-o", "o.onnx", "--min-snr", "60", "--data", "x.npy")
+    ended = cli("convert", overflowing, *words)
+    assert ended.code == 1
+    assert "misses 60 dB at least" in ended.out
+    assert "--search" in ended.out
+    assert not Path("o.onnx").exists()
+
+
+def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(
+    cli: Cli, overflowing: str
+) -> None:
+    words = ("--precision", "fp16", "-o", "o.onnx", "--min-snr", "60", "--data", "x.npy")
+    ended = cli("convert", overflowing, *words, "--search", "--json")
+    assert ended.code == 0, ended.err
+    data = json.loads(ended.out)["data"]
+    assert {one["pattern"] for one in data["search"]["kept"]} == {"c", "d"}
+    assert set(data["search"]["keep"]) == {"c", "d"}
+    assert data["search"]["minimal"]
+    assert data["accuracy"]["outputs"][0]["snr_db"] >= 60
+    assert "trial 1: 0 kept" in ended.err
+    keep = [word for one in data["search"]["keep"] for word in ("--keep", one)]
+    stored = Path("o.onnx").read_bytes()
+    assert cli("convert", overflowing, *words, *keep).code == 0
+    assert Path("o.onnx").read_bytes() == stored
+
+
+def test_a_search_that_may_not_take_any_time_says_what_it_reached(
+    cli: Cli, overflowing: str
+) -> None:
+    words = ("--precision", "fp16", "-o", "o.onnx", "--min-snr", "60", "--data", "x.npy")
+    ended = cli("convert", overflowing, *words, "--search", "0")
+    assert ended.code == 2
+    assert "SGK237" in ended.err
+    assert "the best was" in ended.err
+
+
+def test_the_nodes_in_which_error_is_born_are_shown(cli: Cli, overflowing: str) -> None:
+    words = ("--precision", "fp16", "-o", "o.onnx", "--report", "--values", "--data", "x.npy")
+    ended = cli("convert", overflowing, *words)
+    assert ended.code == 0, ended.err
+    table = ended.out[ended.out.index("NODE") :].splitlines()
+    assert table[1].split() == ["c", "Mul", table[1].split()[2], "-inf"]
+    layers = json.loads(cli("convert", overflowing, *words, "--json").out)["data"]["accuracy"]
+    assert layers["layers"][0]["born"] == "inf"
+
+
+def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli: Cli, overflowing: str) -> None:
+    assert cli("calibrate", overflowing, "--data", "x.npy", "-o", "r.json").code == 0
+    words = ("--precision", "fp16", "-o", "o.onnx", "--ranges", "r.json", "--json")
+
+    def kept(*more: str) -> list[str]:
+        data = json.loads(cli("convert", overflowing, *words, *more).out)["data"]
+        return [one["node"] for one in data["kept"] if one["code"] == "activation"]
+
+    assert kept() == ["b", "c", "d"]
+    assert kept("--data-max", "10000") == ["c", "d"]
+    assert kept("--data-max", "1e9") == []
+
+
 def test_ranges_of_another_model_are_refused(cli: Cli, model: str) -> None:
     onnx.save(parsed(LINEAR), "linear.onnx")
     assert cli("calibrate", model, "--data", "data/0.npz", "-o", "r.json").code == 0
@@ -101,6 +175,8 @@ def test_a_single_array_is_a_batch_where_there_is_one_input(cli: Cli, model: str
         ("nowhere", "is no .npz or .npy file"),
         ("empty", "is no .npz or .npy file"),
         ("bad.npz", "cannot be read"),
+        ("cut.npz", "cannot be read"),
+        ("damaged.npz", "cannot be read"),
         ("other.npz", "has no array 'x'; it has ['z']"),
     ],
 )
@@ -109,7 +185,43 @@ def test_batches_that_cannot_be_read_are_refused(
 ) -> None:
     Path("empty").mkdir()
     Path("bad.npz").write_text("x")
+    whole = Path("data/0.npz").read_bytes()
+    Path("cut.npz").write_bytes(whole[:300])
+    Path("damaged.npz").write_bytes(whole[:200] + bytes(50) + whole[250:])
     np.savez("other.npz", z=np.ones(3))
     ended = cli("calibrate", model, "--data", place, "-o", "r.json")
     assert ended.code == 2
     assert text in ended.err
+
+
+def test_what_a_file_holds_counts_and_not_how_it_ends(cli: Cli, model: str) -> None:
+    x = np.ones((1, 32), np.float32)
+    with Path("one.npz").open("wb") as file:
+        np.save(file, x)
+    with Path("named.npy").open("wb") as file:
+        np.savez(file, x=x)
+    assert cli("calibrate", model, "--data", "one.npz", "named.npy", "-o", "r.json").code == 0
+
+
+@pytest.mark.parametrize("place", ["missing/o", "data"])
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(
+    place: str, cli: Cli, model: str
+) -> None:
+    for words in (("calibrate", model), ("convert", model, "--precision", "fp16", "--report")):
+        ended = cli(*words, "--data", "nowhere", "-o", place)
+        assert ended.code == 2
+        assert "cannot be stored" in ended.err
+
+
+def test_ranges_nested_without_end_are_refused(cli: Cli, model: str) -> None:
+    Path("deep.json").write_text("[" * 100_000)
+    words = ("--precision", "int8", "--ranges", "deep.json", "-o", "o.onnx")
+    ended = cli("convert", model, *words)
+    assert ended.code == 2
+    assert "SGK233" in ended.err
+
+
+def test_a_sum_of_no_terms_is_no_limit(cli: Cli, model: str) -> None:
+    ended = cli("convert", model, "--precision", "fp16", "-o", "o.onnx", "--max-reduction", "0")
+    assert ended.code == 2
+    assert "1 or more" in ended.err

@@ -8,6 +8,7 @@ import pytest
 from subgraphkit.comparing.accuracy import measure_accuracy
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io.precision import rewrite
+from subgraphkit.running import tapping
 from tests.models import CHAIN, parsed
 
 ONE = {"x": np.array([[1, -1, 3, 0]], np.float32)}
@@ -58,6 +59,63 @@ def test_a_bound_that_is_missed_is_an_error() -> None:
         report.check(0.4)
 
 
+def test_a_ratio_of_signal_to_noise_that_is_missed_is_an_error() -> None:
+    report = measure_accuracy(parsed(adds(1.0)), parsed(adds(1.5)), [ONE])
+    (y,) = report.outputs
+    assert report.min_snr == y.snr_db
+    report.check(min_snr=y.snr_db - 0.1)
+    with pytest.raises(CallerError, match=r"SGK236.*expected 40 dB at least"):
+        report.check(max_error=1, min_snr=40)
+
+
+def test_the_report_says_in_which_node_error_is_born() -> None:
+    body = """g (float[N,4] x) => (float[N,4] y) <float t = {1000}>
+    { a = Relu(x) b = Add(a, t) c = Sub(b, t) y = Neg(c) }"""
+    lowered = rewrite(parsed(body), "fp16").model
+    feeds = {"x": np.linspace(0.1, 1.3, 40, dtype=np.float32).reshape(-1, 4)}
+    worst, *rest = measure_accuracy(parsed(body), lowered, [feeds], values=True).layers
+    assert (worst.node, worst.op_type, worst.output) == ("c", "Sub", "c")
+    assert worst.input_snr_db - worst.snr_db > 40
+    assert "y" not in {one.node for one in rest}  # it only passes error on
+
+
+def test_what_ceases_to_be_finite_is_told_where_it_does_and_does_not_hide_the_rest() -> None:
+    body = """g (float[N,4] x) => (float[N,4] y) <float big = {300}, float t = {1000}>
+    { b = Mul(x, big) c = Mul(b, b) d = Add(c, c) e = Add(x, t) f = Sub(e, t) y = Add(d, f) }"""
+    lowered = rewrite(parsed(body), "fp16").model
+    feeds = {"x": np.array([[0.1, 0.3, 0.2, 2]], np.float32)}
+    first, second, *rest = measure_accuracy(parsed(body), lowered, [feeds], values=True).layers
+    assert (first.node, first.born, first.snr_db) == ("c", math.inf, -math.inf)
+    assert first.to_text() == "what is finite is not any more"
+    assert second.node == "f"
+    assert not [one for one in rest if math.isinf(one.born)]
+
+
+def test_values_that_do_not_fit_into_memory_at_once_are_compared_in_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = parsed(CHAIN), rewrite(parsed(CHAIN), "bf16").model
+    whole = measure_accuracy(*pair, [ONE, TWO], values=True)
+    monkeypatch.setattr(tapping, "_GROUP_BYTES", 1)
+    assert measure_accuracy(*pair, [ONE, TWO], values=True) == whole
+
+
 def test_no_batch_is_refused() -> None:
     with pytest.raises(CallerError, match="SGK234"):
         measure_accuracy(parsed(CHAIN), parsed(CHAIN), [])
+
+
+def test_results_of_different_shapes_are_an_infinite_error() -> None:
+    body = """g (float[N,4] x) => (float[M] y) <float w = {LIMIT}, int64[1] all = {-1}>
+    { b = Greater(x, w) c = Reshape(b, all) y = Compress(x, c) }"""
+    few, many = (parsed(body.replace("LIMIT", limit)) for limit in ("2", "-9"))
+    report = measure_accuracy(many, few, [ONE, TWO])
+    assert report.max_error == math.inf
+    assert report.min_snr == -math.inf
+    assert not report.meets(max_error=1e9)
+
+
+def test_a_model_without_floating_point_outputs_cannot_be_measured() -> None:
+    model = parsed("g (float[N,4] x) => (int64[N,1] y) { a = Relu(x) y = ArgMax <axis = 1> (a) }")
+    with pytest.raises(CallerError, match=r"SGK234.*no output of the model is floating point"):
+        measure_accuracy(model, model, [ONE])

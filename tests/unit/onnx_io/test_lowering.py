@@ -75,13 +75,27 @@ def test_a_shared_weight_is_converted_once_and_stays_where_float32_is_read() -> 
     body = body.replace("<float", "<int64 axis = {0}, float")
     done = _rewritten(body)
     assert Counter(t.data_type for t in done.model.graph.initializer) == {7: 1, 10: 1}
-    both = _rewritten(body, Precision("fp16", keep=("b", "MatMul_b")))
-    assert len(both.model.graph.initializer) == 2  # `b` has no name, so it is not kept by one
+    unnamed = _rewritten(body, Precision("fp16", keep=("b",)))
+    assert _kept(unnamed)["b"] == "user"  # it has no name, so its output stands for it
     named = parsed(body)
     named.graph.node[1].name = "second"
     one_kept = rewrite(named, Precision("fp16", keep=("sec.*",)))
     assert _kept(one_kept)["second"] == "user"
     assert Counter(t.data_type for t in one_kept.model.graph.initializer) == {7: 1, 10: 1, 1: 1}
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_what_leads_to_a_rounding_stays_up_to_what_looks_it_up(precision: str) -> None:
+    body = """g (int64[4] n, float[99,2] table, float[4,2] x) => (float[4,2] y)
+    <float k = {7.3}, float one = {1}>
+    { f = Cast <to = 1> (n) a = Add(f, one) l = Log(a) m = Mul(l, k) i = Cast <to = 7> (m)
+      e = Gather(table, i) y = Add(e, x) }"""
+    done = _rewritten(body, precision, opset=22)
+    kept = _kept(done)
+    assert {name for name, code in kept.items() if code == "rounding"} == {"a", "l", "m", "i"}
+    assert {"e", "y"} == set(done.lowered)
+    plain = _rewritten("g (float[4] x) => (float[4] y) { a = Neg(x) y = Floor(a) }", precision)
+    assert set(_kept(plain).values()) == {"rounding"}
 
 
 def test_scales_of_resize_stay_float32() -> None:

@@ -1,79 +1,27 @@
 """int8: where QuantizeLinear and DequantizeLinear go, with which scales, and where they do not."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, UnsupportedModelError
-from subgraphkit.onnx_io.precision import Precision, Range, Ranges, Rewriting, rewrite
+from subgraphkit.onnx_io.precision import Precision, rewrite
 from subgraphkit.onnx_io.precision.quantizing import quantized_weight
 from tests.models import parsed
-
-RNG = np.random.default_rng(7)
-
-
-class Net:
-    """A small network under construction."""
-
-    def __init__(self, shape: Sequence[Any]) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-        self.x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
-
-    def add(self, operator: str, inputs: Sequence[Any], output: str, **attributes: Any) -> str:
-        names = [one if isinstance(one, str) else self._stored(one) for one in inputs]
-        self.nodes.append(helper.make_node(operator, names, [output], name=output, **attributes))
-        return output
-
-    def _stored(self, array: np.ndarray[Any, Any]) -> str:
-        name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(array.astype(np.float32), name))
-        return name
-
-    def model(self, *outputs: str, opset: int = 18) -> onnx.ModelProto:
-        made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-        graph = helper.make_graph(self.nodes, "net", [self.x], made, self.weights)
-        imports = [helper.make_opsetid("", opset)]
-        model = helper.make_model(graph, opset_imports=imports, ir_version=9)
-        return onnx.shape_inference.infer_shapes(model)
-
-
-def kernel(made: int, read: int, size: int = 1) -> np.ndarray[Any, Any]:
-    return RNG.standard_normal((made, read, size, size)) / 8
-
-
-def ranges_of(**thresholds: float) -> Ranges:
-    return Ranges({name: Range(top, "minmax", 1, -top, top) for name, top in thresholds.items()})
-
-
-def quantized(model: onnx.ModelProto, ranges: Ranges, **more: Any) -> Rewriting:
-    done = rewrite(model, Precision("int8", **more), ranges)
-    onnx.checker.check_model(done.model, full_check=True)
-    return done
-
-
-def sources(done: Rewriting) -> dict[str, list[str]]:
-    """Return the operators behind the inputs of each named node."""
-    made = {value: node.op_type for node in done.model.graph.node for value in node.output}
-    return {n.name: [made.get(v, "") for v in n.input] for n in done.model.graph.node}
-
-
-def scale_of(done: Rewriting, value: str) -> float:
-    constants = {t.name: numpy_helper.to_array(t) for t in done.model.graph.initializer}
-    (node,) = [
-        n for n in done.model.graph.node if n.op_type == "QuantizeLinear" and n.input[0] == value
-    ]
-    zero = constants[node.input[2]]
-    assert (zero.dtype, zero.item()) == (np.int8, 0)
-    return float(constants[node.input[1]])
-
-
-DQ = "DequantizeLinear"
+from tests.unit.onnx_io.quantizing_nets import (
+    DQ,
+    RNG,
+    Net,
+    kernel,
+    quantized,
+    ranges_of,
+    scale_of,
+    sources,
+)
 
 
 def test_inputs_of_products_are_quantized_and_nothing_between_fusion_partners() -> None:
@@ -142,46 +90,6 @@ def test_a_value_is_quantized_once_and_other_readers_get_it_whole() -> None:
     done = quantized(net.model("a", "b", "n"), ranges_of(r=1))
     assert [n.op_type for n in done.model.graph.node].count("QuantizeLinear") == 1
     assert sources(done)["n"] == ["Relu"]
-
-
-def residual(first: str, second: str | None) -> onnx.ModelProto:
-    """Return a block whose shortcut is plain, or has a product of its own."""
-    net = Net([1, 16, 4, 4])
-    r = net.add("Relu", ["x"], "r")
-    a = net.add("Conv", [r, kernel(16, 16)], "a")
-    b = net.add("Conv", [net.add("Relu", [a], "ra"), kernel(16, 16)], first)
-    shortcut = r if second is None else net.add("Conv", [r, kernel(16, 16)], second)
-    return net.model(net.add("Add", [shortcut, b], "y"))
-
-
-def test_only_the_shortcut_of_a_residual_add_is_quantized() -> None:
-    done = quantized(residual("b", None), ranges_of(r=1, ra=1, b=1))
-    assert sources(done)["y"] == [DQ, "Conv"]
-    assert "y" in done.quantized
-
-
-def test_of_two_products_the_longer_path_is_the_backbone() -> None:
-    done = quantized(residual("b", "s"), ranges_of(r=1, ra=1, b=1, s=1))
-    assert sources(done)["y"] == [DQ, "Conv"]
-
-
-def test_a_sum_of_values_that_no_product_makes_is_left_alone() -> None:
-    net = Net([1, 16, 4, 4])
-    a = net.add("Conv", ["x", kernel(16, 16)], "a")
-    r = net.add("Relu", [a], "r")
-    done = quantized(net.model(net.add("Add", [r, "x"], "y")), ranges_of(x=1, r=1, a=1))
-    assert sources(done)["y"] == ["Relu", ""]
-
-
-def test_values_that_a_concat_joins_share_one_scale() -> None:
-    net = Net([1, 16, 4, 4])
-    a, b = (net.add("Relu", [net.add("Neg", ["x"], f"n{i}")], f"r{i}") for i in "ab")
-    net.add("Conv", [a, kernel(16, 16)], "ya")
-    net.add("Conv", [b, kernel(16, 16)], "yb")
-    joined = net.add("Concat", [a, b], "j", axis=1)
-    net.add("Conv", [joined, kernel(16, 32)], "yj")
-    done = quantized(net.model("ya", "yb", "yj"), ranges_of(ra=1, rb=2, j=1.5))
-    assert {scale_of(done, name) for name in ("ra", "rb", "j")} == {np.float32(2 / 127)}
 
 
 @pytest.mark.parametrize(
@@ -336,3 +244,67 @@ def test_channels_of_the_smallest_numbers_stay_finite() -> None:
     steps, scale = quantized_weight(tiny, 0)
     assert (scale > 0).all()
     assert np.isfinite(steps * scale[:, None]).all()
+
+
+@pytest.mark.parametrize("name", ["a", "y", "bn"])
+def test_what_was_folded_goes_by_its_old_names_too(name: str) -> None:
+    net = Net([1, 16, 4, 4])
+    a = net.add("Conv", ["x", kernel(16, 16)], "a")
+    net.add("BatchNormalization", [a, *[np.ones(16)] * 4], "y")
+    model = net.model("y")
+    model.graph.node[1].name = "bn"
+    assert quantized(model, ranges_of(x=1), keep=(name,)).quantized == ()
+    assert quantized(model, ranges_of(x=1), only=(name,)).quantized == ("a",)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_a_weight_that_is_not_finite_stays_as_it_is(odd: float) -> None:
+    weight = RNG.standard_normal((16, 16))
+    weight[0, 0] = odd
+    net = Net([4, 16])
+    net.add("MatMul", ["x", weight], "y")
+    done = quantized(net.model("y"), ranges_of(x=1))
+    assert [(one.node, one.code) for one in done.kept] == [("y", "weights")]
+
+
+def test_where_the_caller_keeps_the_only_product_with_a_range_nothing_is_quantized() -> None:
+    net = Net([4, 16])
+    a = net.add("MatMul", ["x", RNG.standard_normal((16, 16))], "a")
+    net.add("MatMul", [a, RNG.standard_normal((16, 16))], "y")
+    done = quantized(net.model("y"), ranges_of(x=1), keep=("a",))
+    assert {one.node: one.code for one in done.kept} == {"a": "user", "y": "range"}
+    with pytest.raises(UnsupportedModelError, match="SGK230"):
+        quantized(net.model("y"), ranges_of())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "g (uint8[2] q) => (float[2] y) <WEIGHTS> { y = DequantizeLinear(q, s, z) }",
+        "g (float[2] x) => (float[2] y) <WEIGHTS>{q = Cast<to=2>(x) y = DequantizeLinear(q, s, z)}",
+    ],
+)
+def test_uint8_that_comes_from_elsewhere_is_refused(body: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=r"SGK235.*'q' is uint8 and no QuantizeLinear"):
+        rewrite(parsed(body.replace("WEIGHTS", "float s = {0.5}, uint8 z = {128}")), "int8")
+
+
+def test_uint8_that_callers_get_is_refused() -> None:
+    body = EXISTING.replace("(float[2] y)", "(float[2] y, uint8[2] q)")
+    with pytest.raises(UnsupportedModelError, match=r"SGK235.*read by an output or a body"):
+        rewrite(parsed(body.replace("ZERO", "uint8 z = {128}")), "int8")
+
+
+def test_a_normalisation_behind_a_grouped_transposed_convolution_stays() -> None:
+    net = Net([1, 16, 4, 4])
+    a = net.add("ConvTranspose", ["x", kernel(16, 8)], "a", group=2)
+    net.add("BatchNormalization", [a, *[np.ones(16)] * 4], "y")
+    done = quantized(net.model("y"), ranges_of(x=1))
+    assert "BatchNormalization" in {node.op_type for node in done.model.graph.node}
+
+
+def test_a_column_that_is_read_as_a_row_is_a_vector() -> None:
+    net = Net([32, 1])
+    net.add("Gemm", ["x", RNG.standard_normal((32, 32))], "y", transA=1)
+    done = quantized(net.model("y"), ranges_of(x=1))
+    assert [one.code for one in done.kept] == ["small"]

@@ -1,6 +1,7 @@
 """Precision by rewriting the model, since the library computes in the types a model states."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ def in_precision(
 
     Returns:
         The new model with its weights and an account. Where nothing in the subgraph can be
-        rewritten, the model as it is, and a note that says why.
+        quantized, all of it is in ``high_precision``; where nothing can be rewritten, it is the
+        model as it is. A note says why.
 
     Raises:
         CallerError: The calibration cannot be read (SGK233), or none is given for int8 (SGK231).
@@ -46,12 +48,20 @@ def in_precision(
         max_reduction=options["reduction_depth"],
     )
     ranges = read_calibration(options["calibration"])
-    try:
-        return rewrite(proto, wanted, ranges, weights=weights)
-    except UnsupportedModelError as error:
-        if error.code != _NOTHING_TO_REWRITE:
-            raise
-        return Rewriting(proto, weights, notes=(error.message,))
+    notes: tuple[str, ...] = ()
+    steps = [wanted]
+    if wanted.kind == "int8" and wanted.high_precision != "fp32":
+        steps.append(replace(wanted, kind=wanted.high_precision))
+    for step in steps:
+        try:
+            done = rewrite(proto, step, ranges, weights=weights)
+        except UnsupportedModelError as error:
+            if error.code != _NOTHING_TO_REWRITE:
+                raise
+            notes = (*notes, error.message)
+        else:
+            return replace(done, notes=(*notes, *done.notes))
+    return Rewriting(proto, weights, notes=notes)
 
 
 def read_calibration(path: Path | None) -> Ranges | None:

@@ -1,0 +1,114 @@
+"""Plans in another precision by the real builder: what the rest computes in, and what survives."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import subgraphkit as sk
+from backends.tensorrt.tests.tensorrt_models import (
+    blocks,
+    bound,
+    cut,
+    needs_rtx,
+    options,
+    rtx,
+    typed_model,
+    whole,
+)
+from subgraphkit.onnx_io.precision import Range, Ranges
+from subgraphkit_tensorrt.building.build import build_engine
+from subgraphkit_tensorrt.building.model import prepare_model
+
+pytestmark = needs_rtx
+RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
+
+
+def _calibrated(folder: Path, names: Sequence[str]) -> Path:
+    """Store ranges for some values, all of them up to 4."""
+    table = folder / "ranges.json"
+    Ranges({name: Range(4.0, "minmax", 1, -4.0, 4.0) for name in names}).save(table)
+    return table
+
+
+BLOCK_VALUES = ("x", "block0.q", "block0.r", "block0.s", "y0")
+
+
+@pytest.mark.parametrize(
+    ("asked", "rest"), [({}, "float16"), ({"high_precision": "fp32"}, "float32")]
+)
+def test_beside_int8_the_rest_is_fp16_unless_float32_is_asked_for(
+    asked: dict[str, str], rest: str, tmp_path: Path
+) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], name="product"),
+        helper.make_node("Relu", ["a"], ["r"], name="relu"),
+        helper.make_node("MatMul", ["r", "w"], ["y"], name="kept"),
+    ]
+    weight = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
+    model = typed_model(
+        nodes, {"x": [32, 128]}, {"y": [32, 128]}, [numpy_helper.from_array(weight, "w")]
+    )
+    table = _calibrated(tmp_path, ("x", "a"))
+    plan = build_engine(whole(model), options(precision="int8", calibration=table, **asked), rtx())
+    kinds = {layer["kind"]: layer["dtype"] for layer in plan.report["layers"]}
+    assert kinds["ACTIVATION"] == rest
+    assert plan.report["rewriting"]["quantized"] == 1
+    assert plan.report["products"] == {"int8": 1, rest: 1}
+    assert "int8" in plan.report["precisions"]
+
+
+def test_a_subgraph_in_which_nothing_can_be_quantized_is_fp16_as_a_whole(tmp_path: Path) -> None:
+    table = _calibrated(tmp_path, ("another",))
+    asked = options(dims=RANGES, precision="int8", calibration=table)
+    subgraph = cut(bound(blocks((0,), width=128)), 0)
+    assert build_engine(subgraph, asked, rtx()).report["products"] == {"float16": 2}
+    rewriting = prepare_model(subgraph, asked).rewriting
+    assert rewriting is not None
+    assert "no node can be quantized" in rewriting.notes[0]
+
+
+def test_what_a_search_found_is_named_by_outputs_and_stays_float32() -> None:
+    asked = options(dims=RANGES, precision="fp16", keep_fp32=("block0\\.q",))
+    plan = build_engine(cut(bound(blocks()), 0), asked, rtx())
+    assert plan.report["products"] == {"float32": 1, "float16": 1}
+
+
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+@pytest.mark.parametrize("kind", [TensorProto.BFLOAT16, TensorProto.DOUBLE])
+def test_a_model_with_inputs_of_other_floats_keeps_them_in_every_precision(
+    kind: int, precision: str, tmp_path: Path
+) -> None:
+    weight = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["f", "w"], ["a"], name="product"),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Cast", ["r"], ["y"], to=kind),
+    ]
+    model = typed_model(
+        nodes,
+        {"x": [32, 128]},
+        {"y": [32, 128]},
+        [numpy_helper.from_array(weight, "w")],
+        types={"x": kind, "y": kind},
+    )
+    table = _calibrated(tmp_path, ("f", "a", "r"))
+    more = {"calibration": table} if precision == "int8" else {}
+    chosen = {"flavour": "tensorrt_rtx", "build_only": True, "min_subgraph_nodes": 1, **more}
+    with sk.InferenceSession(
+        model,
+        backend="tensorrt,numpy",
+        options={"tensorrt": {**chosen, "precision": precision, "progress": "off"}},
+    ) as session:
+        taken = [one for one in session.partitioning.subgraphs if one.backend == "tensorrt"]
+        op_types = session.graph.table.op_types
+        operators = {op_types[node] for one in taken for node in one.nodes}
+        assert operators >= {"MatMul", "Relu"}
+        types = {
+            value.name: value.type for value in (*session.get_inputs(), *session.get_outputs())
+        }
+    label = {TensorProto.BFLOAT16: "tensor(bfloat16)", TensorProto.DOUBLE: "tensor(double)"}[kind]
+    assert types == {"x": label, "y": label}
