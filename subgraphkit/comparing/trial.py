@@ -88,7 +88,9 @@ class Trial:
     trace: str = ""
 
 
-def try_backend(backend: Any, starting: Callable[[str], None] = lambda _: None) -> Trial:
+def try_backend(
+    backend: Any, starting: Callable[[str], None] = lambda _: None, *, runs: bool = True
+) -> Trial:
     """Compile and run the first of a few small models that a backend takes, and compare.
 
     Options are those that are configured for the backend.
@@ -96,6 +98,7 @@ def try_backend(backend: Any, starting: Callable[[str], None] = lambda _: None) 
     Args:
         backend: One backend, as in a selection.
         starting: Called with the operators before each model, for those who wait outside.
+        runs: Whether it can run here; else it compiles, and that is all.
 
     Returns:
         What became of it; this function does not raise because of a plugin.
@@ -103,7 +106,7 @@ def try_backend(backend: Any, starting: Callable[[str], None] = lambda _: None) 
     for operators, offer in OFFERED.items():
         starting(operators)
         try:
-            trial = _tried(backend, operators, offer)
+            trial = _tried(backend, operators, offer, runs=runs)
         except UnclaimedNodesError:  # there is no fallback either
             continue
         except SubgraphkitError as error:
@@ -117,7 +120,7 @@ def try_backend(backend: Any, starting: Callable[[str], None] = lambda _: None) 
     return Trial("idle", text=f"takes none of {', '.join(OFFERED)} in float32")
 
 
-def _tried(backend: Any, operators: str, offer: _Offer) -> Trial | None:
+def _tried(backend: Any, operators: str, offer: _Offer, *, runs: bool) -> Trial | None:
     """Return what became of one model; None if the backend takes nothing of it."""
     bound = bind(
         offer.model(),
@@ -137,6 +140,8 @@ def _tried(backend: Any, operators: str, offer: _Offer) -> Trial | None:
     with Session(planned) as session:
         if not _takes_part(name, session.partitioning.subgraphs):
             return None  # it gave back what it had claimed
+        if not runs:
+            return Trial("ok", operators)
         (y,) = session.run(None, {"x": x})
     (found,) = compare_values(
         "y", y, offer.compute(x), lambda dtype: tolerance_for(dtype, _RELATIVE, _ABSOLUTE)

@@ -8,10 +8,11 @@ of the trial. So whoever reads it knows how far a backend came.
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TextIO
 
 from subgraphkit.backend.child_probe import answering, probe_here
+from subgraphkit.backend.config import resolve
 from subgraphkit.comparing.trial import try_backend
 
 __all__ = ["main"]
@@ -29,9 +30,20 @@ def main(arguments: Sequence[str]) -> int:
         facts = probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words)
         _tell(answer, facts)
         if facts["state"] == "ok":
-            trial = try_backend(name, lambda operators: _tell(answer, {"trying": operators}))
+            trial = try_backend(
+                _as_selected(name),
+                lambda operators: _tell(answer, {"trying": operators}),
+                runs=not facts["builds_only"],
+            )
             _tell(answer, {"trial": asdict(trial)})
     return 0
+
+
+def _as_selected(name: str) -> str:
+    """Return a backend's name with the options that the configured selection gives it."""
+    named = name.partition("@")[0]
+    chosen = (one for one in resolve().backends if one.name == named and one.options)
+    return next((str(replace(one, optional=False)) for one in chosen), name)
 
 
 def _tell(answer: TextIO, what: dict[str, Any]) -> None:

@@ -8,9 +8,9 @@ from subgraphkit.partitioning.claimants import Claim
 from subgraphkit.partitioning.constraining import Constraints, NodeSelector
 from subgraphkit.partitioning.partition_pass import partition
 from subgraphkit.partitioning.partitioning import Partitioning
+from subgraphkit.partitioning.refusing import RefusedBy
 from subgraphkit.partitioning.reports.explaining import AskedProperty, Explanation
 from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
-from subgraphkit.partitioning.result import RefusedBy
 
 __all__ = [
     "AskedProperty",

@@ -177,8 +177,18 @@ def _declared(claim: Claim, name: str) -> Any:
 def _compiler(fallback: Backend) -> Callable[[Subgraph], SubgraphOperator]:
     def compile_on_fallback(subgraph: Subgraph) -> SubgraphOperator:
         property_ = fallback.properties()[0]
-        return property_.create_operator(
+        operator: object = property_.create_operator(
             subgraph, BindContext(fallback.name, fallback.option_values)
         )
+        if not isinstance(operator, SubgraphOperator):
+            raise SelectorContractError(
+                "SGK122",
+                f"create_operator of property {type(property_).__name__!r} returned a "
+                f"{type(operator).__name__}, expected a SubgraphOperator",
+                backend=fallback.name,
+                subgraph=subgraph.id,
+            )
+        operator.made_by = fallback.name
+        return operator
 
     return compile_on_fallback

@@ -5,10 +5,39 @@ A million refused nodes usually share a handful of reasons, so each reason is st
 
 from array import array
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from subgraphkit.backend.refusal import Refusal
 
-__all__ = ["RefusalColumn"]
+__all__ = ["RefusalColumn", "RefusedBy", "without_repeats"]
+
+
+class RefusedBy(NamedTuple):
+    """One property's refusal of one node.
+
+    Attributes:
+        backend: Name of the backend.
+        property: Name of its property.
+        refusal: The reason.
+    """
+
+    backend: str
+    property: str
+    refusal: Refusal
+
+
+def without_repeats(refused: Iterable[RefusedBy]) -> tuple[RefusedBy, ...]:
+    """Leave out what an earlier property of the same backend said in the same words.
+
+    Several properties of a backend often share their rules, and a reader wants a reason once.
+
+    Args:
+        refused: Refusals of one node, in the order of asking.
+    """
+    first: dict[tuple[str, Refusal], RefusedBy] = {}
+    for one in refused:
+        first.setdefault((one.backend, one.refusal), one)
+    return tuple(first.values())
 
 
 class RefusalColumn:

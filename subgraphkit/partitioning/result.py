@@ -4,7 +4,6 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.suggestion import did_you_mean
@@ -12,23 +11,10 @@ from subgraphkit.errors import ConfigError
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.partitioning.claimants import Claim
 from subgraphkit.partitioning.constraining import ResolvedConstraints
+from subgraphkit.partitioning.refusing import RefusedBy, without_repeats
 from subgraphkit.partitioning.turns import Turns
 
-__all__ = ["PartitioningData", "RefusedBy"]
-
-
-class RefusedBy(NamedTuple):
-    """One property's refusal of one node.
-
-    Attributes:
-        backend: Name of the backend.
-        property: Name of its property.
-        refusal: The reason.
-    """
-
-    backend: str
-    property: str
-    refusal: Refusal
+__all__ = ["PartitioningData"]
 
 
 class _Refusals(Mapping[int, tuple[RefusedBy, ...]]):
@@ -46,7 +32,7 @@ class _Refusals(Mapping[int, tuple[RefusedBy, ...]]):
         return sorted({node for _, column in self._asked for node, _ in column.items()})
 
     def __getitem__(self, node: int) -> tuple[RefusedBy, ...]:
-        found = tuple(
+        found = without_repeats(
             RefusedBy(claim.backend.name, claim.property_name, refusal)
             for claim, column in self._asked
             if (refusal := column.of(node)) is not None
@@ -87,8 +73,21 @@ class PartitioningData:
 
     @property
     def refusals(self) -> Mapping[int, tuple[RefusedBy, ...]]:
-        """By node, the properties that refused it and their reasons, in the order of asking."""
+        """By node, the properties that refused it and their reasons, in the order of asking.
+
+        What several properties of a backend say in the same words is there once, as said by the
+        first of them.
+        """
         return _Refusals(self.turns)
+
+    def refusals_by(self, backend: str) -> Mapping[int, Refusal]:
+        """Return why nodes are not at home on a backend, by node: what was said of each last."""
+        return {
+            node: said[-1]
+            for node, refused in self.refusals.items()
+            if (said := [one.refusal for one in refused if one.backend == backend])
+            and self.home_of(node).backend != backend
+        }
 
     def subgraph(self, subgraph_id: str) -> Subgraph:
         """Return the subgraph of that name.

@@ -12,7 +12,7 @@ from subgraphkit.partitioning.asking import Inquiry
 from subgraphkit.partitioning.claimants import Claim
 from subgraphkit.partitioning.claiming import Outcome, claim_regions
 from subgraphkit.partitioning.constraining import ResolvedConstraints
-from subgraphkit.partitioning.refusing import RefusalColumn
+from subgraphkit.partitioning.refusing import RefusalColumn, RefusedBy, without_repeats
 from subgraphkit.partitioning.workspace import Workspace
 
 __all__ = ["Turns", "finish_turns", "require_all_claimed", "take_turns"]
@@ -190,9 +190,9 @@ def _remedies(graph: BoundGraph, left: Sequence[int], asked: Sequence[str]) -> l
 
 
 def _reasons(turns: Turns, node: int) -> str:
-    reasons = [
-        f"{claim.backend.name}: {refusal}"
+    refused = without_repeats(
+        RefusedBy(claim.backend.name, claim.property_name, refusal)
         for claim, column in zip(turns.claims, turns.columns, strict=True)
         if column is not None and (refusal := column.of(node)) is not None
-    ]
-    return "; ".join(reasons) or "nobody was asked"
+    )
+    return "; ".join(f"{one.backend}: {one.refusal}" for one in refused) or "nobody was asked"

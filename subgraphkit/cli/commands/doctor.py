@@ -58,10 +58,12 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     resolved, checks = _settings()
     checks += _packages()
     traces: dict[str, str] = {}
+    states: dict[str, str] = {}
     if resolved is not None:
         for choice in _to_probe(arguments.names, resolved):
             health = _looked_after(choice, arguments, report)
             checks.append(_judged(health, choice, resolved))
+            states[health.probe.name] = _state(health)
             if health.evidence:
                 traces[health.probe.name] = health.evidence
         checks += _fallback(resolved)
@@ -71,6 +73,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
         "environment": environment,
         "settings": described_settings(resolved) if resolved else [],
         "checks": [_described(check) for check in checks],
+        "backends": states,
         "fixes": fixes,
         "traces": traces,
     }
@@ -169,6 +172,15 @@ def _judged(health: Health, choice: BackendChoice, resolved: ResolvedConfig) -> 
     return Check(f"backend {found.name}", status, message, _fix(found, hints, choice))
 
 
+def _state(health: Health) -> str:
+    """Return in one word what a backend can do here, for programs."""
+    if health.probe.state != "ok":
+        return health.probe.state
+    if health.probe.builds_only and (health.state == "ok" or health.code in _ABSENT):
+        return "build_only"
+    return "ready" if health.state == "ok" else health.state
+
+
 def _gravity(
     code: str, choice: BackendChoice, resolved: ResolvedConfig
 ) -> Literal["warning", "failure"]:
@@ -180,10 +192,13 @@ def _judged_trial(health: Health, choice: BackendChoice, resolved: ResolvedConfi
     found = health.probe
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     devices = ", ".join(found.devices) or "no device named"
-    text = f"ready on {devices}; {versions or 'no versions named'}"
+    text, did = f"ready on {devices}", f"ran {health.operators} rightly"
+    if found.builds_only:
+        text, did = f"builds only, {found.text}", f"compiled {health.operators}"
+    text = f"{text}; {versions or 'no versions named'}"
     name = f"backend {found.name}"
     if health.state == "ok":
-        return Check(name, "ok", f"{text}; ran {health.operators} rightly ({found.seconds:.1f} s)")
+        return Check(name, "ok", f"{text}; {did} ({found.seconds:.1f} s)")
     if health.state == "idle":
         fix = f"See why: subgraphkit plan MODEL --backend {found.name} --reasons"
         return Check(name, "warning", f"{text}; {health.text}", fix)
@@ -194,6 +209,8 @@ def _judged_trial(health: Health, choice: BackendChoice, resolved: ResolvedConfi
     else:  # what the machine lacks is not mended in the package
         remedy = hints[0].strip() if hints and health.code in _ABSENT else ""
     status = _gravity(health.code, choice, resolved)
+    if found.builds_only and not choice.origin and health.code in _ABSENT:
+        status, code, message = "warning", "", text  # nobody asked it to run
     return Check(name, status, code + message, remedy or _mend(found, choice))
 
 

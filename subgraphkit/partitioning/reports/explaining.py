@@ -1,6 +1,7 @@
 """Why a node is where it is: every backend asked, in order, with what it said."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from subgraphkit.backend.refusal import Refusal
@@ -55,13 +56,24 @@ class Explanation:
     asked: tuple[AskedProperty, ...]
 
     def __str__(self) -> str:
-        """Render for people, one line per property."""
+        """Render for people; what several properties of a backend refuse alike is one line."""
         lines = [f"{self.label}: in subgraph {self.subgraph}"]
         if self.is_constant:
             lines.append("  constant: travels with its first reader, nobody is asked about it")
-        lines += [f"  {asked}" for asked in self.asked]
+        lines += [f"  {asked}" for asked in self._merged()]
         lines += [f"  copied into {name}" for name in self.copies]
         return "\n".join(lines)
+
+    def _merged(self) -> Iterable[AskedProperty]:
+        """Return what was said, properties that refused for the same reason under one name."""
+        lines: dict[object, AskedProperty] = {}
+        for place, asked in enumerate(self.asked):
+            said = (asked.backend, asked.refusal) if asked.verdict == "refused" else place
+            if said in lines:
+                names = f"{lines[said].property}, {asked.property}"
+                asked = replace(asked, property=names)  # noqa: PLW2901 (what is shown of it)
+            lines[said] = asked
+        return lines.values()
 
 
 def explain(partitioning: PartitioningData, node: int) -> Explanation:

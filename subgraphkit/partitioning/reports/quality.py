@@ -149,6 +149,8 @@ def _measure_backend(
         if outcome is not None and claim.backend.name == name
     ]
     bounds: list[int | None] = [outcome.lower_bound for outcome in outcomes]
+    if not outcomes and any(home_nodes[at] for at in own):
+        bounds.append(None)  # divided at another time, and restored from a bundle
     # Constants that nobody reads, in a graph of nothing else, still have to be at home somewhere.
     bounds += [1 for at in own if not home_nodes[at]]
     read = {value for at in own for value in partitioning.subgraphs[at].constants}

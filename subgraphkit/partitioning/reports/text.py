@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning.refusing import RefusedBy
 from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
-from subgraphkit.partitioning.result import PartitioningData, RefusedBy
+from subgraphkit.partitioning.result import PartitioningData
 
 __all__ = ["as_data", "as_text"]
 
@@ -135,9 +136,8 @@ def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
     counts: Counter[tuple[str, str, str, str]] = Counter()
     for node, refused in _refused_for_good(partitioning):
         operator = Node(graph, node).qualified_op_type
-        # Several properties of a backend may say the same of a node, which is one node still.
         counts.update(
-            {(one.backend, one.refusal.code, operator, one.refusal.text) for one in refused}
+            (one.backend, one.refusal.code, operator, one.refusal.text) for one in refused
         )
     if not counts:
         return ""

@@ -18,6 +18,8 @@ ILLNESS = os.environ.get("ILLNESS")
 
 class Operator(sk.SubgraphOperator):
     def run(self, inputs, outputs=None):
+        if ILLNESS == "legless":
+            raise AssertionError("it was made to run")
         if ILLNESS == "crash":
             print("the last words", flush=True)
             os.kill(os.getpid(), 11)
@@ -37,9 +39,15 @@ class Property(sk.SubgraphProperty):
 class Plugin(sk.Backend):
     name = "patient"
     api = os.environ.get("NEEDS_API", "1.0")
+    options = (sk.Option("stay", "bool", default=False, help="Whether to compile alone."),)
+    @classmethod
+    def probe(cls, *, deep=False):
+        if ILLNESS != "legless":
+            return super().probe(deep=deep)
+        return sk.ProbeResult(True, problems=("there is no ground",), builds_only=True)
     def __init__(self, options):
         super().__init__(options)
-        if ILLNESS == "homesick":
+        if ILLNESS == "homesick" or (ILLNESS == "legless" and not options["stay"]):
             text = "it can compile and not run"
             raise BackendUnavailableError("SGK104", text, backend="patient", hint="Go home.")
     def properties(self):
@@ -100,6 +108,40 @@ def test_what_the_machine_lacks_is_mended_as_the_backend_says(
         "doctor", "patient", "--json", ILLNESS="homesick", SUBGRAPH_BACKEND="patient?,numpy"
     )
     assert (optional.code, _check(optional)[0]["status"]) == (0, "warning")
+
+
+def test_a_backend_that_can_only_build_is_not_called_ready(
+    new_process: Cli, install: Install
+) -> None:
+    install("patient", PATIENT)
+    check, data = _check(new_process("doctor", "patient", "--json", ILLNESS="legless"))
+    assert check["text"] == "builds only, there is no ground; no versions named"
+    assert (check["status"], data["fixes"]) == ("warning", ["Go home."])
+    assert data["backends"]["patient"] == "build_only"
+
+
+def test_a_backend_that_is_told_to_build_only_has_compiled_something_and_run_nothing(
+    new_process: Cli, install: Install
+) -> None:
+    install("patient", PATIENT)
+    chosen = {"ILLNESS": "legless", "SUBGRAPH_BACKEND": "patient?:stay=true,numpy"}
+    ended = new_process("doctor", "patient", "--json", **chosen)
+    check, data = _check(ended)
+    assert (ended.code, check["status"], check["fix"]) == (0, "ok", "")
+    assert "builds only, there is no ground; no versions named; compiled Relu" in check["text"]
+    assert data["backends"] == {"numpy": "ready", "patient": "build_only"}
+
+
+def test_a_backend_that_is_to_run_and_can_only_build_is_a_failure(
+    new_process: Cli, install: Install
+) -> None:
+    install("patient", PATIENT)
+    chosen = {"ILLNESS": "legless", "SUBGRAPH_BACKEND": "patient,numpy"}
+    ended = new_process("doctor", "patient", "--json", **chosen)
+    check, data = _check(ended)
+    assert (ended.code, check["status"]) == (1, "failure")
+    assert check["text"] == "[SGK104] it can compile and not run"
+    assert data["backends"]["patient"] == "build_only"
 
 
 def test_taking_none_of_the_common_operators_is_a_warning(

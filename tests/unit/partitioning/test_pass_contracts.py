@@ -331,6 +331,13 @@ def test_nodes_nobody_takes_are_named_with_every_reason_and_a_remedy() -> None:
     assert 'pip install "subgraphkit[numpy]"' in text
 
 
+def test_a_backend_that_looks_twice_is_quoted_once() -> None:
+    looks = [one.properties()[0] for one in (taking("Relu"), taking("Relu Neg"))]
+    with pytest.raises(UnclaimedNodesError) as caught:
+        partition(bound(DIAMOND), [backend("one", *looks)])
+    assert "#2 Abs: one: op_unsupported: operator Abs is not in the list\n" in str(caught.value)
+
+
 def test_without_any_backend_all_nodes_are_left_over() -> None:
     with pytest.raises(UnclaimedNodesError) as caught:
         partition(bound(DIAMOND), [])

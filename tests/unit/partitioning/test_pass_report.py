@@ -10,7 +10,7 @@ import pytest
 from subgraphkit.errors import ConfigError
 from subgraphkit.partitioning import Partitioning, partition
 from tests.golden_support import GoldenCheck
-from tests.unit.partitioning.pass_support import bound, described, graph_of, taking
+from tests.unit.partitioning.pass_support import backend, bound, described, graph_of, taking
 
 MODEL = """
 small_network (float[1, 3, 8, 8] image, float[1, 8] noise, float[8, 3, 3, 3] w1, float[8] b1,
@@ -114,6 +114,45 @@ def test_the_data_has_exactly_these_keys_and_survives_json() -> None:
         "text": "operator Celu is not in the list",
     }
     assert json.loads(found.to_json(indent=2)) == data
+
+
+def twice_refused() -> Partitioning:
+    """Return the network divided by a backend that looks twice and says nearly always the same."""
+    first, second = (
+        described(f"fast: {operators}") for operators in ("Conv Relu", "Conv Relu Add")
+    )
+    looks = [first.properties()[0], second.properties()[0]]
+    looks[0].min_nodes, looks[1].min_nodes = 3, 2
+    looks[1].name = "again"
+    return partition(bound(MODEL), [backend("fast", *looks), described("rest: *")])
+
+
+def test_what_two_properties_of_a_backend_refuse_alike_is_told_once() -> None:
+    found = twice_refused()
+    assert [(one.backend, one.property) for one in found.refusals[3]] == [("fast", "main")]
+    of_the_node = [one["property"] for one in found.to_dict()["refusals"] if one["node"] == 3]
+    assert of_the_node == ["main"]
+    assert str(found.explain(3)).splitlines()[1:] == [
+        "  fast (main, again): refused, op_unsupported: operator Celu is not in the list",
+        "  rest (main): claimed",
+    ]
+    assert [one.property for one in found.explain(3).asked] == ["main", "again", "main"]
+
+
+def test_what_two_properties_refuse_for_other_reasons_is_told_of_both() -> None:
+    told = str(twice_refused().explain(4))
+    assert "fast (main): refused, op_unsupported" in told
+    assert "fast (again): refused, too_small" in told
+
+
+def test_a_backend_is_told_why_it_did_not_get_nodes() -> None:
+    found = twice_refused()
+    refusals = found.refusals_by("fast")
+    elsewhere = {one for step in found.subgraphs if step.backend != "fast" for one in step.home}
+    assert set(refusals) == elsewhere
+    assert refusals[3].text == "operator Celu is not in the list"
+    assert refusals[4].code == "too_small"
+    assert found.refusals_by("rest") == {}
 
 
 def test_no_refusal_is_without_code_and_text() -> None:
