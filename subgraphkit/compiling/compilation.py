@@ -15,7 +15,7 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
-from subgraphkit.errors import BackendError, CompileError, SelectorContractError
+from subgraphkit.errors import BackendError, CompileError, OptionError, SelectorContractError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.partitioning.claimants import Claim
@@ -79,6 +79,7 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
 
     Raises:
         CompileError: A backend failed to compile what it claimed (SGK130).
+        OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
     """
     settings = partitioning.graph.settings
@@ -147,7 +148,7 @@ def _obtain(
 def _compile(subgraph: Subgraph, claim: Claim, context: BindContext) -> SubgraphOperator:
     try:
         operator = claim.property.create_operator(subgraph, context)
-    except (Unsupported, BackendError):
+    except (Unsupported, BackendError, OptionError):
         raise
     except Exception as error:
         raise _failure(subgraph, error) from error

@@ -8,7 +8,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend.extensions import register_extension, unregister_extension
-from subgraphkit.errors import CompileError, SelectorContractError
+from subgraphkit.errors import CompileError, OptionError, SelectorContractError
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, DIAMOND, bound, parsed
 
@@ -71,6 +71,16 @@ def test_a_failure_is_raised_with_subgraph_nodes_and_cause() -> None:
     assert failure.value.code == "SGK130"
     assert (failure.value.backend, failure.value.subgraph) == ("bad", "bad_0")
     assert isinstance(failure.value.__cause__, RuntimeError)
+
+
+def test_an_option_that_does_not_fit_the_model_is_no_failure_to_compile() -> None:
+    def choosy(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+        raise OptionError("SGK112", "option 'dims' names 'rows', which the model has not")
+
+    with sk.config(on_compile_error="fallback"):
+        partitioning = sk.partition(bound(CHAIN, N=2), [claiming(ALL, "a", make=choosy)])
+    with pytest.raises(OptionError, match="names 'rows'"):
+        sk.compile_subgraphs(partitioning)
 
 
 def test_a_failure_moves_the_region_where_the_policy_says_so() -> None:
