@@ -19,6 +19,7 @@ import numpy as np
 
 __all__ = [
     "ARCHITECTURES",
+    "DYNAMIC",
     "Architecture",
     "Input",
     "cache_folder",
@@ -149,6 +150,12 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = {
 }
 """The networks by name; all have opset 20, eager attention, float32 and weights from one seed."""
 
+DYNAMIC: Final[Mapping[str, Mapping[str, Mapping[int, str]]]] = {
+    "resnet50": {"pixel_values": {0: "batch"}},
+    "bert_base": {"input_ids": {0: "batch", 1: "seq"}},
+}
+"""Networks that are exported a second time with symbolic dimensions: their axes, by input."""
+
 
 def cache_folder() -> Path:
     """Return the folder of the exports: ``SUBGRAPHKIT_BENCH_MODELS``, or one below ``~/.cache``."""
@@ -156,26 +163,39 @@ def cache_folder() -> Path:
     return Path(named) if named else Path.home() / ".cache" / "subgraphkit-benchmarks"
 
 
-def export_path(name: str, folder: Path) -> Path | None:
-    """Return where the installed libraries put a network; None if one of them is missing."""
+def export_path(name: str, folder: Path, *, dynamic: bool = False) -> Path | None:
+    """Return where the installed libraries put a network; None if one of them is missing.
+
+    Args:
+        name: Name of the network.
+        folder: Where exports are kept.
+        dynamic: Whether it is the one with symbolic dimensions, of ``DYNAMIC``.
+    """
     try:
         versions = "_".join(f"{library}-{version(library)}" for library in _LIBRARIES)
     except PackageNotFoundError:
         return None
-    return _home(name, folder) / f"{versions}.onnx"
+    return _home(name, folder, dynamic=dynamic) / f"{versions}.onnx"
 
 
-def find_export(name: str, folder: Path | None = None) -> Path:
+def find_export(name: str, folder: Path | None = None, *, dynamic: bool = False) -> Path:
     """Return the file of a network, that of the installed libraries before the newest of others.
+
+    Args:
+        name: Name of the network.
+        folder: Where exports are kept; ``cache_folder()`` if not given.
+        dynamic: Whether it is the one with symbolic dimensions, of ``DYNAMIC``.
 
     Raises:
         FileNotFoundError: It was never exported.
     """
     folder = cache_folder() if folder is None else folder
-    path = export_path(name, folder)
+    path = export_path(name, folder, dynamic=dynamic)
     if path is not None and path.is_file():
         return path
-    found = sorted(_home(name, folder).glob("*.onnx"), key=lambda file: file.stat().st_mtime)
+    found = sorted(
+        _home(name, folder, dynamic=dynamic).glob("*.onnx"), key=lambda file: file.stat().st_mtime
+    )
     if not found:
         raise FileNotFoundError(
             f"no export of {name!r} in {folder}; make it with"
@@ -196,9 +216,12 @@ def seeded_feeds(name: str, seed: int = SEED) -> dict[str, np.ndarray[Any, Any]]
     }
 
 
-def _home(name: str, folder: Path) -> Path:
-    if name not in ARCHITECTURES:
-        raise ValueError(f"no network {name!r}; there are {', '.join(ARCHITECTURES)}")
+def _home(name: str, folder: Path, *, dynamic: bool = False) -> Path:
+    known = DYNAMIC if dynamic else ARCHITECTURES
+    if name not in known:
+        raise ValueError(f"no network {name!r}; there are {', '.join(known)}")
     told = {**asdict(ARCHITECTURES[name]), "opset": OPSET, "seed": SEED, "recipe": RECIPE}
+    if dynamic:
+        told["dynamic"] = DYNAMIC[name]
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
     return folder / f"{name}-{digest[:12]}"

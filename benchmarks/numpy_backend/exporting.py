@@ -25,7 +25,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ import numpy as np
 import onnx
 from architectures import (
     ARCHITECTURES,
+    DYNAMIC,
     OPSET,
     SEED,
     Architecture,
@@ -88,23 +89,28 @@ def ensure_exports(parser: argparse.ArgumentParser, names: str) -> dict[str, Pat
         parser.error(str(error))
 
 
-def ensure_export(name: str, folder: Path | None = None) -> Path:
+def ensure_export(name: str, folder: Path | None = None, *, dynamic: bool = False) -> Path:
     """Return the file of a network, exported now if it is not there and PyTorch is.
+
+    Args:
+        name: Name of the network.
+        folder: Where exports are kept; ``cache_folder()`` if not given.
+        dynamic: Whether it is the one with symbolic dimensions, of ``DYNAMIC``.
 
     Raises:
         FileNotFoundError: It is not there and a library that exports it is missing.
         ValueError: The export has values that vanish or overflow.
     """
     folder = cache_folder() if folder is None else folder
-    path = export_path(name, folder)
+    path = export_path(name, folder, dynamic=dynamic)
     if path is None:
-        return find_export(name, folder)
+        return find_export(name, folder, dynamic=dynamic)
     if not path.is_file():
         print(f"exporting {name}", file=sys.stderr)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as made:
             unfinished = Path(made) / path.name
-            export(name, unfinished)
+            export(name, unfinished, dynamic=dynamic)
             wrong = [
                 f"{value} {spread:.1e}"
                 for value, spread in spreads(unfinished, seeded_feeds(name)).items()
@@ -117,12 +123,13 @@ def ensure_export(name: str, folder: Path | None = None) -> Path:
     return path
 
 
-def export(name: str, path: Path) -> None:
+def export(name: str, path: Path, *, dynamic: bool = False) -> None:
     """Write a network to a file; with the weights beside it where they are above 2 GB.
 
     Args:
         name: One of ``ARCHITECTURES``.
         path: The file.
+        dynamic: Whether the dimensions that ``DYNAMIC`` names are symbols.
     """
     import torch  # noqa: PLC0415 (seconds, and not needed for what is there already)
 
@@ -133,16 +140,16 @@ def export(name: str, path: Path) -> None:
     feeds = {key: torch.from_numpy(value) for key, value in seeded_feeds(name, SEED + 1).items()}
     with torch.no_grad():
         _scale(network, feeds)
+        called = _by_place(network, feeds) if dynamic else (network, (), feeds)
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
-                network,
-                (),
-                kwargs=feeds,
+                *called,
                 input_names=list(feeds),
                 output_names=[architecture.output],
                 opset_version=OPSET,
                 dynamo=True,
+                dynamic_shapes=(*DYNAMIC[name].values(),) if dynamic else None,
             )
     weights = sum(tensor.nbytes for tensor in network.state_dict().values())
     program.save(os.fspath(path), external_data=weights > _LARGEST_FILE * 0.95)
@@ -217,6 +224,29 @@ def _network(architecture: Architecture) -> Any:
     network = getattr(transformers, architecture.model)(config)
     part = functools.reduce(getattr, filter(None, architecture.part.split(".")), network)
     return Network(part).eval()
+
+
+def _by_place(network: Any, feeds: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+    """Return a network of one input as PyTorch wants it where dimensions are symbols, and its call.
+
+    Of an argument that is one of ``**feeds`` it cannot be told which dimensions are.
+    """
+    import torch  # noqa: PLC0415 (see above)
+
+    ((name, fed),) = feeds.items()
+
+    class Called(torch.nn.Module):
+        """The network, called with its input alone."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, fed: Any) -> Any:
+            return self.network(**{name: fed})
+
+    # A dimension that is seen to be 1 would be 1 for good.
+    return Called().eval(), (torch.cat([fed, fed]),)
 
 
 def _scale(network: Any, feeds: dict[str, Any]) -> None:

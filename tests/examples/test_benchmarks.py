@@ -15,6 +15,7 @@ from tests.scripts import BENCHMARKS
         ("bench_overhead.py", [], "subgraphkit, checked=False"),
         ("bench_road.py", ["--nodes", "50"], "50 nodes"),
         ("bench_models.py", ["--models", "squeezenet", "--reference-runs", "0"], "squeezenet"),
+        ("bench_precision.py", ["--models", "squeezenet"], "fp16 weights"),
         ("run.py", ["import", "--markdown"], "### Import"),
     ],
 )

@@ -132,6 +132,22 @@ def test_less_than_the_user_demands_is_an_error_that_names_the_nodes() -> None:
     assert "#3 Neg: excluded: option exclude_ops names Neg" in caught.value.hint
 
 
+def test_nodes_left_because_their_region_is_small_are_named_with_the_option() -> None:
+    body = (
+        "g (float[2,2] x) => (float y) "
+        "{ a = Relu(x) b = Exp(a) c = Tanh(b) d = Det(c) e = Exp(d) y = Neg(e) }"
+    )
+    with pytest.raises(BackendError) as caught:
+        divided(body, require_nodes=0.9)
+    refused, small = caught.value.hint.splitlines()
+    assert refused.startswith("#3 Det: op_unsupported: TensorRT for RTX has no Det; node #3 Det")
+    assert small == (
+        "#4 Exp, #5 Neg: in regions of fewer than 3 nodes, which are left to other backends; "
+        "option min_subgraph_nodes sets the limit"
+    )
+    assert caught.value.context["nodes"] == (3, 4, 5)
+
+
 def test_work_is_counted_in_multiplications() -> None:
     body = (
         "g (float[1,8,16,16] x, float[4,8,3,3] w, float[6,7] a, float[7,5] b) => "

@@ -6,6 +6,7 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_claims import (
     ask,
     divided,
@@ -16,13 +17,14 @@ from backends.tensorrt.tests.tensorrt_claims import (
     workers,
 )
 from backends.tensorrt.tests.tensorrt_models import needs_rtx, options
-from subgraphkit.errors import BackendError
+from subgraphkit.errors import BackendError, OptionError, UnclaimedNodesError
 from subgraphkit.ir import Node
 from subgraphkit_tensorrt.lowering import (
     Replacement,
     Sample,
     converter,
     identity,
+    load_modules,
     lower,
     registered,
     unregister,
@@ -184,6 +186,40 @@ def test_what_is_converted_is_taken_and_computes_the_same(
         np.testing.assert_allclose(found[names.index(name)], right, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("operator", ["AveragePool", "MaxPool"])
+@pytest.mark.parametrize("more", ["", ", count_include_pad = 1"])
+def test_a_window_wider_than_its_input_is_written_as_wide_as_that(operator: str, more: str) -> None:
+    more = more if operator == "AveragePool" else ""
+    model = parsed(
+        f"g (float[1,2,7,9] x) => (float[1,2,1,4] y) {{ y = {operator}"
+        f"<kernel_shape = [1280,3], strides = [1280,2], ceil_mode = 1{more}>(x) }}",
+        20,
+    )
+    graph = loaded(model)
+    questions, _, _ = ask(graph)
+    assert questions.refusals_in(workers(graph)) == {}
+    proto = workers(graph).to_model()
+    lower(proto, workers(graph), options(flavour="tensorrt_rtx"))
+    written = {one.name: list(one.ints) for one in proto.graph.node[0].attribute if one.ints}
+    assert written == {"kernel_shape": [7, 3], "strides": [7, 2]}
+    x = np.random.default_rng(0).normal(size=(1, 2, 7, 9)).astype(np.float32)
+    found, expected = (
+        sk.InferenceSession(one, "numpy").run(None, {"x": x})[0] for one in (proto, model)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_window_wider_than_its_padded_input_is_left_to_others() -> None:
+    body = (
+        "g (float[1,2,7,7] x) => (float[1,2,1,1] y) { y = AveragePool"
+        "<kernel_shape = [12,12], strides = [12,12], pads = [1,1,1,1], ceil_mode = 1>(x) }"
+    )
+    found = divided(body, min_subgraph_nodes=1)
+    assert reasons(found, 0)[0] == (
+        "attribute: AveragePool with a window of 12 x 12 over 7 x 7, which is smaller"
+    )
+
+
 def test_a_converter_that_fails_at_a_node_is_named() -> None:
     @converter("Twist", domain="com.acme", samples=[Sample([X], expected=[X])])
     def brittle(node: Node, fresh: Fresh) -> Replacement:
@@ -200,9 +236,28 @@ def test_a_converter_that_fails_at_a_node_is_named() -> None:
 
 def test_a_missing_operator_names_the_node_its_types_and_the_way_to_add_it() -> None:
     body = "g (float[2,2] x) => (float y) { a = Relu(x) b = Exp(a) c = Tanh(b) y = Det(c) }"
-    (first, _) = reasons(divided(body), 3)
-    assert first == (
+    (only,) = reasons(divided(body), 3)
+    assert only == (
         "op_unsupported: TensorRT for RTX has no Det; node #3 Det, (float32[2,2]) -> (float32[]). "
         "If other operators can compute it, register a converter: "
-        '@subgraphkit_tensorrt.lowering.converter("Det", since=17)'
+        '@subgraphkit_tensorrt.lowering.converter("Det", since=17), in a module that the option '
+        "modules names"
     )
+
+
+def test_where_nobody_else_has_an_operator_the_error_says_how_to_write_its_converter() -> None:
+    with pytest.raises(UnclaimedNodesError) as caught:
+        divided(_twisted_model())
+    assert caught.value.code == "SGK120"
+    assert (
+        "#1 com.acme::Twist 'twist': tensorrt: op_unsupported: com.acme::Twist is not ONNX's, and "
+        "TensorRT for RTX has no plugins; node #1 com.acme::Twist 'twist', "
+        "(float32[3,4]) -> (float32[3,4]) with factor: float. If other operators can compute it, "
+        'register a converter: @subgraphkit_tensorrt.lowering.converter("Twist", '
+        'domain="com.acme", since=1), in a module that the option modules names; numpy: '
+    ) in str(caught.value)
+
+
+def test_a_module_that_cannot_be_imported_is_told_by_name_and_cause() -> None:
+    with pytest.raises(OptionError, match=r"SGK168.*'no.such.module'.*ModuleNotFoundError"):
+        load_modules(["math", "no.such.module"])

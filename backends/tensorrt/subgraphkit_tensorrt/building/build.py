@@ -10,6 +10,7 @@ from typing import Any, Final
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
+from subgraphkit_tensorrt.building.memory import memory_told
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
 from subgraphkit_tensorrt.building.plan import Plan
@@ -17,12 +18,17 @@ from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
 from subgraphkit_tensorrt.building.progress import Progress, cancellable, monitor_for, showing
 from subgraphkit_tensorrt.building.range_checks import check_names, check_ranges
 from subgraphkit_tensorrt.building.report import describe
-from subgraphkit_tensorrt.building.sharing import SHELF, plan_key
+from subgraphkit_tensorrt.building.sharing import (
+    SHELF,
+    check_separate,
+    plan_key,
+    separate_weights,
+)
 from subgraphkit_tensorrt.building.timing_cache import timing_cache_for
 from subgraphkit_tensorrt.library.checks import tail
 from subgraphkit_tensorrt.library.devices import machine
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.library.logger import listening, noting
 
 __all__ = ["build_engine"]
 
@@ -90,15 +96,20 @@ def _build(
     options: Mapping[str, Any],
     logger: logging.Logger,
 ) -> Plan:
+    separate = separate_weights(subgraph, options)
     with parse_model(model, subgraph, library, options) as parsed:
+        if separate and library.capabilities.mark_weights_refittable:
+            check_separate(parsed, separate, subgraph)
         needed = check_ranges(wanted, parsed.network, subgraph.id)
         config = configure(parsed, library, options)
         add_profile(config, parsed, needed, library)
         with _DEVICE_LOCKS[options["device"]]:
             started = time.monotonic()
-            data = _built(parsed, config, subgraph, library, options, logger)
+            with noting() as told:
+                data = _built(parsed, config, subgraph, library, options, logger)
             seconds = time.monotonic() - started
         report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
+        report["memory"] = memory_told(told)
         del config
     return Plan(
         data,

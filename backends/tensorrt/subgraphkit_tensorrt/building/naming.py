@@ -66,6 +66,7 @@ def rename(proto: Any, subgraph: Subgraph) -> Names:
     kept = {value.name for value in (*proto.graph.input, *proto.graph.output)}
     renamed = _Renaming(kept)
     renamed.graph(proto.graph)
+    _put_in_order(proto.graph)
     nodes = [Node(subgraph.graph, node) for node in subgraph.nodes]
     return Names(
         values={ours: theirs for theirs, ours in renamed.names.items() if ours != theirs},
@@ -110,6 +111,16 @@ class _Renaming:
                 ours += "_"
             self.names[name] = ours
         return self.names[name]
+
+
+def _put_in_order(graph: Any) -> None:
+    """Sort what a graph lists beside its nodes; it was in the order of the names there were."""
+    graph.value_info.sort(key=_length_and_name)
+    graph.initializer.sort(key=_length_and_name)
+
+
+def _length_and_name(value: Any) -> tuple[int, str]:
+    return len(value.name), value.name
 
 
 def _bodies(node: Any) -> Iterator[Any]:

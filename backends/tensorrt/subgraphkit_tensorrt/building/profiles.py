@@ -16,9 +16,16 @@ import numpy.typing as npt
 from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import Graph, Subgraph
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
-from subgraphkit_tensorrt.options.ranges import Ranges, read_ranges
+from subgraphkit_tensorrt.options.ranges import Ranges, read_buckets, read_ranges
 
-__all__ = ["InputRange", "check_options", "exact_ranges", "ranges_at_bind", "shown"]
+__all__ = [
+    "InputRange",
+    "buckets_at_bind",
+    "check_options",
+    "exact_ranges",
+    "ranges_at_bind",
+    "shown",
+]
 
 _POINTS: Final = ("smallest", "usual", "largest")
 
@@ -126,12 +133,38 @@ def ranges_at_bind(subgraph: Subgraph, options: Mapping[str, Any]) -> dict[str, 
         options: Values of the backend's options.
 
     Returns:
-        A range for every input; None if the shapes of some will only be known when it runs.
+        A range for every input, which spans all that were asked for; None if the shapes of some
+        will only be known when it runs.
 
     Raises:
         OptionError: The ranges asked for do not fit the model (SGK169).
     """
-    asked = read_ranges(options)
+    return _ranges_of(subgraph, read_ranges(options))
+
+
+def buckets_at_bind(
+    subgraph: Subgraph, options: Mapping[str, Any]
+) -> list[dict[str, InputRange]] | None:
+    """Return what ``ranges_at_bind`` returns, apart for every engine that was asked for.
+
+    Dimensions with several ranges have an engine for each, unless this subgraph does not see the
+    difference.
+
+    Raises:
+        OptionError: The ranges asked for do not fit the model (SGK169), or are more than engines
+            are kept (SGK161).
+    """
+    found: list[dict[str, InputRange]] = []
+    for asked in read_buckets(options):
+        ranges = _ranges_of(subgraph, asked)
+        if ranges is None:
+            return None
+        if ranges not in found:
+            found.append(ranges)
+    return found
+
+
+def _ranges_of(subgraph: Subgraph, asked: Ranges) -> dict[str, InputRange] | None:
     check_options(subgraph.graph, asked)
     values = _asked_values(subgraph.graph, asked)
     static = {name: _static(subgraph.graph.types.get(name)) for name in subgraph.inputs}

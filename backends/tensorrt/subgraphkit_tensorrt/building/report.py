@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.types import Dim
+from subgraphkit.types import DataType, Dim
 from subgraphkit_tensorrt.building.naming import Names
 from subgraphkit_tensorrt.building.network import ParsedNetwork, element_type
 from subgraphkit_tensorrt.library.flavours import Library
@@ -20,6 +20,11 @@ _ALIGNMENT: Final = 8
 _PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _MATRIX: Final = 2
 _MATRIX_LAYERS: Final = frozenset({"CONVOLUTION", "DECONVOLUTION", "MATRIX_MULTIPLY"})
+_FACTORS: Final = 2
+_MULTIPLIED: Final = frozenset({DataType.INT8, DataType.FLOAT8E4M3FN})
+"""Quantized numbers that there are products of; others are dequantized before one."""
+_MOVING: Final = frozenset({"IDENTITY", "SHUFFLE", "SQUEEZE", "UNSQUEEZE"})
+"""Layers that move elements and compute nothing."""
 _PLUMBING: Final = frozenset({"CONSTANT", "SHAPE"})
 """Layers that hold or measure and compute nothing."""
 
@@ -38,7 +43,8 @@ def describe(
 
     Returns:
         JSON-able: ``seconds``, ``bytes``; ``layers``, each with ``name``, ``kind``, ``dtype`` and
-        ``nodes``, places in ``subgraph.nodes``; ``precisions``, layers by the dtype they compute;
+        ``nodes``, places in ``subgraph.nodes``; ``precisions``, layers by the dtype they compute
+        (a product of two dequantized values is one of the quantized numbers);
         ``products``, the same for convolutions and matrix products alone; ``tensor_core_misses``;
         and with another precision than the model's, ``rewriting``: how many nodes were ``lowered``
         and ``quantized``, and those ``kept``, with a code. Layers are those of the network, before
@@ -97,18 +103,39 @@ def readable(report: Mapping[str, Any], subgraph: Subgraph) -> dict[str, Any]:
 
 def _layers(parsed: ParsedNetwork, library: Library) -> Iterator[dict[str, Any]]:
     kinds = {member: name for name, member in library.trt.LayerType.__members__.items()}
+    quantized: dict[str, DataType] = {}
     for place in range(parsed.network.num_layers):
         layer = parsed.network.get_layer(place)
         kind = kinds.get(layer.type, str(layer.type))
         if kind in _PLUMBING or layer.num_outputs == 0:
             continue
+        if kind == "DEQUANTIZE":
+            numbers = element_type(library.trt, layer.get_input(0).dtype)
+            quantized[layer.get_output(0).name] = numbers
+        elif quantized and kind in _MOVING and layer.get_input(0).name in quantized:
+            quantized[layer.get_output(0).name] = quantized[layer.get_input(0).name]
         dtype = element_type(library.trt, layer.get_output(0).dtype)
+        if quantized and kind in _MATRIX_LAYERS:
+            dtype = _multiplied(layer, quantized) or dtype
         yield {
             "name": layer.name,
             "kind": kind,
             "dtype": dtype.label,
             "nodes": parsed.model.names.places(layer.name),
         }
+
+
+def _multiplied(layer: Any, quantized: Mapping[str, DataType]) -> DataType | None:
+    """Return the type of the numbers a product multiplies if both factors are dequantized.
+
+    TensorRT fuses such a product with what is before it into a kernel on those numbers; one factor
+    alone is dequantized first.
+    """
+    if layer.num_inputs < _FACTORS:
+        return None
+    factors = {quantized.get(layer.get_input(place).name) for place in range(_FACTORS)}
+    found = factors.pop() if len(factors) == 1 else None
+    return found if found in _MULTIPLIED else None
 
 
 def tensor_core_misses(subgraph: Subgraph) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import Plan
-from subgraphkit_tensorrt.building.profiles import ranges_at_bind
+from subgraphkit_tensorrt.building.profiles import buckets_at_bind
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.build_only import BuiltPlans
 from subgraphkit_tensorrt.running.engines import builder_for
@@ -46,13 +46,16 @@ def compile_region(
 def _plans(
     subgraph: Subgraph, library: Library, options: Mapping[str, Any], logger: logging.Logger
 ) -> list[Plan]:
-    """Build a plan if the shapes are known, or have to be."""
+    """Build plans if the shapes are known, or have to be."""
     may_wait = options["build_at"] == "auto" and not options["build_only"]
-    ranges = ranges_at_bind(subgraph, options)
-    if ranges is None and may_wait:
+    buckets = buckets_at_bind(subgraph, options)
+    if buckets is None and may_wait:
         return []
     try:
-        return [build_engine(subgraph, options, library, ranges, logger=logger)]
+        return [
+            build_engine(subgraph, options, library, ranges, logger=logger)
+            for ranges in (buckets if buckets is not None else [None])
+        ]
     except CompileError as error:
         # Shapes may depend on elements of inputs, which are known when they are there.
         if error.code == _OPEN and may_wait and not any(options[name] for name in _STATED):

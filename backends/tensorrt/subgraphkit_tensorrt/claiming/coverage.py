@@ -3,7 +3,7 @@
 Source: ONNX operator definitions, for the number of multiplications.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -45,8 +45,16 @@ def check_coverage(
         share = have / total if total else 1.0
         if share < wanted:
             left = [node for node in nodes if node.id not in taken]
-            raise _missed(
-                option, what, share, wanted, sorted(left, key=weigh, reverse=True), refusals
+            left = sorted(left, key=weigh, reverse=True)
+            lines = [*_refused(left, refusals), *_too_small(left, refusals, options)]
+            raise BackendError(
+                "SGK165",
+                f"{share:.1%} of the {what} of the model are on TensorRT, option {option!r} asks "
+                f"for {wanted:.1%}",
+                backend="tensorrt",
+                hint="\n".join(lines),
+                share=share,
+                nodes=tuple(node.id for node in left),
             )
 
 
@@ -61,29 +69,31 @@ def _one(node: Node) -> int:
     return 1
 
 
-def _missed(
-    option: str,
-    what: str,
-    share: float,
-    wanted: float,
-    left: Sequence[Node],
-    refusals: Mapping[int, Refusal],
-) -> BackendError:
-    lines = [
-        f"{node.label}: {refusals.get(node.id, 'in a subgraph that was given back')}"
-        for node in left[:_SHOWN]
-    ]
-    if len(left) > _SHOWN:
-        lines.append(f"and {len(left) - _SHOWN} more; see session.partitioning.report()")
-    return BackendError(
-        "SGK165",
-        f"{share:.1%} of the {what} of the model are on TensorRT, option {option!r} asks for "
-        f"{wanted:.1%}",
-        backend="tensorrt",
-        hint="\n".join(lines),
-        share=share,
-        nodes=tuple(node.id for node in left),
-    )
+def _refused(left: Sequence[Node], refusals: Mapping[int, Refusal]) -> Iterator[str]:
+    """Name the nodes that are refused for what they are, the weightiest first."""
+    named = [node for node in left if not _is_small(node, refusals)]
+    for node in named[:_SHOWN]:
+        yield f"{node.label}: {refusals.get(node.id, 'in a subgraph that was given back')}"
+    if len(named) > _SHOWN:
+        yield f"and {len(named) - _SHOWN} more; see session.partitioning.report()"
+
+
+def _too_small(
+    left: Sequence[Node], refusals: Mapping[int, Refusal], options: Mapping[str, Any]
+) -> Iterator[str]:
+    """Name the nodes that could be taken, and are left because there are few of them together."""
+    named = [node.label for node in left if _is_small(node, refusals)]
+    if named:
+        shown = named[:_SHOWN] + ([f"{len(named) - _SHOWN} more"] if len(named) > _SHOWN else [])
+        yield (
+            f"{', '.join(shown)}: in regions of fewer than {options['min_subgraph_nodes']} nodes, "
+            "which are left to other backends; option min_subgraph_nodes sets the limit"
+        )
+
+
+def _is_small(node: Node, refusals: Mapping[int, Refusal]) -> bool:
+    refusal = refusals.get(node.id)
+    return refusal is not None and refusal.code == "too_small"
 
 
 def _size(node: Node, place: int, *, made: bool = False) -> tuple[int, ...]:

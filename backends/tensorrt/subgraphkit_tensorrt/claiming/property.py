@@ -13,7 +13,7 @@ from subgraphkit.backend import (
     SubgraphProperty,
     Unsupported,
 )
-from subgraphkit.errors import CompileError, InternalError
+from subgraphkit.errors import BackendUnavailableError, CompileError, InternalError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_tensorrt.claiming.borders import Borders
 from subgraphkit_tensorrt.claiming.compiling import compile_region
@@ -55,6 +55,7 @@ class Claims:
 
     Attributes:
         refusals: By node, why it is not taken; grows.
+        left: By node, why it is not on TensorRT, once the graph is partitioned.
         taken: Nodes on TensorRT, once the graph is partitioned.
 
     Args:
@@ -69,6 +70,7 @@ class Claims:
         self.library = library
         self.options = options
         self.refusals: dict[int, Refusal] = {}
+        self.left: Mapping[int, Refusal] = {}
         self.taken: set[int] = set()
         self.failures: list[tuple[frozenset[int], int]] = []
         self._identity = identity
@@ -152,7 +154,7 @@ class Claims:
         Raises:
             BackendError: It is less (SGK165).
         """
-        check_coverage(graph, self.taken, self.refusals, self.options)
+        check_coverage(graph, self.taken, {**self.left, **self.refusals}, self.options)
 
 
 class TensorRTProperty(SubgraphProperty):
@@ -172,8 +174,22 @@ class TensorRTProperty(SubgraphProperty):
         self.min_nodes = claims.options["min_subgraph_nodes"]
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
-        """Put all nodes through the rules, and what is left to the parser."""
+        """Put all nodes through the rules, and what is left to the parser.
+
+        Raises:
+            BackendUnavailableError: The library cannot build (SGK104).
+        """
         del context
+        library = self.claims.library
+        if not library.capabilities.can_build:
+            title = f"{library.flavour.title} {library.capabilities.version}"
+            raise BackendUnavailableError(
+                "SGK104",
+                f"backend 'tensorrt' cannot compile here: {title} runs engines and builds none",
+                backend="tensorrt",
+                hint="Open a bundle that was exported with version_compatible=true, or install a "
+                "library that builds: pip install 'subgraphkit-tensorrt[cu13]'",
+            )
         self.claims.look_at(graph)
 
     def create_selector(self, graph: BoundGraph) -> TensorRTSelector:
@@ -218,6 +234,7 @@ class TensorRTProperty(SubgraphProperty):
         mine = [one for one in partitioning.subgraphs if one.backend == context.backend]
         claims = self.claims
         claims.taken = {node for subgraph in mine for node in subgraph.home}
+        claims.left = partitioning.refusals_by(context.backend)
         if partitioning.subgraphs:
             claims.demand(partitioning.subgraphs[0].graph)
 

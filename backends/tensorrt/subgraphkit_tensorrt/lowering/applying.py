@@ -12,6 +12,7 @@ from subgraphkit.ir import Node, Subgraph
 from subgraphkit_tensorrt.library.flavours import Library, find
 from subgraphkit_tensorrt.library.operators import has_operator
 from subgraphkit_tensorrt.lowering.defined import as_defined
+from subgraphkit_tensorrt.lowering.pooling import POOLING
 from subgraphkit_tensorrt.lowering.quantized import QUANTIZED
 from subgraphkit_tensorrt.lowering.recurrent import RECURRENT
 from subgraphkit_tensorrt.lowering.registry import Lowering, Replacement, registered
@@ -20,7 +21,7 @@ from subgraphkit_tensorrt.rules.judging import Rules
 
 __all__ = ["OWN", "Conversions", "apply", "lower", "rules_for"]
 
-OWN: Final[Mapping[str, Lowering]] = {**RECURRENT, **QUANTIZED}
+OWN: Final[Mapping[str, Lowering]] = {**RECURRENT, **QUANTIZED, **POOLING}
 """Our own converters, by operator of ONNX."""
 
 _MENDABLE: Final = frozenset({"op_unsupported", "attribute", "rank"})
@@ -71,7 +72,8 @@ class Conversions:
             refusal.code,
             f"{refusal.text}; node {node.label}, {_signature(node)}. If other operators can "
             f"compute it, register a converter: @subgraphkit_tensorrt.lowering.converter("
-            f'"{node.op_type}"{domain}, since={node.opset})',
+            f'"{node.op_type}"{domain}, since={node.opset}), in a module that the option modules '
+            "names",
         )
 
     def _is_missing(self, node: onnx.NodeProto) -> bool:
@@ -139,8 +141,15 @@ def _signature(node: Node) -> str:
     types = node.graph.types
     read = ", ".join(str(types.get(name)) if name else "-" for name in node.inputs)
     made = ", ".join(str(types.get(name)) if name else "-" for name in node.outputs)
-    names = ", ".join(sorted(node.attributes))
-    return f"({read}) -> ({made})" + (f" with {names}" if names else "")
+    named = ", ".join(f"{name}: {_kind(value)}" for name, value in sorted(node.attributes.items()))
+    return f"({read}) -> ({made})" + (f" with {named}" if named else "")
+
+
+def _kind(value: Any) -> str:
+    """Return the type of an attribute, as text."""
+    if isinstance(value, tuple | list):
+        return f"{_kind(value[0])}s" if value else "list"
+    return "string" if isinstance(value, bytes | str) else type(value).__name__.lower()
 
 
 def _failed(node: Node, problem: str) -> BackendError:

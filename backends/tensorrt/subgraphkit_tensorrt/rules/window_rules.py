@@ -5,7 +5,7 @@ from typing import Final
 
 from subgraphkit.ir import Node
 
-__all__ = ["ceil_mode_drops_no_window", "resized_dims"]
+__all__ = ["ceil_mode_drops_no_window", "resized_dims", "wide_axes"]
 
 _SPATIAL: Final = 2
 """Axes before those that windows run along: batch and channels."""
@@ -42,6 +42,24 @@ def ceil_mode_drops_no_window(node: Node) -> bool | None:
         if _drops_one(size, kernel[axis], strides[axis], dilations[axis], ends):
             return False
     return True
+
+
+def wide_axes(node: Node) -> dict[int, int]:
+    """Return the axes along which a window is wider than the input, with the size of the input.
+
+    Axes are counted behind batch and channels; those of sizes that are not known, or are padded by
+    name, are left out.
+    """
+    shape, kernel = node.shape(0), list(node.attribute("kernel_shape", ()))
+    if shape is None or len(shape) != len(kernel) + _SPATIAL or _automatic(node):
+        return {}
+    pads = list(node.attribute("pads", [0] * 2 * len(kernel)))
+    sizes = enumerate(shape[_SPATIAL:])
+    return {
+        axis: size
+        for axis, size in sizes
+        if isinstance(size, int) and 0 < size + pads[axis] + pads[axis + len(kernel)] < kernel[axis]
+    }
 
 
 def _automatic(node: Node) -> bool:

@@ -24,6 +24,7 @@ from subgraphkit_tensorrt.rules.predicates.attributes import (
     exactly_one_of,
     pads_non_negative,
     pads_symmetric,
+    window_within_input,
 )
 from subgraphkit_tensorrt.rules.predicates.bodies import (
     branch_output_names_differ,
@@ -109,6 +110,7 @@ PREDICATES: Final[Mapping[str, Predicate]] = MappingProxyType(
         "pads_non_negative": pads_non_negative,
         "pads_symmetric": pads_symmetric,
         "scan_output_length_static": scan_output_length_static,
+        "window_within_input": window_within_input,
     }
 )
 """By the kind of the rule."""

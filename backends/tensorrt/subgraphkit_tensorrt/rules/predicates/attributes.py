@@ -14,7 +14,7 @@ from subgraphkit_tensorrt.rules.predicates.asking import (
     plain,
     wrong_attribute,
 )
-from subgraphkit_tensorrt.rules.window_rules import ceil_mode_drops_no_window
+from subgraphkit_tensorrt.rules.window_rules import ceil_mode_drops_no_window, wide_axes
 
 __all__ = [
     "attr_absent",
@@ -30,6 +30,7 @@ __all__ = [
     "exactly_one_of",
     "pads_non_negative",
     "pads_symmetric",
+    "window_within_input",
 ]
 
 
@@ -172,3 +173,14 @@ def ceil_mode_last_window_not_in_padding(
         f"{node.qualified_op_type} with ceil_mode=1 whose last window would start in the padding, "
         f"which ONNX drops{consequence(rule)}",
     )
+
+
+def window_within_input(node: Node, rule: Rule, surroundings: Surroundings) -> Refusal | None:
+    """No window is wider than what it runs over."""
+    del rule, surroundings
+    if not wide_axes(node):
+        return None
+    window = " x ".join(map(str, node.attribute("kernel_shape")))
+    over = " x ".join(map(str, (node.shape(0) or ())[2:]))
+    text = f"{node.qualified_op_type} with a window of {window} over {over}, which is smaller"
+    return Refusal("attribute", text)

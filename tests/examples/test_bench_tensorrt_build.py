@@ -1,0 +1,44 @@
+"""The benchmark of claiming and building with TensorRT, on its smallest network."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from tests.scripts import BENCHMARKS
+
+SCRIPT = BENCHMARKS / "backends" / "bench_tensorrt_build.py"
+
+
+@pytest.mark.skipif(
+    find_spec("tensorrt_rtx_bindings") is None, reason="TensorRT for RTX is not installed"
+)
+def test_a_network_is_claimed_and_built_once() -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--models", "light_squeezenet", "--markdown"],
+        env={**os.environ, "SUBGRAPHKIT_BENCH_MODELS": os.devnull},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = (line for line in done.stdout.splitlines() if line.startswith("| light_squeezenet"))
+    name, nodes, taken, subgraphs, *_, builds = (cell.strip() for cell in row.strip("|").split("|"))
+    assert (name, nodes, taken, subgraphs, builds) == ("light_squeezenet", "66", "100.0%", "1", "0")
+    assert "Not taken" not in done.stdout
+
+
+def test_a_network_nobody_knows_is_an_error_that_lists_those_there_are() -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--models", "resnet51"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "no network resnet51; there are resnet50, " in done.stderr
+    assert "bert_base_dynamic" in done.stderr
