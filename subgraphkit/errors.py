@@ -19,6 +19,7 @@ __all__ = [
     "BackendNotFoundError",
     "BackendUnavailableError",
     "BindError",
+    "BundleError",
     "CacheError",
     "CallerError",
     "CompileError",
@@ -100,6 +101,15 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK177": "an array on a device cannot be read where it is",
         "SGK178": "no TensorRT engine takes the shapes at hand, and none may be built",
         "SGK179": "a TensorRT engine or its element types do not fit a subgraph",
+        # bundles
+        "SGK180": "a bundle cannot be written",
+        "SGK181": "a directory is not a bundle, or one of a format that is not known",
+        "SGK182": "a bundle is damaged",
+        "SGK183": "a bundle cannot be trusted",
+        "SGK184": "the data of a weight is nowhere but in the engines of a bundle",
+        "SGK185": "a bundle is asked for something else than it was exported with",
+        "SGK186": "a bundle was made for something else than is here",
+        "SGK187": "a backend failed to store or to restore an engine of a bundle",
         # extensions
         "SGK190": "an extension failed and was switched off",
         "SGK191": "an extension implements a hook that does not exist",
@@ -130,6 +140,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK234": "a model cannot be calibrated with the batches given",
         "SGK235": "quantisation that a model came with is not symmetric",
         "SGK236": "a rewritten model is less accurate than asked for",
+        "SGK237": "no rewriting of a model is as accurate as asked for",
         # command line
         "SGK301": "the command line cannot be carried out as written",
         # conformance kit
@@ -228,6 +239,10 @@ class UnclaimedNodesError(CallerError):
 
 class CacheError(CallerError, OSError):
     """The engine cache cannot be used; results do not depend on it."""
+
+
+class BundleError(CallerError):
+    """A bundle cannot be written, or cannot be opened here."""
 
 
 class WeightUpdateError(CallerError, ValueError):

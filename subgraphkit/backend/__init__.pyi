@@ -13,6 +13,7 @@ from subgraphkit.backend.conformance import (
 )
 from subgraphkit.backend.contract import (
     Backend,
+    EngineOrigin,
     ProbeResult,
 )
 from subgraphkit.backend.discovery import (
@@ -112,6 +113,7 @@ __all__ = [
     "ConfigUndo",
     "Conformance",
     "Connectivity",
+    "EngineOrigin",
     "ExtensionManager",
     "FallbackEvent",
     "Manifest",

@@ -44,13 +44,14 @@ class ChildProbe:
         state: ``ok``; ``unavailable`` if it cannot run here; ``error`` if it could not be found,
             loaded or probed; ``crash`` if it took the process down; ``hang`` if it did not return.
         code: Code of the error, or an empty string.
-        text: What happened, as the user would be told; empty if ``ok``.
+        text: What happened, as the user would be told; if ``ok``, why it only builds, or nothing.
         devices: Devices the backend found.
         versions: Versions of its libraries, by name.
         missing: Requirements of the manifest that are not met.
         seconds: How long it took, the start of the process included.
         output: The end of what the plugin printed.
         trace: The end of the traceback of the plugin's own exception, if it raised one.
+        builds_only: Whether it can compile here and run nothing.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ChildProbe:
     seconds: float = 0.0
     output: str = ""
     trace: str = ""
+    builds_only: bool = False
 
 
 def probe_in_child(
@@ -191,6 +193,8 @@ def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
         return {**_failure(error), "missing": missing}
     return {
         "state": "ok",
+        "text": "; ".join(found.problems),
+        "builds_only": found.builds_only,
         "devices": list(found.devices),
         "versions": dict(found.versions),
         "missing": missing,

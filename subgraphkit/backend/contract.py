@@ -13,10 +13,27 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import PLUGIN_API
 from subgraphkit.backend.property import SubgraphProperty
+from subgraphkit.backend.refusal import Answer
 from subgraphkit.backend.selftest import Bench
 from subgraphkit.ir import Subgraph
 
-__all__ = ["PLUGIN_API", "Backend", "ProbeResult"]
+__all__ = ["PLUGIN_API", "Backend", "EngineOrigin", "ProbeResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOrigin:
+    """Where an engine was made, or is to run: all that decides whether it fits.
+
+    Attributes:
+        fingerprint: What ``Backend.fingerprint`` says there.
+        system: Operating system, processor and byte order, such as ``linux-x86_64-little``.
+        implementation: The code around the engine: the backend's distribution with its version, or
+            a digest of its sources if it belongs to none.
+    """
+
+    fingerprint: str
+    system: str
+    implementation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +41,13 @@ class ProbeResult:
     """What a backend found out about the machine.
 
     Attributes:
-        available: Whether the backend can run here.
+        available: Whether the backend can be used here.
         devices: Names of the devices it would use, best first.
         versions: Versions of the libraries it uses, by name.
-        problems: What stands in the way, one sentence each; empty if ``available``.
+        problems: What stands in the way, one sentence each; empty if it can run.
         hint: What to do about the problems.
+        builds_only: Whether it can compile here, for another machine, and run nothing; then
+            ``problems`` say why.
     """
 
     available: bool
@@ -36,6 +55,7 @@ class ProbeResult:
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     problems: tuple[str, ...] = ()
     hint: str = ""
+    builds_only: bool = False
 
 
 class Backend(Dated, ABC):
@@ -127,6 +147,27 @@ class Backend(Dated, ABC):
         del subgraph
         return ()
 
+    def kept_weights(self, subgraph: Subgraph) -> Collection[str]:
+        """Name the constants whose data a bundle keeps beside an engine.
+
+        They are what ``deserialize`` takes from the subgraph, and what the operator needs of it to
+        take new weights. The data of all others is left out of the bundle: reading it raises
+        ``InvalidModelError`` (SGK184).
+        """
+        return self.separate_weights(subgraph)
+
+    def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
+        """Say whether an engine of a bundle may be loaded here; the options are those it has.
+
+        A backend whose library proves more than equality says so here. Asked before the first byte
+        of an engine is read into the library.
+
+        Args:
+            made: Where the engine was made.
+            here: This process.
+        """
+        return made == here
+
     def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
         """Restore an operator from what its ``serialize`` returned.
 
@@ -135,12 +176,14 @@ class Backend(Dated, ABC):
         model: go by the position of inputs and outputs.
 
         Args:
-            blob: What ``serialize`` returned; checked to be unchanged, and stored by this user.
+            blob: What ``serialize`` returned; checked to be unchanged, and stored by this user or
+                opened as a bundle that this user trusts.
             subgraph: The subgraph the operator is to run.
 
         Raises:
             NotImplementedError: If the backend's operators cannot be stored.
-            Exception: If the engine does not fit here; it is then compiled again.
+            Exception: If the engine does not fit here; it is then compiled again, unless it is that
+                of a bundle.
         """
         del blob
         raise NotImplementedError(f"backend {self.name!r} cannot restore subgraph {subgraph.id!r}")

@@ -39,6 +39,7 @@ State = Literal[
     "registered",
     "loaded",
     "ready",
+    "build_only",
     "unavailable",
     "broken",
     "incompatible",

@@ -56,7 +56,7 @@ def refresh_backends() -> None:
 
 def usable_names() -> list[str]:
     """Return the names of installed backends that have not failed so far."""
-    working = ("registered", "loaded", "ready")
+    working = ("registered", "loaded", "ready", "build_only")
     return sorted({record.name for record in CATALOGUE.records() if record.state in working})
 
 

@@ -38,9 +38,14 @@ class SubgraphOperator(ABC):
     """Where the operator takes arrays without a copy, such as ``"cuda:0"``.
 
     Operators with the same device hand arrays to one another that speak DLPack; what the caller
-    feeds may be such an array as well, whose dtype and shape are then the operator's to check. To
-    all others they hand NumPy arrays.
+    feeds, or has outputs written into, may be such an array as well, whose dtype and shape are then
+    the operator's to check. To all others they hand NumPy arrays. What they leave on the device
+    speaks ``__array__`` as well, for those who need it on the host.
     """
+
+    made_by: str = ""
+    """Name of the fallback backend, if it made the operator for a subgraph that another claimed;
+    set by the core."""
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
@@ -51,7 +56,9 @@ class SubgraphOperator(ABC):
                 not contiguous.
             outputs: None, or one entry per subgraph output: an array of the right dtype and shape
                 to write into, or None to let the operator allocate; or, only if ``device`` is not
-                ``"cpu"``, ``ON_DEVICE``, since all who read the output run there.
+                ``"cpu"``, ``ON_DEVICE``, since the output is wanted there, or an array of another
+                library on that device to write into, for which an array over the same memory may
+                be returned.
 
         Returns:
             One array per subgraph output. An array that was not passed in ``outputs`` belongs to
@@ -78,8 +85,10 @@ class SubgraphOperator(ABC):
     def serialize(self) -> bytes | None:
         """Return what ``Backend.deserialize`` needs to restore the operator, or None.
 
-        Called at most once, before the first run, and only if the backend overrides
-        ``deserialize``. Names of the model do not belong in it; see there.
+        Called before the first run, for the cache, and whenever a session is exported, never while
+        ``run`` is running; only if the backend overrides ``deserialize``. Names of the model do not
+        belong in it; see there. An operator that took new weights is not asked, unless their data
+        is not in the engine anyway.
         """
         return None
 

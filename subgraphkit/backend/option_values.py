@@ -93,13 +93,17 @@ def read_list(value: object) -> tuple[str, ...]:
     raise ValueError("a list of strings, or words separated by commas")
 
 
-def read_shapes(value: object) -> Mapping[str, tuple[int | str | None, ...]]:
-    """Read shapes by input name: a mapping, or ``x=1x3x224x224;mask=N,128``."""
+def read_shapes(value: object) -> Mapping[str, tuple[int | str | tuple[int, ...] | None, ...]]:
+    """Read shapes by input name: a mapping, or ``x=1x3x224x224;mask=N,128``.
+
+    In a mapping, several shapes of whole numbers may stand in the place of one, for options that
+    know what to make of them.
+    """
     problem = "shapes by input name, such as {'x': (1, 3)} or 'x=1x3;mask=N,128'"
     if isinstance(value, str):
         return MappingProxyType(dict(_shape_from_text(item, problem) for item in value.split(";")))
     if isinstance(value, Mapping) and all(map(_is_named_shape, value.items())):
-        return MappingProxyType({name: tuple(dims) for name, dims in value.items()})
+        return MappingProxyType({name: tuple(map(_dim, dims)) for name, dims in value.items()})
     raise ValueError(problem)
 
 
@@ -114,7 +118,21 @@ def _is_named_shape(item: tuple[object, object]) -> bool:
 
 
 def _is_dim(dim: object) -> bool:
-    return dim is None or (isinstance(dim, int | str) and not isinstance(dim, bool))
+    return dim is None or isinstance(dim, str) or _is_whole(dim) or _is_whole_shape(dim)
+
+
+def _is_whole(dim: object) -> bool:
+    return isinstance(dim, int) and not isinstance(dim, bool)
+
+
+def _is_whole_shape(dim: object) -> bool:
+    return isinstance(dim, list | tuple) and all(map(_is_whole, dim))
+
+
+def _dim(dim: object) -> int | str | tuple[int, ...] | None:
+    if isinstance(dim, list | tuple):
+        return tuple(dim)
+    return dim if isinstance(dim, int | str) else None
 
 
 def _shape_from_text(item: str, problem: str) -> tuple[str, tuple[int | str | None, ...]]:

@@ -11,6 +11,7 @@ import logging
 import os
 import stat
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ __all__ = [
     "default_state_dir",
     "kept_folder",
     "open_plain",
+    "ownership_problem",
     "private_folder",
 ]
 
@@ -110,21 +112,45 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
-def _check_owner(path: Path, status: os.stat_result) -> None:
+def ownership_problem(
+    path: Path,
+    status: os.stat_result,
+    *,
+    owners: Collection[int] = (),
+    whole: Path | None = None,
+) -> tuple[str, str] | None:
+    """Say who else could have written a file or a folder.
+
+    Args:
+        path: Where it lies, for the fix.
+        status: Its status.
+        owners: Users to be trusted beside this one.
+        whole: The folder that is to be mended with all that is in it; None for the path alone.
+
+    Returns:
+        What is wrong and how to mend it, in words; None if nobody could, or the system has no
+        owners and modes.
+    """
     if not _HAS_OWNERS:
-        return
-    if status.st_uid != os.geteuid():
-        raise messages.untrusted(
-            path,
+        return None
+    if status.st_uid not in (os.geteuid(), *owners):
+        return (
             f"belongs to user {status.st_uid} and you are user {os.geteuid()}",
-            f"If it is yours: chown -R {os.geteuid()} {path}",
+            f"If it is yours: chown -R {os.geteuid()} {whole or path}",
         )
     if status.st_mode & _OTHERS_MAY_WRITE:
-        raise messages.untrusted(
-            path,
+        place = f"-R go-w {whole}" if whole else f"go-w {path}"
+        return (
             f"can be written by others (mode {stat.S_IMODE(status.st_mode):04o})",
-            f"Remove what others may have put there, then: chmod go-w {path}",
+            f"Remove what others may have put there, then: chmod {place}",
         )
+    return None
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    problem = ownership_problem(path, status)
+    if problem is not None:
+        raise messages.untrusted(path, *problem)
 
 
 def open_plain(path: Path, *, secret: bool = False) -> tuple[int, os.stat_result]:

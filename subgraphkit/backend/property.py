@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from subgraphkit.backend.dated import Dated
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.refusal import Answer
+from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 
@@ -30,6 +30,12 @@ class PartitionSummary(Protocol):
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
         """All subgraphs, in an order in which they can run."""
+
+    def refusals_by(self, backend: str) -> Mapping[int, Refusal]:
+        """Return why nodes are not at home on a backend, by node: what was said of each last.
+
+        That is what its properties said, or the partition pass, for one of a region too small.
+        """
 
 
 def _no_fallback(subgraph: Subgraph) -> SubgraphOperator:

@@ -288,7 +288,7 @@ def probe_record(
         slot.probed = _remembering(
             record, slot, lambda: probe(record, factory, raise_errors=raise_errors)
         )
-        CATALOGUE.remember(record, "ready")
+        CATALOGUE.remember(record, "build_only" if slot.probed.builds_only else "ready")
         return slot.probed
 
 

@@ -16,6 +16,14 @@ class OpenedModel(Protocol):
     def run(self, feeds: Mapping[str, Any]) -> Sequence[Any]:
         """Compute all outputs; any thread may call it."""
 
+    def run_bound(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Sequence[Any]:
+        """Compute outputs by a binding, and return them in order.
+
+        Args:
+            feeds: Arrays by input name, of the host or of a device.
+            outputs: By output name, an array to write into, or the kind of device to leave it on.
+        """
+
     def update_weights(self, weights: Mapping[str, Any]) -> Mapping[str, str]:
         """Replace weights; by subgraph ``"refitted"`` or ``"recompiled"``."""
 

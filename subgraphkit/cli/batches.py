@@ -1,5 +1,7 @@
 """Batches from files: what a model is calibrated with, or its accuracy measured on."""
 
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +37,8 @@ class Batches:
 
     def _read(self, file: Path) -> dict[str, npt.NDArray[Any]]:
         try:
-            stored = np.load(file, allow_pickle=False)
-            batch = dict(stored) if file.suffix == ".npz" else {self._only_input(file): stored}
-        except (OSError, ValueError, EOFError) as error:
+            batch = self._stored(file)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise CallerError(
                 "SGK301", f"the batch {str(file)!r} cannot be read: {error}"
             ) from error
@@ -49,6 +50,13 @@ class Batches:
                 hint="Store batches with numpy.savez(path, **feeds), by input name.",
             )
         return {name: batch[name] for name in self.inputs}
+
+    def _stored(self, file: Path) -> dict[str, npt.NDArray[Any]]:
+        with file.open("rb") as opened:  # NumPy leaves it open if it is damaged
+            stored = np.load(opened, allow_pickle=False)
+            if isinstance(stored, np.ndarray):
+                return {self._only_input(file): stored}
+            return dict(stored)
 
     def _only_input(self, file: Path) -> str:
         if len(self.inputs) != 1:

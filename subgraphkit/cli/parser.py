@@ -191,6 +191,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     add_feed_words(parser)
     parser.add_argument("-o", "--output", metavar="FILE.npz", help="where to store the outputs")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="open a bundle that somebody else could have written; engines are run like programs",
+    )
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
@@ -212,6 +217,14 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
         help="also write the engine as the library's own tools take it; the model has to become "
         "one subgraph",
     )
+    parser.add_argument(
+        "--bundle",
+        metavar="DIR",
+        help="also write a bundle: all that is needed to run the model elsewhere",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace a bundle that is there already"
+    )
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
@@ -221,7 +234,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_info(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a backend")
+    parser.add_argument("name", metavar="NAME", help="a backend, or a bundle")
     parser.add_argument("--options", action="store_true", help="show its options only")
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "option_value",
     "seconds",
     "shape_of",
+    "size_text",
     "symbol_size",
     "tolerance",
 ]
@@ -161,3 +162,12 @@ def merge_options(given: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, 
         backend, _, key = place.partition(".")
         merged.setdefault(backend, {})[key] = value
     return merged
+
+
+def size_text(count: float) -> str:
+    """Return a number of bytes for people."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:  # noqa: PLR2004 (that is what the units mean)
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

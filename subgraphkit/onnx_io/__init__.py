@@ -4,8 +4,9 @@
 for ``bind``, and a graph's writer turns subgraphs into stand-alone models.
 """
 
+from subgraphkit.onnx_io.bundled import write_bundled_model
 from subgraphkit.onnx_io.inference import Inferred, infer
-from subgraphkit.onnx_io.model import Model, load
+from subgraphkit.onnx_io.model import Model, load, load_read
 from subgraphkit.onnx_io.sources import ModelSource
 from subgraphkit.onnx_io.texts import model_of_text
 from subgraphkit.onnx_io.weights import array_of
@@ -18,6 +19,8 @@ __all__ = [
     "array_of",
     "infer",
     "load",
+    "load_read",
     "model_of_text",
     "outside_weights",
+    "write_bundled_model",
 ]

@@ -17,10 +17,10 @@ from subgraphkit.onnx_io.protos import normal_domain, substitute_symbols, write_
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
-__all__ = ["Inferred", "infer"]
+__all__ = ["LARGEST_READ", "Inferred", "infer"]
 
 # Reshape targets, axes and sizes are small; inference never looks into anything larger.
-_LARGEST_READ: Final = 4096
+LARGEST_READ: Final = 4096
 
 # onnx copies a model four times on the way through inference; a slice at a time bounds that. The
 # contents of shape computations are not known across slices, so only huge graphs are sliced.
@@ -119,7 +119,7 @@ class _Stated:
         self._small = {
             tensor.name: tensor
             for tensor in graph.initializer
-            if tensor.ByteSize() <= _LARGEST_READ
+            if tensor.ByteSize() <= LARGEST_READ
             and not tensor.external_data
             and tensor.name not in model.taken_out
         }

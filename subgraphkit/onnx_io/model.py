@@ -12,7 +12,7 @@ from subgraphkit.onnx_io.sources import ModelSource, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of
 from subgraphkit.onnx_io.weights import take_out_payloads
 
-__all__ = ["Model", "load"]
+__all__ = ["Model", "load", "load_read"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,25 @@ def load(source: ModelSource) -> Model:
         UnsupportedModelError: It needs a newer onnx (SGK206).
         CallerError: The source is of another kind (SGK213).
     """
-    stored, path = read_model(source)
+    return _load(source)
+
+
+def load_read(data: bytes, path: Path) -> Model:
+    """Load a model from what was read of its file, so that a file exchanged meanwhile is not.
+
+    Args:
+        data: The content of the file.
+        path: The file; external data is looked for beside it.
+
+    Raises:
+        ModelError: As ``load``.
+    """
+    return _load(data, path)
+
+
+def _load(source: ModelSource, path: Path | None = None) -> Model:
+    stored, found = read_model(source)
+    path = path or found
     opsets_of(stored)
     proto = inline_functions(stored)
     # Functions may bring operator sets of their own along.

@@ -47,10 +47,13 @@ def _read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
+        hint = f"Looked in {str(Path.cwd())!r}." if not path.is_absolute() else ""
+        if isinstance(error, IsADirectoryError):
+            hint = "Bundles are opened by InferenceSession and by 'subgraphkit run' alone."
         raise ModelNotFoundError(
             "SGK201",
             f"the model file {str(path)!r} cannot be opened: {error.strerror}",
-            hint=f"Looked in {str(Path.cwd())!r}." if not path.is_absolute() else "",
+            hint=hint,
             path=str(path),
         ) from error
 

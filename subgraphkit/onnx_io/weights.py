@@ -23,9 +23,11 @@ from subgraphkit.ir import Initializer
 from subgraphkit.types import DataType, TensorType
 
 __all__ = [
+    "IN_ENGINES",
     "array_of",
     "check_tensor",
     "initializer_of",
+    "is_left_out",
     "sparse_initializer_of",
     "take_out_payloads",
 ]
@@ -34,6 +36,9 @@ _Array = npt.NDArray[Any]
 
 _LARGE: Final = 4096
 """Payloads of this many bytes and fewer stay where they are: shape inference may look into them."""
+
+IN_ENGINES: Final = "weights-in-the-engines"
+"""What stands for a file name in tensors whose data a bundle leaves out; see ``bundled``."""
 
 _WORTH_TAKING: Final = 16 << 20
 """Bytes of large payloads below which a model is left as it is, because parsing it again costs."""
@@ -116,13 +121,30 @@ def array_of(tensor: onnx.TensorProto, base_dir: Path | None) -> _Array:
     """Read a tensor's data as a read-only array; strings are objects.
 
     Raises:
-        InvalidModelError: If external data is out of bounds, missing or short (SGK210, SGK211).
+        InvalidModelError: If external data is out of bounds, missing or short (SGK210, SGK211), or
+            was left out of a bundle (SGK184).
     """
+    if is_left_out(tensor):
+        raise InvalidModelError(
+            "SGK184",
+            f"the data of weight {tensor.name!r} is nowhere but in the engines of a bundle",
+            hint="Open the bundle by its folder; for anything but running it, such as other "
+            "backends or new weights, load the model it was exported from.",
+            tensor=tensor.name,
+        )
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _array_from(tensor, _read_external(tensor, base_dir))
     array = numpy_helper.to_array(tensor)
     array.setflags(write=False)
     return array
+
+
+def is_left_out(tensor: onnx.TensorProto) -> bool:
+    """Say whether a bundle leaves the data of a tensor to its engines."""
+    return bool(
+        tensor.data_location == onnx.TensorProto.EXTERNAL
+        and any(one.key == "location" and one.value == IN_ENGINES for one in tensor.external_data)
+    )
 
 
 def _array_from(tensor: onnx.TensorProto, data: npt.NDArray[np.uint8]) -> _Array:
@@ -156,9 +178,7 @@ def check_tensor(tensor: onnx.TensorProto, base_dir: Path | None, where: str) ->
     type_ = TensorType(dtype, tuple(tensor.dims))
     count, nbytes = type_.element_count or 0, type_.nbytes or 0
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        if dtype is DataType.STRING:
-            raise _disagree(tensor, where, "holds strings in a file; ONNX keeps them in the model")
-        found = _locate(tensor, base_dir, where).length
+        found = _external_length(tensor, nbytes, base_dir, where)
         expected, unit = nbytes, "bytes"
     elif tensor.HasField("raw_data"):
         expected, found, unit = nbytes, len(tensor.raw_data), "bytes"
@@ -168,6 +188,14 @@ def check_tensor(tensor: onnx.TensorProto, base_dir: Path | None, where: str) ->
         raise _disagree(
             tensor, where, f"is {type_}, which needs {expected} {unit}, but {found} are stored"
         )
+
+
+def _external_length(
+    tensor: onnx.TensorProto, nbytes: int, base_dir: Path | None, where: str
+) -> int:
+    if tensor.data_type == DataType.STRING:
+        raise _disagree(tensor, where, "holds strings in a file; ONNX keeps them in the model")
+    return nbytes if is_left_out(tensor) else _locate(tensor, base_dir, where).length
 
 
 def _disagree(tensor: onnx.TensorProto, where: str, what: str) -> InvalidModelError:

@@ -11,7 +11,7 @@ from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.protos import write_value_info
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["OUTSIDE", "OnnxGraphWriter", "outside_weights"]
+__all__ = ["OUTSIDE", "OnnxGraphWriter", "outside_weights", "self_contained", "tensor_of"]
 
 _OLDEST_IR = 4
 
@@ -34,6 +34,11 @@ class OnnxGraphWriter:
     def __init__(self, model: onnx.ModelProto, graph: onnx.GraphProto) -> None:
         self._model = model
         self._graph = graph
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        """The model; not to be changed, and its large weights may have been taken out."""
+        return self._model
 
     def node_proto(self, node: Node) -> onnx.NodeProto:
         """Return the node as it stands in the model; not to be changed."""
@@ -62,13 +67,13 @@ class OnnxGraphWriter:
         restated = self._restated(subgraph, weights)
         nodes = [i for i in subgraph.nodes if restated.isdisjoint(outputs[i])]
         graph.node.extend(
-            _self_contained(self._graph.node[i], Node(subgraph.graph, i)) for i in nodes
+            self_contained(self._graph.node[i], Node(subgraph.graph, i)) for i in nodes
         )
         made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
             _reference(constant)
             if weights == "outside" and _may_leave(constant.type)
-            else _tensor(constant)
+            else tensor_of(constant)
             for name, constant in subgraph.constants.items()
             if name not in made
         )
@@ -131,7 +136,7 @@ def _may_leave(type_: TensorType) -> bool:
     return bits > 0 and bits % 8 == 0 and (type_.nbytes or 0) > _SMALL
 
 
-def _self_contained(proto: onnx.NodeProto, node: Node) -> onnx.NodeProto:
+def self_contained(proto: onnx.NodeProto, node: Node) -> onnx.NodeProto:
     """Return a node whose tensors, those of its bodies included, are not in files."""
     if not _needs_files(proto):
         return proto
@@ -156,7 +161,7 @@ def _take_in(proto: onnx.NodeProto, node: Node) -> None:
     for key, body in body_protos(proto).items():
         graph = node.bodies[key]
         for tensor in filter(_is_in_a_file, body.initializer):
-            tensor.CopyFrom(_tensor(graph.initializers[tensor.name]))
+            tensor.CopyFrom(tensor_of(graph.initializers[tensor.name]))
         for index, inner in enumerate(body.node):
             _take_in(inner, Node(graph, index))
 
@@ -182,7 +187,8 @@ def _reference(constant: Initializer) -> onnx.TensorProto:
     return reference
 
 
-def _tensor(constant: Initializer) -> onnx.TensorProto:
+def tensor_of(constant: Initializer) -> onnx.TensorProto:
+    """Return a constant as a tensor with its data inside."""
     array = constant.array()
     if constant.type.dtype is DataType.STRING:
         texts = [s.encode() if isinstance(s, str) else bytes(s) for s in array.reshape(-1)]

@@ -2,18 +2,20 @@
 
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 __all__ = ["Gate"]
+
+_T = TypeVar("_T")
 
 
 class Gate:
     """Lets any number of runs through at once, or one change and no run.
 
-    ``with gate.passage():`` is a run; ``with gate.alone():`` a change, which keeps new runs out
-    from the moment it waits, so that a busy session cannot put it off for ever.
+    ``with gate.passage():`` is a run; ``gate.alone(change)`` makes a change, which keeps new runs
+    out from the moment it waits, so that a busy session cannot put it off for ever.
 
     Every thread has a passage of its own, and a change takes them all. A passage is a lock written
     in C, not a counter kept in Python, because Ctrl-C may strike between any two steps of Python
@@ -48,19 +50,35 @@ class Gate:
         self._mine.passage = passage
         return passage
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep new runs out, wait for those inside, and have the session to oneself."""
+    def alone(self, change: Callable[[], _T]) -> _T:
+        """Keep new runs out, wait for those inside, and make a change.
+
+        Args:
+            change: What to do meanwhile. A call, not a ``with`` block, because Ctrl-C between the
+                block and the way out of it would leave everybody out for good.
+
+        Returns:
+            What ``change`` returned.
+        """
         with self._turn:
             passages = list(self._passages)
             try:
                 self._is_taken = True
                 for passage in passages:
                     passage.acquire()
-                yield
+                return change()
             finally:
                 self._is_taken = False
-                for passage in passages:
-                    # an interruption leaves those not reached to others, or to nobody
-                    with suppress(RuntimeError):
-                        passage.release()
+                try:
+                    _give_back(passages)
+                except KeyboardInterrupt:
+                    _give_back(passages)
+                    raise
+
+
+def _give_back(passages: list[Any]) -> None:
+    while passages:
+        # an interruption may have come before it was taken, or before it was taken off the list
+        with suppress(RuntimeError):
+            passages[-1].release()
+        passages.pop()

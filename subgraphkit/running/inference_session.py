@@ -1,9 +1,12 @@
 """The whole road in one call."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.binding import Shapes, bind
+from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model, ModelSource, load
@@ -27,16 +30,20 @@ class InferenceSession(Session):
     and ``io_binding`` are called the same way.
 
     Args:
-        source: A path, the bytes of a model, an ``onnx.ModelProto``, or a loaded ``Model``.
+        source: A path, the bytes of a model, an ``onnx.ModelProto``, a loaded ``Model``, or the
+            folder of a bundle that ``export`` wrote, which is opened as it was compiled.
         backend: Backends in order, such as ``"tensorrt,numpy"`` or ``["tensorrt", "numpy"]``; None
             for what ``SUBGRAPH_BACKEND``, a context manager or a file says.
-        shapes: Values of named dimensions and shapes of inputs; see ``bind``.
+        shapes: Values of named dimensions and shapes of inputs; see ``bind``. A bundle has its
+            own.
         options: Options by backend name.
+        trust: Whether to open a bundle that somebody else could have written; engines are run like
+            programs.
         **settings: Other settings, such as ``strict=True``.
 
     Raises:
         SubgraphkitError: Whatever a step of the road raises; see ``load``, ``bind``, ``partition``
-            and ``compile_subgraphs``.
+            and ``compile_subgraphs``; for a bundle, see ``open_bundle``.
 
     Thread-safety: as ``Session``.
     """
@@ -47,9 +54,15 @@ class InferenceSession(Session):
         backend: Any = None,
         shapes: Shapes | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        trust: bool = False,
         **settings: Any,
     ) -> None:
         _refuse_words_of_onnx_runtime(settings)
+        if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)
+            call = BundleCall(backend, shapes, options, settings)
+            super().__init__(open_bundle(Path(source), call, trust=trust))
+            return
         model = source if isinstance(source, Model) else load(source)
         bound = bind(model, shapes, backend=backend, options=options, **settings)
         partitioning = partition(bound)

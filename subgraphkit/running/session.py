@@ -1,9 +1,12 @@
 """The session: a plan that is ready to run."""
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
@@ -11,11 +14,12 @@ import numpy.typing as npt
 
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
 from subgraphkit.compiling import close_all
 from subgraphkit.errors import (
-    CallerError,
     ExecutionError,
     InputError,
+    InvalidModelError,
     SubgraphkitError,
     SubgraphkitWarning,
 )
@@ -25,6 +29,7 @@ from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import Emitted, emit, picked
 from subgraphkit.running.gate import Gate
+from subgraphkit.running.messages import not_feeds, run_closed, step_failed, unknown_run_options
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.values import NodeArg, node_args
 from subgraphkit.running.weights import Weights
@@ -124,7 +129,7 @@ class Session:
             ExecutionError: A subgraph failed (SGK131) or returned something wrong (SGK132).
         """
         if run_options is not None:
-            raise _unknown_run_options(run_options)
+            raise unknown_run_options(run_options)
         places = self._places(output_names) if output_names else None
         with self._gate.passage():
             try:
@@ -133,7 +138,7 @@ class Session:
                 failure = self._movable(error, self._emitted, input_feed)
             else:
                 return results if places is None else picked(results, places)
-        self._move_to_fallback(failure)
+        self._move_to_fallback(failure, input_feed)
         return self.run(output_names, input_feed)
 
     def __call__(self, **feeds: Any) -> dict[str, Any]:
@@ -154,7 +159,7 @@ class Session:
             ExecutionError: As for ``run``.
         """
         if run_options is not None:
-            raise _unknown_run_options(run_options)
+            raise unknown_run_options(run_options)
         buffers, feeds = binding.buffers(), binding.feeds()
         with self._gate.passage():
             self._check_open()
@@ -167,7 +172,7 @@ class Session:
             else:
                 binding.accept(results)
                 return
-        self._move_to_fallback(failure)
+        self._move_to_fallback(failure, feeds)
         self.run_with_iobinding(binding)
 
     # -- changing ----------------------------------------------------------------------------
@@ -188,21 +193,50 @@ class Session:
             WeightUpdateError: A name, dtype or shape does not fit, or a subgraph cannot take the
                 new weights (SGK133).
         """
-        with self._gate.alone():
+
+        def update() -> Mapping[str, str]:
             self._check_open()
             self._plan, outcome = self._weights.update(self._plan, changed)
             self._renew()
-        return outcome
+            return outcome
+
+        return self._gate.alone(update)
+
+    def export(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write all that is needed to run this session elsewhere, with the weights of today.
+
+        ``InferenceSession(directory)`` opens it as it was compiled.
+
+        Args:
+            directory: The folder to write, a bundle; must not exist, or be empty.
+            overwrite: Whether a bundle that is there is replaced; anything else never is.
+
+        Raises:
+            BundleError: The folder cannot be written (SGK180).
+            CompileError: A backend cannot store an engine (SGK187).
+            InvalidModelError: A weight cannot be read (SGK184, SGK208, SGK211).
+            CallerError: The session is closed (SGK144).
+        """
+
+        def taken_out() -> BundleContents:
+            self._check_open()
+            return collect(self._plan, self._weights.current)
+
+        check_target(Path(directory), overwrite=overwrite)
+        contents = self._gate.alone(taken_out)
+        write_bundle(contents, Path(directory), overwrite=overwrite)
 
     def close(self) -> None:
         """Release what the operators hold. May be called more than once."""
-        with self._gate.alone():
-            if self._closed:
-                return
-            self._closed = True
-            self._execute = _run_closed
-            self._bound = None
-            close_all(step.operator for step in self._plan.steps)
+        self._gate.alone(self._release)
+
+    def _release(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._execute = run_closed
+        self._bound = None
+        close_all(step.operator for step in self._plan.steps)
 
     def __enter__(self) -> Self:
         """Return the session, which is closed on leaving."""
@@ -239,7 +273,7 @@ class Session:
 
     def _check_open(self) -> None:
         if self._closed:
-            _run_closed({})
+            run_closed({})
 
     def _places(self, output_names: Sequence[str]) -> list[int]:
         if isinstance(output_names, str):
@@ -258,63 +292,69 @@ class Session:
         found = emitted.locate(error)
         if found is None:
             if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
-                raise _not_feeds(feeds) from error
+                raise not_feeds(feeds) from error
             raise error
         index, in_operator = found
         step, settings = self._plan.steps[index], self.graph.settings
         moves = settings.on_run_error == "fallback" and step.subgraph.backend != settings.fallback
         if not moves and isinstance(error, SubgraphkitError):
             raise error
-        failure = self._failure(error, index, step, in_operator=in_operator)
+        failure = step_failed(error, index, step, in_operator=in_operator)
         failure.__cause__ = error
         if not moves:
             raise failure
         return failure
 
-    def _failure(
-        self, error: Exception, index: int, step: Step, *, in_operator: bool
-    ) -> ExecutionError:
-        """Word an exception from a step, naming the subgraph."""
-        subgraph = step.subgraph
-        nodes = f"{len(subgraph.nodes)} nodes from {subgraph.graph.nodes[subgraph.nodes[0]].label}"
-        return ExecutionError(
-            "SGK131" if in_operator else "SGK132",
-            f"subgraph {subgraph.id!r} ({nodes}) "
-            f"{'failed while running' if in_operator else 'returned the wrong number of outputs'} "
-            f"on backend {subgraph.backend!r}: {type(error).__name__}: {error}",
-            backend=subgraph.backend,
-            subgraph=subgraph.id,
-            hint="The backend's own error is the cause above. To carry on without it, set "
-            "on_run_error='fallback' or leave the backend out of the list.",
-            step=index,
-            operator=step.operator,
-        )
+    def _move_to_fallback(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> None:
+        """Give the subgraph that failed to the fallback backend, for good, and say so once.
 
-    def _move_to_fallback(self, failure: ExecutionError) -> None:
-        """Give the subgraph that failed to the fallback backend, for good, and say so once."""
+        Not if the fallback fails on these feeds as well: then they are at fault, not the backend.
+        """
+        step = self._gate.alone(partial(self._exchange, failure, feeds))
+        if step is not None:
+            self._tell_fallback(failure, step)
+            warnings.warn(
+                SubgraphkitWarning(f"{failure} It runs on the fallback backend from now on."),
+                stacklevel=3,
+            )
+
+    def _exchange(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> Step | None:
+        """Return the step whose operator was exchanged; None if another thread was here first."""
         index: int = failure.context["step"]
-        with self._gate.alone():
-            if self._closed:
-                raise failure
-            step = self._plan.steps[index]
-            if step.operator is not failure.context["operator"]:
-                return  # another thread was here first
-            claim = self._plan.partitioning.claim_of(step.subgraph)
-            try:
-                operator = claim.context.fallback(step.subgraph)
-            except (Unsupported, LookupError) as error:
-                raise failure from error
-            if type(operator) is type(step.operator):
-                operator.close()
-                raise failure
-            close_all([step.operator])
-            self._plan = self._plan.with_operator(index, operator)
+        if self._closed:
+            raise failure
+        step = self._plan.steps[index]
+        if step.operator is not failure.context["operator"]:
+            return None
+        claim = self._plan.partitioning.claim_of(step.subgraph)
+        try:
+            operator = claim.context.fallback(step.subgraph)
+        except (Unsupported, LookupError, InvalidModelError) as error:
+            # The last is what the weights are that only an engine of a bundle has.
+            raise failure from error
+        if type(operator) is type(step.operator):
+            operator.close()
+            raise failure
+        before, self._plan = self._plan, self._plan.with_operator(index, operator)
+        self._renew()
+        if self._fails_again(index, failure, feeds):
+            self._plan = before
             self._renew()
-        self._tell_fallback(failure, step)
-        warnings.warn(
-            SubgraphkitWarning(f"{failure} It runs on the fallback backend from now on."),
-            stacklevel=3,
-        )
+            operator.close()
+            raise failure
+        close_all([step.operator])
+        return step
+
+    def _fails_again(self, index: int, failure: ExecutionError, feeds: Mapping[str, Any]) -> bool:
+        """Whether the same step fails on the same feeds; notes it in the failure if so."""
+        try:
+            self._emitted.execute(feeds)
+        except Exception as error:  # noqa: BLE001 (any other failure comes up in the next run)
+            found = self._emitted.locate(error)
+            if found is not None and found[0] == index:
+                failure.add_note(f"So does the fallback backend on the same feeds: {error}")
+                return True
+        return False
 
     def _tell_fallback(self, failure: ExecutionError, step: Step) -> None:
         extensions = self.graph.extensions
@@ -329,24 +369,3 @@ class Session:
                 node_count=len(step.subgraph.nodes),
             )
             extensions.notify("subgraphkit_fallback", event=event)
-
-
-def _run_closed(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
-    del feeds, buffers
-    raise CallerError("SGK144", "the session is closed", hint="Make a new one, or close it later.")
-
-
-def _not_feeds(feeds: object) -> InputError:
-    return InputError(
-        "SGK145",
-        f"the feeds are a {type(feeds).__name__}, expected a mapping from input names to arrays",
-        hint='Pass a dict, such as {"x": array}.',
-    )
-
-
-def _unknown_run_options(options: object) -> CallerError:
-    return CallerError(
-        "SGK142",
-        f"run options of type {type(options).__name__} are not understood",
-        hint="Settings are given when the session is made; leave run_options out.",
-    )

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.errors import InvalidModelError, WeightUpdateError
 from subgraphkit.ir import BoundGraph, Initializer
@@ -33,6 +34,11 @@ class Weights:
         self._graph = graph
         self._current: dict[str, Initializer] = dict(graph.constants)
         self.versions: dict[str, int] = {}
+
+    @property
+    def current(self) -> Mapping[str, Initializer]:
+        """The constants with their data of today, by name."""
+        return self._current
 
     def output_makers(self) -> dict[str, Callable[[], _Array]]:
         """Return, for every constant, what makes a fresh copy of its data."""
@@ -156,6 +162,10 @@ def _update_step(
         name: renewed.get(name, stored) for name, stored in step.subgraph.constants.items()
     }
     subgraph = replace(step.subgraph, constants=constants)
+    if type(step.operator).update_weights is not SubgraphOperator.update_weights:
+        for name in mine:
+            # What could not be put back must not be taken away: it may be in an engine alone.
+            step.subgraph.constants[name].array()
     if step.operator.update_weights(mine):
         return replace(step, subgraph=subgraph), "refitted"
     _logger.info("subgraph %s cannot be refitted and is compiled again", subgraph.id)

@@ -9,7 +9,7 @@ __all__ = ["add_bind_words", "add_feed_words"]
 
 def add_bind_words(parser: argparse.ArgumentParser) -> None:
     """Add the model, and what a bind is told beside the backends."""
-    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file, or for 'run' a bundle")
     parser.add_argument(
         "--option",
         metavar="BACKEND.KEY=VALUE",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.config import ResolvedConfig
+from subgraphkit.bundling import check_target, collect, write_bundle
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import bind_as_told, chosen_backends
@@ -16,6 +17,7 @@ from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
+from subgraphkit.planning import plan
 
 __all__ = ["execute"]
 
@@ -29,21 +31,29 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
         CallerError: Nothing would be kept, or there is no engine to write (SGK301).
     """
     target = file_to_write(arguments.engine, "the engine cannot be written")
+    bundle = Path(arguments.bundle) if arguments.bundle is not None else None
+    if bundle is not None:
+        check_target(bundle, overwrite=arguments.overwrite)
     bound = bind_as_told(load(arguments.model), arguments)
-    _check_that_something_stays(bound.settings, target)
+    _check_that_something_stays(bound.settings, is_written=bool(target or bundle))
     with report.doing("partitioning"):
         partitioning = partition(bound)
     # Backends show themselves how far they are, so nothing else is drawn meanwhile.
     compiled = compile_subgraphs(partitioning)
     try:
         rows = list(_rows(compiled, is_kept=bound.settings.cache))
-        report.data = {"model": bound.name, "subgraphs": rows, "engine_file": None}
+        report.data = {"model": bound.name, "subgraphs": rows, "engine_file": None, "bundle": None}
         report.note(f"backends: {chosen_backends(bound)}")
         _show(report, rows)
         if target is not None:
             _write(compiled, target)
             report.data["engine_file"] = str(target)
             report.note(f"wrote {target}")
+        if bundle is not None:
+            contents = collect(plan(partitioning, compiled))
+            write_bundle(contents, bundle, overwrite=arguments.overwrite)
+            report.data["bundle"] = str(bundle)
+            report.note(f"wrote {bundle}")
     finally:
         compiled.close()
     lost = [row["subgraph"] for row in rows if row["engine"] == "not kept"]
@@ -57,14 +67,15 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     return ExitCode.OK
 
 
-def _check_that_something_stays(settings: ResolvedConfig, target: Path | None) -> None:
-    if settings.cache or target is not None:
+def _check_that_something_stays(settings: ResolvedConfig, *, is_written: bool) -> None:
+    if settings.cache or is_written:
         return
     raise CallerError(
         "SGK301",
         "nothing would stay of what is built, because engines are not kept (cache=off, from "
         f"{settings.sources['cache'][1]})",
-        hint="Leave SUBGRAPH_CACHE=off out, or write the engine with --engine FILE.",
+        hint="Leave SUBGRAPH_CACHE=off out, or write what is built with --engine FILE or "
+        "--bundle DIR.",
     )
 
 

@@ -10,7 +10,7 @@ from subgraphkit.backend.config import resolve
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import counted
+from subgraphkit.cli.values import counted, size_text
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
 from subgraphkit.errors import CallerError
 
@@ -56,7 +56,9 @@ def _list(store: EngineStore, report: Report) -> ExitCode:
     report.data["engines"] = [_described(entry) for entry in entries]
     if entries:
         report.show(Table.of(_COLUMNS, map(_row, reversed(entries)), right="nodes size"))
-    report.note(f"{_counted(entries)} in {store.folder}, of {_size(report.data['limit'])} at most")
+    report.note(
+        f"{_counted(entries)} in {store.folder}, of {size_text(report.data['limit'])} at most"
+    )
     return ExitCode.OK
 
 
@@ -106,7 +108,7 @@ def _tell_removed(removed: Sequence[StoredEngine], store: EngineStore, report: R
 
 
 def _counted(entries: Sequence[StoredEngine]) -> str:
-    return f"{counted(len(entries), 'engine')}, {_size(sum(entry.size for entry in entries))},"
+    return f"{counted(len(entries), 'engine')}, {size_text(sum(entry.size for entry in entries))},"
 
 
 def _described(entry: StoredEngine) -> dict[str, Any]:
@@ -127,7 +129,7 @@ def _described(entry: StoredEngine) -> dict[str, Any]:
 
 def _row(entry: StoredEngine) -> tuple[object, ...]:
     known = entry.description
-    last_used, size = _minute(entry.last_used), _size(entry.size)
+    last_used, size = _minute(entry.last_used), size_text(entry.size)
     if known is None:
         return entry.digest[:_SHOWN_OF_KEY], "damaged", "", size, "", last_used, entry.problem
     about = known.about
@@ -142,11 +144,3 @@ def _iso(moment: float) -> str:
 
 def _minute(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:  # noqa: PLR2004 (that is what the units mean)
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"

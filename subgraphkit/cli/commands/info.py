@@ -1,6 +1,8 @@
-"""``subgraphkit info``: what a backend says about itself in its manifest; it is not imported."""
+"""``subgraphkit info``: what a backend or a bundle says about itself; nothing is imported."""
 
 from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from subgraphkit.backend import messages
@@ -8,10 +10,12 @@ from subgraphkit.backend.discovery import BackendRecord
 from subgraphkit.backend.known import KNOWN_BACKENDS
 from subgraphkit.backend.listing import list_backends, usable_names
 from subgraphkit.backend.options import Option
+from subgraphkit.bundling import BundleFiles, is_bundle
 from subgraphkit.cli.commands.list import describe_record
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import size_text
 
 __all__ = ["execute"]
 
@@ -19,8 +23,11 @@ _ORIGIN = "the command line"
 
 
 def execute(arguments: Namespace, report: Report) -> ExitCode:
-    """Show the facts and the options of a backend, and what stands in its way."""
+    """Show the facts and the options of a backend and what stands in its way, or a bundle."""
     records = [record for record in list_backends() if record.name == arguments.name]
+    if not records and is_bundle(Path(arguments.name)):
+        _show_bundle(Path(arguments.name), report)
+        return ExitCode.OK
     if not records:
         raise _not_installed(arguments.name)
     report.data = {"backends": [_described(record) for record in records]}
@@ -33,6 +40,41 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
             report.fail(record.error)
             status = exit_code_of(record.error)
     return status
+
+
+def _show_bundle(folder: Path, report: Report) -> None:
+    """Show what a bundle says of itself; its files are not read, and no backend is loaded.
+
+    Raises:
+        BundleError: It is damaged (SGK182) or of an unknown format (SGK181).
+    """
+    manifest = BundleFiles(folder, trust=True).manifest
+    report.data = {"bundle": asdict(manifest)}
+    facts = [("model", manifest.name), ("size", size_text(sum(f.size for f in manifest.files)))]
+    facts += [(f"{name} version", version) for name, version in manifest.versions.items()]
+    facts += [(f"dimension {name}", str(size)) for name, size in manifest.symbols.items()]
+    for backend in manifest.backends:
+        if backend.origin is not None:
+            facts.append((f"{backend.name} made with", backend.origin.fingerprint))
+            facts.append((f"{backend.name} made by", backend.origin.implementation))
+            facts.append((f"{backend.name} made on", backend.origin.system))
+        facts += [(f"{backend.name} {key}", str(value)) for key, value in backend.options.items()]
+    report.show(Table.of("what value", [(_shown(what), _shown(value)) for what, value in facts]))
+    rows = [
+        (
+            _shown(one.id),
+            _shown(one.backend),
+            str(len(one.nodes)),
+            size_text(one.engine.size) if one.engine else "none, compiled when opened",
+        )
+        for one in manifest.subgraphs
+    ]
+    report.show(Table.of("subgraph backend nodes engine", rows, right="nodes"))
+
+
+def _shown(text: str) -> str:
+    """Write what a terminal would obey as what it is: who looks at a bundle need not trust it."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _not_installed(name: str) -> Exception:

@@ -1,33 +1,38 @@
 """``subgraphkit run``: the whole road once, with the time of each step."""
 
+import os
 import time
 import zipfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import Feed, make_feeds, tell_feeds
 from subgraphkit.cli.reporting import Report
-from subgraphkit.cli.road import bind_as_told, chosen_backends
+from subgraphkit.cli.road import bind_as_told, chosen_backends, shapes_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import counted, file_to_write, merge_pairs
-from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.cli.values import counted, file_to_write, merge_options, merge_pairs
+from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import Partitioning, partition
-from subgraphkit.planning import plan
+from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
 
 __all__ = ["execute"]
 
 _Array = npt.NDArray[Any]
+_Ready = tuple[Plan, dict[str, Feed]]
+_FeedsOf = Callable[[BoundGraph], dict[str, Feed]]
 
 
 class _Stopwatch:
@@ -49,28 +54,62 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     """Run a model once; show the outputs in figures and, if asked to, store them."""
     target = file_to_write(arguments.output, "the outputs cannot be stored")
     watch = _Stopwatch(report)
-    with watch.step("load"):
-        model = load(arguments.model)
-    with watch.step("bind"):
-        bound = bind_as_told(model, arguments)
-    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
-    tell_feeds(feeds, arguments.seed, report)
-    with watch.step("partition"):
-        partitioning = partition(bound)
-    with watch.step("compile"):
-        planned = plan(partitioning, compile_subgraphs(partitioning))
+    feeds_of = partial(_feeds, arguments=arguments, report=report)
+    is_bundle = os.path.isdir(arguments.model)  # noqa: PTH112 (no name makes it raise)
+    planned, feeds = (_opened if is_bundle else _compiled)(arguments, watch, feeds_of)
+    bound = planned.graph
     with Session(planned) as session:
         with watch.step("run"):
             results = session.run(None, {name: feed.array for name, feed in feeds.items()})
         outputs = dict(zip(bound.outputs, results, strict=True))
         report.data = _data(session.partitioning, bound, feeds, outputs)
         report.data |= {"seconds": watch.seconds, "output_file": str(target) if target else None}
+        report.data["operators"] = [
+            {"subgraph": step.subgraph.id, "backend": step.subgraph.backend}
+            | {"info": dict(step.operator.info())}
+            for step in planned.steps
+        ]
         report.note(f"backends: {chosen_backends(bound)}")
         _show(report, session.partitioning)
     if target is not None:
         _store(target, outputs)
         report.note(f"stored {counted(len(outputs), 'output')} in {target}")
     return ExitCode.OK
+
+
+def _feeds(bound: BoundGraph, arguments: Namespace, report: Report) -> dict[str, Feed]:
+    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
+    tell_feeds(feeds, arguments.seed, report)
+    return feeds
+
+
+def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
+    with watch.step("load"):
+        model = load(arguments.model)
+    with watch.step("bind"):
+        bound = bind_as_told(model, arguments)
+    feeds = feeds_of(bound)
+    with watch.step("partition"):
+        partitioning = partition(bound)
+    with watch.step("compile"):
+        return plan(partitioning, compile_subgraphs(partitioning)), feeds
+
+
+def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
+    """Open a bundle."""
+    call = BundleCall(
+        arguments.backend,
+        shapes_as_told(arguments),
+        merge_options(arguments.option) or None,
+        {"strict": arguments.strict},
+    )
+    with watch.step("open"):
+        planned = open_bundle(Path(arguments.model), call, trust=arguments.trust)
+    try:
+        return planned, feeds_of(planned.graph)
+    except BaseException:
+        close_all(step.operator for step in planned.steps)
+        raise
 
 
 def _data(

@@ -95,6 +95,16 @@ class _Opened:
         results: list[Any] = self._session.run(None, feeds)
         return results
 
+    def run_bound(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Sequence[Any]:
+        binding = self._session.io_binding()
+        for name, array in feeds.items():
+            binding.bind_ortvalue_input(name, array)
+        for name, place in outputs.items():
+            binding.bind_output(name, place)
+        self._session.run_with_iobinding(binding)
+        results: list[Any] = binding.get_outputs()
+        return results
+
     def update_weights(self, weights: Mapping[str, Any]) -> Mapping[str, str]:
         outcome: Mapping[str, str] = self._session.update_weights(weights)
         return outcome

@@ -16,7 +16,7 @@ from subgraphkit.backend.discovery import CATALOGUE
 from subgraphkit.compiling.caching.digests import canonical, data_digest, file_digests
 from subgraphkit.compiling.caching.structure import NoKeyError
 
-__all__ = ["describe_implementation"]
+__all__ = ["describe_implementation", "name_implementation"]
 
 _NOT_THE_PLUGINS: Final = frozenset({"abc", "builtins", "subgraphkit", "typing"})
 
@@ -38,17 +38,46 @@ def describe_implementation(backend: Backend, parts: Iterable[object]) -> dict[s
     loaded = _loaded_at((backend, *parts))
     tops = sorted(loaded)
     sources = {top: _source_digest(top, loaded[top]) for top in tops}
-    providers = [
-        record.provider
-        for record in CATALOGUE.find(backend.name)
-        if record.version and record.entry_point.partition(":")[0].partition(".")[0] in tops
-    ]
+    providers = [provider for top, provider in _providers(backend) if top in tops]
     if not providers and not (sources and all(sources.values())):
         return None
     return {
         "distribution": ", ".join(providers),
         "sources": data_digest(canonical(sources)),
     }
+
+
+def name_implementation(backend: Backend, parts: Iterable[object]) -> str:
+    """Name the code around the engines of a backend, for another machine to compare.
+
+    A release is named by distribution and version, because its sources do not change; what belongs
+    to no distribution, by the digest of its sources.
+
+    Args:
+        backend: The backend.
+        parts: Other objects whose classes have a hand in it, such as the properties.
+
+    Raises:
+        NoKeyError: The code of a part belongs to no distribution and has no sources, or these have
+            changed since they were loaded.
+    """
+    providers = dict(_providers(backend))
+    named = []
+    for top, loaded in sorted(_loaded_at((backend, *parts)).items()):
+        digest = "" if top in providers else _source_digest(top, loaded)
+        if top not in providers and not digest:
+            raise NoKeyError(f"neither a version nor the source of {top} is known")
+        named.append(providers.get(top) or f"{top} {digest}")
+    return ", ".join(named)
+
+
+def _providers(backend: Backend) -> list[tuple[str, str]]:
+    """Return top modules with the distributions that bring them, of what is called like it."""
+    return [
+        (record.entry_point.partition(":")[0].partition(".")[0], record.provider)
+        for record in CATALOGUE.find(backend.name)
+        if record.version
+    ]
 
 
 def _loaded_at(parts: Iterable[object]) -> dict[str, float]:

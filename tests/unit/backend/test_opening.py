@@ -82,6 +82,19 @@ def test_backends_are_opened_in_the_order_selected() -> None:
         assert state("alpha") == "ready"
 
 
+def test_a_backend_that_can_only_build_is_listed_as_such() -> None:
+    class Legless(Alpha):
+        name = "legless"
+
+        @classmethod
+        def probe(cls, *, deep: bool = False) -> ProbeResult:
+            return ProbeResult(available=True, problems=("no ground",), builds_only=True)
+
+    with registered(Legless):
+        assert names(backend="legless") == ["legless"]
+        assert state("legless") == "build_only"
+
+
 def test_each_bind_gets_a_new_instance() -> None:
     with registered(Alpha):
         resolved = resolve(backend="alpha")

@@ -56,6 +56,7 @@ def test_defaults_fill_in_what_is_not_given() -> None:
         ("layers", "a, b,", ("a", "b")),
         ("layers", ["a"], ("a",)),
         ("profiles", {"x": [1, "N", None]}, {"x": (1, "N", None)}),
+        ("profiles", {"n": [1, [1, 8, 32]]}, {"n": (1, (1, 8, 32))}),
         (
             "profiles",
             "x=1x3x224;mask=N,?,4;s=",
@@ -89,6 +90,8 @@ def test_values_are_read_from_python_and_from_text(name: str, given: object, typ
         ("profiles", "1x3"),
         ("profiles", {"x": "1x3"}),
         ("profiles", {"x": [True]}),
+        ("profiles", {"x": [[1, "N"]]}),
+        ("profiles", {"x": [[True]]}),
         ("profiles", [1]),
     ],
 )

@@ -36,6 +36,14 @@ def test_given_inputs_are_run(cli: Cli, linear: Path, array_file: Callable[[Any]
     assert set(data["seconds"]) == {"load", "bind", "partition", "compile", "run"}
 
 
+def test_operators_tell_of_themselves_after_the_run(cli: Cli, linear: Path) -> None:
+    data = _run(cli, linear)
+    assert [(one["subgraph"], one["backend"]) for one in data["operators"]] == [
+        ("numpy_0", "numpy")
+    ]
+    assert isinstance(data["operators"][0]["info"], dict)
+
+
 def test_outputs_are_stored(cli: Cli, linear: Path, array_file: Callable[[Any], Path]) -> None:
     _run(cli, linear, "--input", f"x={array_file(X)}", "-o", "results.npz")
     with np.load("results.npz") as stored:

@@ -1,7 +1,9 @@
 """Operators of one device hand arrays to one another; all others get them on the host."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,26 +18,42 @@ from subgraphkit.backend import (
     SubgraphProperty,
     SubgraphSelector,
 )
+from subgraphkit.errors import InputError
 from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit.running.devices import DeviceBuffer
 from subgraphkit.testing.small_models import model_of
 
 X = np.array([-1, 2], np.float32)
 
 
-class Remote:
+class Foreign:
     """An array that only operators of the device can read."""
-
-    __cuda_array_interface__: ClassVar[Any] = {"version": 3}
 
     def __init__(self, array: Any) -> None:
         self.array = array
         self.shape = array.shape
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.array.__array_interface__, "version": 3}
+
+
+class Remote(Foreign):
+    """An array that operators of the device make, and the host may fetch."""
+
+    waits = 0
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array.copy()
+
+    def wait(self) -> None:
+        self.waits += 1
+
 
 class RemoteOperator(SubgraphOperator):
     """Runs nodes one by one, and leaves on its device what it is told to."""
 
-    device = "fake:0"
+    device = "cuda:0"
     thread_safe = True
 
     def __init__(self, inner: SubgraphOperator, log: list[Any]) -> None:
@@ -44,14 +62,26 @@ class RemoteOperator(SubgraphOperator):
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         self._log.append(([type(one).__name__ for one in inputs], outputs))
-        read = [one.array if isinstance(one, Remote) else one for one in inputs]
-        results = self._inner.run(read)
-        if outputs is None:
-            return results
-        return [
-            Remote(result) if wanted is ON_DEVICE else result
-            for result, wanted in zip(results, outputs, strict=True)
-        ]
+        results = self._inner.run([_read(one) for one in inputs])
+        return list(map(_left, results, outputs or [None] * len(results)))
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, DeviceBuffer):
+        address = value.__cuda_array_interface__["data"][0]
+        held = (ctypes.c_float * int(np.prod(value.shape))).from_address(address)
+        return np.frombuffer(held, np.float32).reshape(value.shape)
+    return value.array if isinstance(value, Foreign) else value
+
+
+def _left(result: Any, wanted: Any) -> Any:
+    if wanted is ON_DEVICE:
+        return Remote(result)
+    if isinstance(wanted, Foreign | DeviceBuffer):
+        target = _read(wanted)
+        target[:] = result
+        return Remote(target)
+    return result
 
 
 class RemoteProperty(SubgraphProperty):
@@ -109,11 +139,11 @@ def test_a_value_that_another_backend_reads_comes_to_the_host() -> None:
     assert log == [(["ndarray"], None), (["ndarray"], None)]
 
 
-def test_an_output_of_the_model_comes_to_the_host() -> None:
+def test_an_output_that_a_neighbour_reads_is_fetched_at_the_end() -> None:
     body = "agraph (float[2] x) => (float[2] a, float[2] y) { a = Relu(x) y = Neg(a) }"
     (a, y), log = ran(body, X)
     assert (a.tolist(), y.tolist()) == ([0, 2], [0, -2])
-    assert [given for given, _ in log] == [["ndarray"], ["ndarray"]]
+    assert log == [(["ndarray"], (ON_DEVICE,)), (["Remote"], None)]
 
 
 def test_an_array_on_the_device_may_be_fed_if_only_the_device_reads_it() -> None:
@@ -125,4 +155,131 @@ def test_an_array_on_the_device_may_be_fed_if_only_the_device_reads_it() -> None
 def test_an_array_on_the_device_that_others_read_is_refused() -> None:
     body = "agraph (float[2] x) => (float[2] y) { a = Neg(x) y = Add(a, x) }"
     with pytest.raises(sk.errors.InputError, match="SGK145"):
-        ran(body, Remote(X))
+        ran(body, Foreign(X))
+
+
+# -- the caller binds arrays of the device -------------------------------------------------------
+
+CHAIN = "agraph (float[2] x) => (float[2] a, float[2] y) { a = Relu(x) b = Neg(a) y = Abs(b) }"
+MIXED = "agraph (float[2] x) => (float[2] a, float[2] y) { a = Relu(x) y = Exp(a) }"
+
+
+@contextmanager
+def bound(body: str, fed: Any = X, **settings: Any) -> Iterator[tuple[Any, Any, list[Any]]]:
+    """Open a session with a binding that feeds ``x``, and the log of its operators."""
+    log: list[Any] = []
+    backends = [RemoteBackend(log), "numpy"]
+    with sk.InferenceSession(model_of(body), backend=backends, **settings) as session:
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", fed)
+        yield session, binding, log
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_an_output_stays_on_the_device_if_the_caller_wants_it_there(*, checked: bool) -> None:
+    with bound(CHAIN, Remote(X), checked=checked) as (session, binding, log):
+        binding.bind_output("y", "cuda", 0)
+        binding.bind_output("a")
+        session.run_with_iobinding(binding)
+        y, a = binding.get_outputs()
+        assert isinstance(y, Remote)
+        assert (y.array.tolist(), a.tolist()) == ([0, 2], [0, 2])
+        assert isinstance(a, np.ndarray)
+        assert [one.tolist() for one in binding.copy_outputs_to_cpu()] == [[0, 2], [0, 2]]
+        binding.synchronize_inputs()
+        binding.synchronize_outputs()
+        assert y.waits == 1
+    assert [given for given, _ in log] == [["Remote"], ["Remote"], ["Remote"]]
+
+
+def test_an_output_is_written_into_an_array_of_the_device() -> None:
+    buffer = Foreign(np.zeros(2, np.float32))
+    with bound(CHAIN) as (session, binding, log):
+        binding.bind_ortvalue_output("y", buffer)
+        session.run_with_iobinding(binding)
+        (y,) = binding.get_outputs()
+    assert y is buffer
+    assert buffer.array.tolist() == [0, 2]
+    assert log[-1] == (["Remote"], (buffer,))
+
+
+def test_memory_of_the_device_is_bound_by_its_address() -> None:
+    fed, buffer = X.copy(), np.zeros(2, np.float32)
+    with bound(CHAIN) as (session, binding, _):
+        binding.bind_input("x", "cuda", 0, np.float32, (2,), fed.ctypes.data)
+        binding.bind_input("x", "cuda", 0, 1, [2], fed.ctypes.data)
+        assert repr(binding.feeds()["x"]).startswith("DeviceBuffer(float32[2] at 0x")
+        binding.bind_output("y", "cuda", 1, np.float32, (2,), buffer.ctypes.data)
+        with pytest.raises(InputError, match=r"SGK145.*wanted on cuda:1.*computed on cuda:0"):
+            session.run_with_iobinding(binding)
+        for kind in ("cuda", "cpu"):
+            binding.bind_output("y", kind, 0, np.float32, (2,), buffer.ctypes.data)
+            session.run_with_iobinding(binding)
+            assert buffer.tolist() == [0, 2]
+            buffer[:] = 7
+
+
+def test_an_object_that_only_describes_its_memory_can_be_fed() -> None:
+    described = type(
+        "Described", (), {"__cuda_array_interface__": Remote(X).__cuda_array_interface__}
+    )
+    (y,), log = ran("agraph (float[2] x) => (float[2] y) { y = Neg(x) }", described())
+    assert y.tolist() == [1, -2]
+    assert log == [(["DeviceBuffer"], None)]
+
+
+def test_an_output_left_on_the_device_is_fetched_for_another_backend() -> None:
+    with bound(MIXED) as (session, binding, _):
+        binding.bind_output("a", "cuda")
+        binding.bind_output("y")
+        session.run_with_iobinding(binding)
+        a, y = binding.get_outputs()
+    assert isinstance(a, Remote)
+    np.testing.assert_array_equal(y, np.exp([0, 2], dtype=np.float32))
+
+
+def test_an_output_that_is_computed_elsewhere_cannot_be_left_on_a_device() -> None:
+    with bound(MIXED) as (session, binding, _):
+        binding.bind_output("y", "cuda", 0)
+        with pytest.raises(InputError, match=r"SGK145.*cuda:0.*on cpu by backend 'numpy'"):
+            session.run_with_iobinding(binding)
+
+
+def test_a_buffer_on_the_device_that_is_fed_as_well_is_refused() -> None:
+    shared = np.zeros(4, np.float32)
+    with bound(CHAIN, Foreign(shared[:2])) as (session, binding, _):
+        binding.bind_output("y", Foreign(shared[1:3]))
+        with pytest.raises(InputError, match=r"SGK145.*shares memory with input 'x'"):
+            session.run_with_iobinding(binding)
+        binding.bind_output("y", Foreign(shared[2:]))
+        session.run_with_iobinding(binding)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (("npu", 0, np.float32, (2,), 256), "expected 'cpu' or 'cuda'"),
+        (("cuda", 0, None, (2,), 256), "is not described"),
+        (("cuda", 0, np.float32, None, 256), "is not described"),
+        (("cuda", 0, 77, (2,), 256), "is not described"),
+        (("cuda", 0, np.float32, (2,), 0), r"no shape \(2,\) at 0x0"),
+        (("cpu", 0, np.float32, (2,), 0), r"no shape \(2,\) at 0x0"),
+        (("cpu", 0, np.float32, (2, -1), 256), "no shape"),
+        (("cuda", 0, np.float32, (2,), None), "is not described"),
+    ],
+)
+def test_memory_that_is_not_described_is_refused(given: Any, text: str) -> None:
+    with bound(CHAIN) as (_, binding, _), pytest.raises(InputError, match=f"SGK145.*{text}"):
+        binding.bind_input("x", *given)
+
+
+def test_memory_without_elements_needs_no_address() -> None:
+    with bound(CHAIN) as (_, binding, _):
+        for device in ("cpu", "cuda"):
+            binding.bind_input("x", device, 0, np.float32, (0, 2), 0)
+            assert binding.feeds()["x"].shape == (0, 2)
+
+
+def test_what_is_no_array_is_no_buffer() -> None:
+    with bound(CHAIN) as (_, binding, _), pytest.raises(InputError, match="SGK145"):
+        binding.bind_output("y", [1.0, 2.0])

@@ -79,6 +79,21 @@ TWO = """g (float[2] x) => (float[2] y, float[2] z) {
 }"""
 
 
+def test_buffers_that_share_memory_are_refused() -> None:
+    session = sk.InferenceSession(parsed(TWO), "numpy")
+    array = np.zeros(3, np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", np.array([1, 2], np.float32))
+    binding.bind_output("y", array[:2])
+    binding.bind_output("z", array[1:])
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"SGK145.*'y' and 'z' share memory"):
+            session.run_with_iobinding(binding)
+    binding.bind_output("z")
+    session.run_with_iobinding(binding)
+    assert array.tolist() == [-1, -2, 0]
+
+
 def test_an_input_may_be_overwritten_by_an_output() -> None:
     session = sk.InferenceSession(parsed(TWO), [claiming(["Add"]), "numpy"])
     array = np.array([1, 2], np.float32)

@@ -227,6 +227,25 @@ def test_a_failure_moves_the_subgraph_where_the_policy_says_so() -> None:
     np.testing.assert_array_equal(s.run(None, {"x": ones(1, 4)})[0], result)
 
 
+GATHER = "g (float[3] x, int64[2] i) => (float[2] y) { a = Neg(x) y = Gather(a, i) }"
+
+
+def test_feeds_that_fail_everywhere_move_nothing() -> None:
+    s = session(GATHER, claiming(["Gather"], "sound"), on_run_error="fallback")
+    x = np.array([1, 2, 3], np.float32)
+    with pytest.raises(ExecutionError, match="on backend 'sound'") as failure:
+        s.run(None, {"x": x, "i": np.array([0, 99])})
+    assert failure.value.__notes__[0].startswith("So does the fallback backend on the same feeds")
+    np.testing.assert_array_equal(s.run(None, {"x": x, "i": np.array([2, 0])})[0], [-3, -1])
+    assert [step.operator.__class__.__name__ for step in s.plan.steps][-1] == "ReferenceOperator"
+    binding = s.io_binding()
+    binding.bind_cpu_input("x", x)
+    binding.bind_cpu_input("i", np.array([0, 99]))
+    binding.bind_output("y")
+    with pytest.raises(ExecutionError, match="on backend 'sound'"):
+        s.run_with_iobinding(binding)
+
+
 class Outspoken(ReferenceOperator):
     def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
         raise ExecutionError("SGK131", "a node failed", backend="bad", subgraph="bad_1")

@@ -1,6 +1,5 @@
 """One session, many threads."""
 
-import _thread
 import gc
 import threading
 import time
@@ -9,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import pytest
 
 import subgraphkit as sk
 from subgraphkit.running.gate import Gate
 from tests.fakes import ReferenceOperator, WeightedOperator, claiming
+from tests.interrupting import interrupt
 from tests.models import CHAIN, LINEAR, parsed
 
 
@@ -75,12 +74,7 @@ def test_a_change_waits_for_the_runs_inside() -> None:
     order: list[str] = []
     with ThreadPoolExecutor(1) as pool:
         with gate.passage():
-
-            def change() -> None:
-                with gate.alone():
-                    order.append("change")
-
-            pending = pool.submit(change)
+            pending = pool.submit(gate.alone, lambda: order.append("change"))
             time.sleep(0.05)
             order.append("run ends")
         pending.result(5)
@@ -90,24 +84,15 @@ def test_a_change_waits_for_the_runs_inside() -> None:
 def test_runs_interrupted_anywhere_keep_nobody_out_and_nothing_waiting() -> None:
     gate = Gate()
 
-    def change() -> bool:
-        with gate.alone():
-            return True
-
-    def run_for_ever() -> None:
-        while True:
-            with gate.passage():
-                pass
+    def run() -> None:
+        with gate.passage():
+            pass
 
     with ThreadPoolExecutor(1) as pool:
         for number in range(60):
-            timer = threading.Timer(0.001 + number * 1e-5, _thread.interrupt_main)
-            timer.start()
-            with pytest.raises(KeyboardInterrupt):
-                run_for_ever()
-            timer.join()
-            assert pool.submit(change).result(10)
-            assert change()
+            interrupt(run, after=number * 1e-5)
+            assert pool.submit(gate.alone, lambda: True).result(10)
+            assert gate.alone(lambda: True)
 
 
 def test_changes_interrupted_anywhere_keep_no_run_out() -> None:
@@ -117,19 +102,10 @@ def test_changes_interrupted_anywhere_keep_no_run_out() -> None:
         with gate.passage():
             return True
 
-    def change_for_ever() -> None:
-        while True:
-            with gate.alone():
-                pass
-
     with ThreadPoolExecutor(1) as pool:
         for number in range(60):
             assert pool.submit(run).result(10)
-            timer = threading.Timer(0.001 + number * 1e-5, _thread.interrupt_main)
-            timer.start()
-            with pytest.raises(KeyboardInterrupt):
-                change_for_ever()
-            timer.join()
+            interrupt(lambda: gate.alone(lambda: None), after=number * 1e-5)
             assert pool.submit(run).result(10)
             assert run()
 
@@ -148,8 +124,7 @@ def test_a_busy_session_cannot_put_a_change_off() -> None:
             pool.submit(run_for_ever)
         try:
             for _ in range(50):
-                with gate.alone():
-                    pass
+                gate.alone(lambda: None)
         finally:
             stop.set()
 

@@ -1,0 +1,377 @@
+"""Bundles with engines of TensorRT: built here, opened on other libraries, versions and GPUs.
+
+What opens them is the double of TensorRT; what builds them without a GPU is TensorRT for RTX.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import subgraphkit as sk
+from backends.tensorrt.tests.double_road import GROWING, SUM, X, parsed, summed
+from backends.tensorrt.tests.tensorrt_double import Double
+from backends.tensorrt.tests.tensorrt_models import blocks, needs_rtx
+from subgraphkit.backend import EngineOrigin
+from subgraphkit.errors import (
+    BackendUnavailableError,
+    BundleError,
+    CompileError,
+    ExecutionError,
+    OptionError,
+    WeightUpdateError,
+)
+from subgraphkit_tensorrt import TensorRTBackend
+from subgraphkit_tensorrt import backend as backend_module
+from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.library.devices import Device, Machine
+from subgraphkit_tensorrt.library.fitting import engine_fits
+from subgraphkit_tensorrt.library.flavours import FLAVOURS, Finding, Library, find
+from subgraphkit_tensorrt.options import check_agreement, defaults
+from subgraphkit_tensorrt.running import loading
+from subgraphkit_tensorrt.running.cudart import Cuda
+
+Machines = Callable[..., Double]
+BUILDER = ("Builder", "OnnxParser", "IBuilderConfig", "INetworkDefinition", "BuilderFlag")
+LACKS = (*BUILDER, "EngineInspector", "Refitter", "OnnxParserRefitter", "IProgressMonitor")
+QUIET = {"progress": "off", "timing_cache": False, "min_subgraph_nodes": 1}
+WEIGHT = (np.arange(4096, dtype=np.float32).reshape(64, 64) % 5) / 5
+
+
+def _runtime(release: str, flavour: str) -> Double:
+    """Return a double; a lean or dispatch runtime is one without builder, parser and inspector."""
+    double = Double(release)
+    if flavour != "tensorrt":
+        for name in LACKS:
+            if hasattr(double.trt, name):
+                delattr(double.trt, name)
+    can = Capabilities.of(double.trt, flavour)
+    double.library = Library(FLAVOURS[flavour], double.trt, can, double.library.logger)
+    return double
+
+
+@pytest.fixture
+def on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machines:
+    """Return what puts a library and a GPU into this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUBGRAPH_CACHE", "off")
+
+    def move(
+        release: str = "11.4.0",
+        flavour: str = "tensorrt",
+        gpu: str = "NVIDIA L4",
+        driver: str = "13.0",
+    ) -> Double:
+        double = _runtime(release, flavour)
+        device = Device(0, gpu, (8, 9), 58, 24 << 30)
+        found = Finding("ready", double.library, Machine((device,), driver))
+        monkeypatch.setattr(backend_module, "find", lambda flavour="auto": found)
+        monkeypatch.setattr(loading, "cuda_runtime", lambda: Cuda(double.cuda))
+        return double
+
+    return move
+
+
+def _session(source: Any, **options: Any) -> sk.InferenceSession:
+    given = {"tensorrt": QUIET | options} if options or not isinstance(source, str) else None
+    return sk.InferenceSession(source, backend=[TensorRTBackend], options=given, strict=True)
+
+
+def _exported(model: str | onnx.ModelProto = SUM, **options: Any) -> None:
+    proto = parsed(model) if isinstance(model, str) else model
+    with _session(proto, **options) as session:
+        session.export("bundle")
+
+
+def _weighted() -> onnx.ModelProto:
+    model = parsed("g (float[2, 64] x) => (float[2, 64] y) { a = MatMul(x, w) y = Relu(a) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(WEIGHT, "w"))
+    return model
+
+
+def test_an_engine_is_loaded_and_not_built(on: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    on()
+    _exported()
+    double = on()
+    monkeypatch.delattr(double.trt.Builder, "build_serialized_network")
+    monkeypatch.delattr(double.trt.OnnxParser, "parse")
+    with _session("bundle") as opened:
+        np.testing.assert_array_equal(opened.run(None, {"x": X})[0], summed(X))
+        assert [one.backend for one in opened.partitioning.subgraphs] == ["tensorrt"]
+        opened.export("again")
+    with _session("again") as opened:
+        np.testing.assert_array_equal(opened.run(None, {"x": X})[0], summed(X))
+
+
+def test_engines_built_while_a_session_ran_are_in_its_bundle(on: Machines) -> None:
+    on()
+    with _session(parsed(GROWING)) as session:
+        for rows in (1, 5):
+            session.run(None, {"x": np.ones((rows, 3), np.float32)})
+        session.export("bundle")
+    double = on()
+    with _session("bundle", allow_runtime_build=False) as opened:
+        for rows in (1, 3, 5):
+            x = np.full((rows, 3), rows, np.float32)
+            np.testing.assert_array_equal(opened.run(None, {"x": x})[0], summed(x))
+        with pytest.raises(ExecutionError, match="SGK178"):
+            opened.run(None, {"x": np.ones((6, 3), np.float32)})
+    assert double.violations == []
+
+
+@pytest.mark.parametrize("flavour", ["tensorrt_lean", "tensorrt_dispatch"])
+def test_a_runtime_without_a_builder_opens_what_was_built_version_compatible(
+    on: Machines, flavour: str
+) -> None:
+    on()
+    _exported(_weighted(), version_compatible=True)
+    on(flavour=flavour)
+    x = np.ones((2, 64), np.float32)
+    with _session("bundle") as opened:
+        np.testing.assert_allclose(opened.run(None, {"x": x})[0], x @ WEIGHT, rtol=1e-5)
+        assert opened.plan.steps[0].operator.info()["library"].startswith(FLAVOURS[flavour].title)
+        with pytest.raises(WeightUpdateError, match="SGK133"):
+            opened.update_weights({"w": WEIGHT * 2})
+        np.testing.assert_allclose(opened.run(None, {"x": x})[0], x @ WEIGHT, rtol=1e-5)
+
+
+def test_a_runtime_without_a_builder_refuses_engines_that_were_not(on: Machines) -> None:
+    on()
+    _exported()
+    on(flavour="tensorrt_lean")
+    with pytest.raises(BundleError, match=r"SGK186.*version_compatible=true"):
+        _session("bundle")
+
+
+def test_a_runtime_without_a_builder_says_that_it_cannot_compile(on: Machines) -> None:
+    on(flavour="tensorrt_lean")
+    with pytest.raises(BackendUnavailableError, match=r"SGK104.*builds none") as caught:
+        _session(parsed(SUM))
+    assert "bundle" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("inside", "options"),
+    [
+        (True, {"allow_host_code": True}),
+        (False, {"lean_runtime": "/usr/lib/libnvinfer_lean.so"}),
+    ],
+)
+def test_a_newer_release_opens_what_was_built_version_compatible_with_a_lean_runtime(
+    on: Machines, *, inside: bool, options: dict[str, Any]
+) -> None:
+    on(release="10.3.0")
+    _exported(version_compatible=True, exclude_lean_runtime=not inside)
+    on(release="10.13.0")
+    with _session("bundle", **options) as opened:
+        np.testing.assert_array_equal(opened.run(None, {"x": X})[0], summed(X))
+    with pytest.raises(CompileError, match=r"SGK187") as caught:
+        _session("bundle")
+    assert "stdVersionRead" in caught.value.hint
+    assert "lean_runtime" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "options", "text"),
+    [
+        ({"release": "10.3.0"}, {"release": "10.13.0"}, {}, "version_compatible"),
+        ({"release": "10.13.0"}, {"release": "10.3.0"}, {"version_compatible": True}, "no older"),
+        ({}, {"gpu": "NVIDIA H100"}, {}, "another GPU"),
+        ({"driver": "13.0"}, {"driver": "12.8"}, {}, "driver here is older"),
+    ],
+)
+def test_what_is_not_known_to_fit_is_not_loaded(
+    on: Machines,
+    monkeypatch: pytest.MonkeyPatch,
+    there: dict[str, Any],
+    here: dict[str, Any],
+    options: dict[str, Any],
+    text: str,
+) -> None:
+    on(**there)
+    _exported(**options)
+    double = on(**here)
+    monkeypatch.delattr(double.trt.Runtime, "deserialize_cuda_engine")
+    with pytest.raises(BundleError, match=f"SGK186.*{text}"):
+        _session("bundle")
+
+
+@pytest.mark.parametrize(
+    ("here", "options"),
+    [
+        ({"driver": "13.1"}, {}),
+        ({"gpu": "NVIDIA RTX 4090"}, {"hardware_compatible": "same_cc"}),
+        ({"gpu": "NVIDIA H100"}, {"hardware_compatible": "ampere_plus"}),
+    ],
+)
+def test_newer_drivers_and_gpus_of_the_class_built_for_are_taken(
+    on: Machines, here: dict[str, Any], options: dict[str, Any]
+) -> None:
+    on()
+    _exported(**options)
+    on(**here)
+    with _session("bundle") as opened:
+        np.testing.assert_array_equal(opened.run(None, {"x": X})[0], summed(X))
+
+
+def test_a_plan_that_the_library_refuses_after_all_is_an_error(
+    on: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on()
+    _exported()
+    double = on()
+    monkeypatch.setattr(double.trt.Runtime, "deserialize_cuda_engine", lambda *_: None)
+    with pytest.raises(CompileError, match="SGK187"):
+        _session("bundle")
+
+
+def test_an_engine_that_can_be_refitted_brings_its_weights_and_takes_new_ones(
+    on: Machines,
+) -> None:
+    on()
+    _exported(_weighted(), refittable=True)
+    assert len(list(Path("bundle").glob("weights.*"))) == 1
+    on()
+    x = np.ones((2, 64), np.float32)
+    with _session("bundle") as opened:
+        assert opened.update_weights({"w": WEIGHT * 2}) == {"tensorrt_0": "refitted"}
+        np.testing.assert_allclose(opened.run(None, {"x": x})[0], 2 * x @ WEIGHT, rtol=1e-5)
+        opened.export("again")
+    with _session("again") as opened:
+        np.testing.assert_allclose(opened.run(None, {"x": x})[0], 2 * x @ WEIGHT, rtol=1e-5)
+
+
+@pytest.mark.parametrize("option", ["strip_weights", "share_identical"])
+def test_engines_without_weights_get_them_from_the_bundle(on: Machines, option: str) -> None:
+    on()
+    _exported(_weighted(), **{option: True})
+    assert len(list(Path("bundle").glob("weights.*"))) == 1
+    on()
+    x = np.ones((2, 64), np.float32)
+    with _session("bundle") as opened:
+        np.testing.assert_allclose(opened.run(None, {"x": x})[0], x @ WEIGHT, rtol=1e-5)
+
+
+def test_engines_with_weights_bring_none_along(on: Machines) -> None:
+    on()
+    _exported(_weighted())
+    assert list(Path("bundle").glob("weights.*")) == []
+    assert Path("bundle/model.onnx").stat().st_size < 1000
+
+
+def test_what_decides_over_this_machine_is_not_taken_from_a_bundle(on: Machines) -> None:
+    on()
+    _exported(allow_host_code=True, max_contexts=3, version_compatible=True)
+    (entry,) = json.loads(Path("bundle/manifest.json").read_text())["backends"]
+    assert entry["options"] == {"version_compatible": True}
+    double = on()
+    with _session("bundle") as opened:
+        (step,) = opened.plan.steps
+        assert step.operator._options["allow_host_code"] is False
+        assert step.operator._options["max_contexts"] == 1
+    assert double.violations == []
+
+
+HERE = EngineOrigin("tensorrt;11.4.0;portable", "linux-x86_64-little", "subgraphkit-tensorrt 1")
+
+
+def _windows(made: EngineOrigin, system: str, target: str) -> bool:
+    there = EngineOrigin(made.fingerprint, system, made.implementation)
+    return bool(engine_fits(made, there, {**defaults(), "target_platform": target}))
+
+
+def test_engines_for_windows_are_for_windows_and_others_for_where_they_were_built() -> None:
+    assert _windows(HERE, "win32-AMD64-little", "windows")
+    assert not _windows(HERE, "win32-ARM64-little", "windows")
+    assert not _windows(HERE, HERE.system, "windows")
+    assert not _windows(HERE, "win32-AMD64-little", "same")
+    assert _windows(HERE, HERE.system, "same")
+
+
+def test_on_windows_what_was_built_for_it_is_not_only_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = {**defaults(), "target_platform": "windows"}
+    with pytest.raises(OptionError, match="SGK161"):
+        check_agreement(options)
+    monkeypatch.setattr("sys.platform", "win32")
+    check_agreement(options)
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ("tensorrt_rtx;11.4.0;portable", "another library"),
+        ("tensorrt;8.6.1;portable", "major version 11"),
+        ("tensorrt;9.3.0;portable", "major version 11"),
+        ("tensorrt;12.0.0;portable", "no older"),
+        ("tensorrt;11.4.0;portable;0123", "plugin"),
+        ("", "another library"),
+    ],
+)
+def test_a_fingerprint_that_differs_otherwise_does_not_fit(other: str, text: str) -> None:
+    made = EngineOrigin(other, HERE.system, HERE.implementation)
+    answer: Any = engine_fits(made, HERE, {**defaults(), "version_compatible": True})
+    assert text in answer.text
+
+
+@pytest.mark.parametrize(
+    ("there", "here"), [("8.6.1", "10.16.1"), ("10.16.1", "11.4.0"), ("11.0.0", "11.4.0")]
+)
+@pytest.mark.parametrize("flavour", ["tensorrt", "tensorrt_lean", "tensorrt_dispatch"])
+def test_version_compatible_engines_fit_the_newer_libraries_that_are_documented(
+    there: str, here: str, flavour: str
+) -> None:
+    made = EngineOrigin(f"tensorrt;{there};portable", HERE.system, HERE.implementation)
+    newer = EngineOrigin(f"{flavour};{here};portable", HERE.system, HERE.implementation)
+    assert engine_fits(made, newer, {**defaults(), "version_compatible": True}) is True
+    assert engine_fits(made, newer, defaults()) is not True
+
+
+def test_engines_for_rtx_are_those_of_one_version() -> None:
+    made, here = (
+        EngineOrigin(f"tensorrt_rtx;{one};portable", HERE.system, HERE.implementation)
+        for one in ("1.3.0", "1.4.0")
+    )
+    answer: Any = engine_fits(made, here, {**defaults(), "version_compatible": True})
+    assert "another version of the library" in answer.text
+
+
+# -- the real library, which builds and cannot run here ------------------------------------------
+
+
+@pytest.fixture
+def rtx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Work in a folder with a model, and return the words for building only."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUBGRAPH_CACHE", "off")
+    onnx.save(blocks((0, 1)), "model.onnx")
+    return "tensorrt:flavour=tensorrt_rtx:build_only=true:progress=off"
+
+
+@needs_rtx
+def test_a_machine_without_a_gpu_exports_and_says_what_is_missing_to_run(rtx: str) -> None:
+    dims = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
+    with sk.InferenceSession("model.onnx", rtx, options={"tensorrt": {"dims": dims}}) as session:
+        session.export("bundle")
+    assert list(Path("bundle").glob("*.engine"))
+    assert list(Path("bundle").glob("weights.*")) == []
+    library = {"tensorrt": {"flavour": "tensorrt_rtx"}}
+    if not find("tensorrt_rtx").machine.devices:
+        with pytest.raises(BackendUnavailableError, match=r"SGK104.*cannot run them"):
+            sk.InferenceSession("bundle", options=library)
+    only_built = {"tensorrt": {**library["tensorrt"], "build_only": True}}
+    with sk.InferenceSession("bundle", options=only_built) as opened:
+        shape = {one.name: [2, 16, *one.shape[2:]] for one in opened.get_inputs()}
+        feeds = {name: np.zeros(dims, np.float32) for name, dims in shape.items()}
+        with pytest.raises(ExecutionError, match="SGK163"):
+            opened.run(None, feeds)
+        opened.export("again")
+    one, other = (next(Path(place).glob("*.engine")) for place in ("bundle", "again"))
+    assert one.read_bytes() == other.read_bytes()
+    shutil.rmtree("bundle")

@@ -1,0 +1,196 @@
+"""What goes into a bundle, taken from a plan while nothing runs."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.messages import describe_exception
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.bundling import messages
+from subgraphkit.bundling.carrying import carried_options
+from subgraphkit.bundling.manifest import BackendEntry
+from subgraphkit.bundling.origins import origin_here
+from subgraphkit.compiling import close_all, compile_subgraph
+from subgraphkit.compiling.caching import stores_engines
+from subgraphkit.compiling.caching.structure import NoKeyError, structure_digest
+from subgraphkit.errors import InternalError
+from subgraphkit.ir import BoundGraph, Initializer, Subgraph
+from subgraphkit.partitioning import Claim, Partitioning
+from subgraphkit.planning import Plan, Step
+
+__all__ = ["BundleContents", "CollectedSubgraph", "collect", "structure_of"]
+
+_logger = logging.getLogger("subgraphkit.bundle")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedSubgraph:
+    """A subgraph as it goes into a bundle.
+
+    Attributes:
+        subgraph: The subgraph.
+        property: Name of the property that compiled it.
+        structure: Digest of all that it computes but the data of its constants; empty if there is
+            none.
+        engine: What its operator serialized; None if it is to be compiled when the bundle is
+            opened.
+    """
+
+    subgraph: Subgraph
+    property: str
+    structure: str
+    engine: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class BundleContents:
+    """What goes into a bundle.
+
+    Attributes:
+        graph: The bound graph.
+        constants: Its constants with their data of today.
+        kept: Names of those whose data is needed.
+        backends: The backends.
+        subgraphs: The subgraphs in the order of running.
+    """
+
+    graph: BoundGraph
+    constants: Mapping[str, Initializer]
+    kept: frozenset[str]
+    backends: tuple[BackendEntry, ...]
+    subgraphs: tuple[CollectedSubgraph, ...]
+
+
+def collect(plan: Plan, constants: Mapping[str, Initializer] | None = None) -> BundleContents:
+    """Take from a plan what a bundle needs.
+
+    Args:
+        plan: The plan; no operator may be running.
+        constants: The constants of the graph, if some were replaced since it was bound.
+
+    Raises:
+        CompileError: A backend cannot store an engine, or cannot say what it is for (SGK187).
+        OptionError: An option cannot be written down (SGK111, SGK112).
+    """
+    graph, partitioning = plan.graph, plan.partitioning
+    current = dict(graph.constants if constants is None else constants)
+    steps = {step.subgraph.id: step for step in plan.steps}
+    kept = {name for name in graph.outputs if name in current}
+    collected: list[CollectedSubgraph] = []
+    for subgraph in partitioning.subgraphs:
+        step = steps.get(subgraph.id)
+        claim = partitioning.claim_of(subgraph)
+        engine = _engine(partitioning, step, claim) if step is not None else None
+        if step is not None:
+            kept.update(_needed(claim.backend, step.subgraph, engine))
+        structure = structure_of(subgraph)
+        if engine is not None and not structure:
+            raise messages.engine_failed(
+                subgraph.backend, subgraph.id, "store the engine of", "it has no canonical form"
+            )
+        collected.append(CollectedSubgraph(subgraph, claim.property_name, structure, engine))
+    return BundleContents(
+        graph, current, frozenset(kept), _backends(partitioning, collected), tuple(collected)
+    )
+
+
+def structure_of(subgraph: Subgraph) -> str:
+    """Return the digest of what a subgraph computes, names included; empty if there is none."""
+    try:
+        return structure_digest(subgraph, with_names=True)
+    except NoKeyError:
+        return ""
+
+
+def _needed(backend: Backend, subgraph: Subgraph, engine: bytes | None) -> Sequence[str]:
+    if engine is None:
+        return list(subgraph.constants)
+    return [name for name in backend.kept_weights(subgraph) if name in subgraph.constants]
+
+
+def _engine(partitioning: Partitioning, step: Step, claim: Claim) -> bytes | None:
+    """Return the engine of a step, or None if its backend compiles it when it is opened."""
+    subgraph, operator = step.subgraph, step.operator
+    # What another backend made, this one could not restore.
+    if not stores_engines(claim.backend) or operator.made_by not in {"", subgraph.backend}:
+        return None
+    if not _holds_new_weights(claim.backend, subgraph):
+        engine = _serialized(operator, subgraph)
+    else:
+        fresh = _compiled(partitioning, subgraph)
+        try:
+            engine = _serialized(fresh, subgraph)
+        finally:
+            close_all([fresh])
+    if engine is None:
+        _logger.warning(
+            "subgraph %s has no engine yet and is compiled when the bundle is opened; run the "
+            "session first, or give shapes at bind",
+            subgraph.id,
+        )
+    return engine
+
+
+def _holds_new_weights(backend: Backend, subgraph: Subgraph) -> bool:
+    """Say whether what the operator would store may have the weights of before."""
+    replaced = [name for name, constant in subgraph.constants.items() if constant.version]
+    return bool(replaced and set(replaced).difference(backend.separate_weights(subgraph)))
+
+
+def _compiled(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
+    try:
+        return compile_subgraph(partitioning, subgraph)
+    except Unsupported as error:
+        raise messages.engine_failed(
+            subgraph.backend, subgraph.id, "compile", f"{error.refusal.text}"
+        ) from error
+
+
+def _serialized(operator: SubgraphOperator, subgraph: Subgraph) -> bytes | None:
+    try:
+        engine: object = operator.serialize()
+    except Exception as error:
+        problem = describe_exception(error)
+        raise messages.engine_failed(
+            subgraph.backend, subgraph.id, "store the engine of", problem
+        ) from error
+    if engine is None:
+        return None
+    if not isinstance(engine, bytes | bytearray | memoryview):
+        raise messages.engine_failed(
+            subgraph.backend,
+            subgraph.id,
+            "store the engine of",
+            f"serialize returned a {type(engine).__name__}, expected bytes or None",
+        )
+    return bytes(engine)
+
+
+def _backends(
+    partitioning: Partitioning, collected: Sequence[CollectedSubgraph]
+) -> tuple[BackendEntry, ...]:
+    """Describe the backends that run something, in the order of claiming."""
+    entries = []
+    settings = partitioning.graph.settings
+    for name in partitioning.backends:
+        mine = [one for one in collected if one.subgraph.backend == name]
+        if not mine:
+            continue
+        claims = [partitioning.claim_of(one.subgraph) for one in mine]
+        backend = claims[0].backend
+        stored = [one for one in mine if one.engine is not None]
+        origin = None
+        if stored:
+            try:
+                origin = origin_here(backend, [claim.property for claim in claims])
+            except InternalError:
+                raise
+            except Exception as error:
+                raise messages.engine_failed(
+                    name, stored[0].subgraph.id, "name the engine of", describe_exception(error)
+                ) from error
+        options = carried_options(backend, settings, has_engines=bool(stored))
+        entries.append(BackendEntry(name, options, origin))
+    return tuple(entries)

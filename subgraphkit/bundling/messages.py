@@ -1,0 +1,136 @@
+"""The wording of what can go wrong with bundles; each is rendered in a golden test."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from subgraphkit.backend.contract import EngineOrigin
+from subgraphkit.errors import BundleError, CompileError
+
+__all__ = [
+    "contradiction",
+    "damaged",
+    "engine_failed",
+    "not_a_bundle",
+    "other_engine",
+    "other_types",
+    "unknown_format",
+    "unreadable",
+    "untrusted",
+    "unwritable",
+]
+
+_EXPORT_AGAIN = "Export the session again, or copy the whole folder again."
+
+
+def unwritable(target: Path, problem: str, fix: str) -> BundleError:
+    """SGK180: nothing was written, or nothing is left of it."""
+    return BundleError(
+        "SGK180", f"no bundle is written to {str(target)!r}: {problem}", hint=fix, path=str(target)
+    )
+
+
+def not_a_bundle(folder: Path, problem: str) -> BundleError:
+    """SGK181: nothing says that it is one."""
+    return BundleError(
+        "SGK181",
+        f"{str(folder)!r} is not a bundle: {problem}",
+        hint="Give the folder that session.export() or 'subgraphkit build --bundle' wrote, or an "
+        "ONNX file.",
+        path=str(folder),
+    )
+
+
+def unknown_format(folder: Path, found: object, known: int, by: str) -> BundleError:
+    """SGK181: another version of subgraphkit wrote it."""
+    return BundleError(
+        "SGK181",
+        f"the bundle {str(folder)!r} is of format {found!r}, written by subgraphkit {by}; this "
+        f"version reads format {known}",
+        hint="Open it with a version that reads it, or export the session again with this one.",
+        path=str(folder),
+    )
+
+
+def damaged(folder: Path, problem: str) -> BundleError:
+    """SGK182: it is not what was exported."""
+    return BundleError(
+        "SGK182",
+        f"the bundle {str(folder)!r} is damaged: {problem}",
+        hint=_EXPORT_AGAIN,
+        path=str(folder),
+    )
+
+
+def unreadable(path: Path, error: OSError) -> BundleError:
+    """SGK182: the operating system does not let us read it."""
+    return BundleError(
+        "SGK182",
+        f"a file of a bundle, {str(path)!r}, cannot be read: {error.strerror or error}",
+        hint="Let yourself read it. " + _EXPORT_AGAIN,
+        path=str(path),
+    )
+
+
+def untrusted(path: Path, problem: str, fix: str) -> BundleError:
+    """SGK183: somebody else could have put engines there, and engines are run like programs."""
+    return BundleError(
+        "SGK183",
+        f"the bundle is not opened, because {str(path)!r} {problem}",
+        hint=f"{fix}\nOr, if you would run a program that lies there: trust=True (--trust).",
+        path=str(path),
+    )
+
+
+def contradiction(problem: str, fix: str) -> BundleError:
+    """SGK185: what was compiled cannot be changed any more."""
+    return BundleError("SGK185", problem, hint=fix)
+
+
+def other_engine(
+    backend: str, made: EngineOrigin, here: EngineOrigin, reason: str = ""
+) -> BundleError:
+    """SGK186: an engine is not proven to fit."""
+    pairs = [
+        ("library and device", made.fingerprint, here.fingerprint),
+        ("system", made.system, here.system),
+        ("backend", made.implementation, here.implementation),
+    ]
+    lines = [
+        f"{what}: made with {then or 'nothing known'}, here is {now or 'nothing known'}"
+        for what, then, now in pairs
+        if then != now
+    ]
+    told = f": {reason}" if reason else ""
+    return BundleError(
+        "SGK186",
+        f"the engines of backend {backend!r} in the bundle were not made for what is here{told}",
+        hint="\n".join([*lines, "Export the session again here, or with what is here."]),
+        backend=backend,
+    )
+
+
+def other_types(subgraph: str, versions: Iterable[tuple[str, str, str]]) -> BundleError:
+    """SGK186: the model does not come to the same types as when it was exported."""
+    lines = [f"{name}: exported with {then}, here is {now}" for name, then, now in versions]
+    return BundleError(
+        "SGK186",
+        f"subgraph {subgraph!r} of the bundle is not the one that was exported: operators, types "
+        "or shapes differ",
+        hint="\n".join([*lines, "Export the session again here, or use the versions it names."]),
+        subgraph=subgraph,
+    )
+
+
+def engine_failed(
+    backend: str, subgraph: str, doing: str, problem: str, hint: str = ""
+) -> CompileError:
+    """SGK187: a backend broke its side; the hint is what it said itself."""
+    return CompileError(
+        "SGK187",
+        f"backend {backend!r} failed to {doing} subgraph {subgraph!r} of a bundle: {problem}",
+        backend=backend,
+        subgraph=subgraph,
+        hint=hint
+        or "If library and device are those the bundle was exported for, this is a fault of the "
+        "backend; report it to its author.",
+    )

@@ -1,0 +1,248 @@
+"""A bundle back to a plan: nothing is partitioned, no backend is asked, no engine is compiled."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.messages import describe_exception
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.refusal import Refusal, Unsupported
+from subgraphkit.backend.selection import BackendChoice, parse_selection
+from subgraphkit.binding import Shapes, bind
+from subgraphkit.bundling import messages
+from subgraphkit.bundling.carrying import check_options, with_carried_options
+from subgraphkit.bundling.collecting import structure_of
+from subgraphkit.bundling.manifest import BackendEntry, Manifest
+from subgraphkit.bundling.origins import origin_here
+from subgraphkit.bundling.reading import BundleFiles
+from subgraphkit.bundling.rebuilding import rebuild
+from subgraphkit.bundling.writing import versions_here
+from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraph
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit.onnx_io import Model, load_read
+from subgraphkit.partitioning import Claim, Partitioning
+from subgraphkit.partitioning.claimants import choose_claimants
+from subgraphkit.planning import Plan, plan
+
+__all__ = ["BundleCall", "open_bundle"]
+
+
+@dataclass(frozen=True, slots=True)
+class BundleCall:
+    """What the caller says beside the folder, as to ``InferenceSession``.
+
+    Attributes:
+        backend: Classes or instances for the backends of the bundle that are not registered.
+        shapes: None, for a bundle has the shapes it was exported with.
+        options: Options by backend name.
+        settings: Other settings.
+    """
+
+    backend: Any = None
+    shapes: Shapes | None = None
+    options: Mapping[str, Mapping[str, Any]] | None = None
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = False) -> Plan:
+    """Make a plan of a bundle.
+
+    Every file is held against its digest before a backend sees a byte of it. Options and settings
+    are those of here, but for what shaped the engines; ``SUBGRAPH_BACKEND`` does not matter.
+
+    Args:
+        folder: The bundle.
+        call: What the caller says.
+        trust: Whether to open it although somebody else could have written it: it, or a file of
+            it, belongs neither to this user nor to root, or can be written by others.
+
+    Raises:
+        BundleError: It is no bundle (SGK181), damaged (SGK182), not to be trusted (SGK183), asked
+            for something else (SGK185), or made for something else than is here (SGK186).
+        BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
+        CompileError: A backend failed to restore an engine (SGK187) or to compile what has none
+            (SGK130).
+        SubgraphkitError: As ``load`` and ``bind``.
+    """
+    call = call or BundleCall()
+    files = BundleFiles(folder, trust=trust)
+    manifest = files.manifest
+    choices = _choices(call, manifest)
+    stored, engines = _checked(files)
+    bound = _bound(files, load_read(stored, files.folder / manifest.model.name), call, choices)
+    del stored
+    claims = choose_claimants(bound, None)
+    partitioning = rebuild(files.folder, manifest, bound, claims)
+    _check_structures(partitioning, manifest)
+    by_name = {claim.backend.name: claim.backend for claim in claims}
+    for entry in manifest.backends:
+        _check_backend(by_name[entry.name], entry, partitioning)
+    compiled = _operators(partitioning, engines)
+    try:
+        return plan(partitioning, compiled)
+    except BaseException:
+        compiled.close()
+        raise
+
+
+def _choices(call: BundleCall, manifest: Manifest) -> list[BackendChoice]:
+    """Return the backends of the bundle, as the caller has them.
+
+    Raises:
+        BundleError: The caller names others, or gives shapes (SGK185).
+    """
+    if call.shapes:
+        raise messages.contradiction(
+            f"shapes are given, {', '.join(map(repr, call.shapes))}, and a bundle has those it was "
+            "exported with",
+            "Leave them out, or export again with these.",
+        )
+    names = [entry.name for entry in manifest.backends]
+    asked = () if call.backend is None else parse_selection(call.backend, "argument backend")
+    given = {one.name: one for one in asked}
+    foreign = [name for name in given if name not in names]
+    if foreign:
+        raise messages.contradiction(
+            f"backend names {', '.join(foreign)}, and the subgraphs of the bundle are on "
+            f"{', '.join(names)}",
+            "Leave backend out. It is for those of the bundle that are not registered by name.",
+        )
+    return [given.get(name) or BackendChoice(name, origin="the bundle") for name in names]
+
+
+def _checked(files: BundleFiles) -> tuple[bytes, dict[str, bytes]]:
+    """Hold every file against its digest; return the model, and the engines by subgraph.
+
+    They are used as they were read: the bundle may be replaced at any time.
+    """
+    manifest = files.manifest
+    model = files.read(manifest.model)
+    if manifest.weights is not None:
+        files.check(manifest.weights)
+    return model, {
+        entry.id: files.read(entry.engine)
+        for entry in manifest.subgraphs
+        if entry.engine is not None
+    }
+
+
+def _bound(
+    files: BundleFiles, model: Model, call: BundleCall, choices: Sequence[BackendChoice]
+) -> BoundGraph:
+    manifest = files.manifest
+    bound = bind(
+        model,
+        {**manifest.symbols, **manifest.shapes},
+        backend=list(choices),
+        options=call.options,
+        **call.settings,
+    )
+    settings = with_carried_options(bound.settings, manifest.backends, files.folder)
+    return replace(bound, name=manifest.name, settings=settings)
+
+
+def _check_structures(partitioning: Partitioning, manifest: Manifest) -> None:
+    """Make sure that every subgraph is the one that was exported.
+
+    Raises:
+        BundleError: One is not (SGK186).
+    """
+    from_then, now = manifest.versions, versions_here()
+    for subgraph, entry in zip(partitioning.subgraphs, manifest.subgraphs, strict=True):
+        if structure_of(subgraph) != entry.structure:
+            pairs = [
+                (name, from_then.get(name, "unknown"), now[name])
+                for name in now
+                if from_then.get(name) != now[name]
+            ]
+            raise messages.other_types(subgraph.id, pairs)
+
+
+def _check_backend(backend: Backend, entry: BackendEntry, partitioning: Partitioning) -> None:
+    """Make sure that the engines of a backend fit here.
+
+    Raises:
+        BundleError: They do not, or that is not known (SGK185, SGK186).
+        CompileError: The backend cannot say (SGK187).
+    """
+    if entry.origin is None:
+        return
+    mine = [one for one in partitioning.subgraphs if one.backend == entry.name]
+    check_options(backend, entry, partitioning.graph.settings)
+    try:
+        here = origin_here(backend, [partitioning.claim_of(one).property for one in mine])
+        answer = backend.accepts(entry.origin, here)
+    except SubgraphkitError:
+        raise
+    except Exception as error:
+        problem = describe_exception(error)
+        raise messages.engine_failed(entry.name, mine[0].id, "judge the engine of", problem) from (
+            error
+        )
+    if answer is not True:
+        reason = answer.text if isinstance(answer, Refusal) else ""
+        raise messages.other_engine(entry.name, entry.origin, here, reason)
+
+
+def _operators(partitioning: Partitioning, engines: dict[str, bytes]) -> CompiledSubgraphs:
+    done: list[SubgraphOperator] = []
+    seconds: dict[str, float] = {}
+    restored = frozenset(engines)
+    prepared: set[Claim] = set()
+    try:
+        for subgraph in partitioning.subgraphs:
+            started = time.perf_counter()
+            claim = partitioning.claim_of(subgraph)
+            if subgraph.id in engines:
+                # Let go of each as soon as the library has it.
+                done.append(_restored(claim.backend, engines.pop(subgraph.id), subgraph))
+            else:
+                if claim not in prepared:
+                    prepared.add(claim)
+                    _prepare(claim, partitioning.graph)
+                done.append(_compiled(partitioning, subgraph))
+            seconds[subgraph.id] = time.perf_counter() - started
+    except BaseException:
+        close_all(done)
+        raise
+    return CompiledSubgraphs(
+        partitioning, partitioning, tuple(done), MappingProxyType(seconds), restored
+    )
+
+
+def _restored(backend: Backend, engine: bytes, subgraph: Subgraph) -> SubgraphOperator:
+    try:
+        operator: object = backend.deserialize(engine, subgraph)
+    except Exception as error:
+        hint = error.hint if isinstance(error, SubgraphkitError) else ""
+        raise messages.engine_failed(
+            backend.name, subgraph.id, "restore the engine of", describe_exception(error), hint
+        ) from error
+    if not isinstance(operator, SubgraphOperator):
+        problem = f"deserialize returned a {type(operator).__name__}"
+        raise messages.engine_failed(backend.name, subgraph.id, "restore the engine of", problem)
+    return operator
+
+
+def _prepare(claim: Claim, graph: BoundGraph) -> None:
+    """Show a property the graph, as it is shown before it compiles anything."""
+    try:
+        claim.property.prepare(graph, claim.context)
+    except SubgraphkitError:
+        raise
+    except Exception as error:
+        raise claim.fault("SGK122", f"prepare raised {describe_exception(error)}") from error
+
+
+def _compiled(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
+    try:
+        return compile_subgraph(partitioning, subgraph)
+    except Unsupported as error:
+        raise messages.engine_failed(
+            subgraph.backend, subgraph.id, "compile", error.refusal.text
+        ) from error

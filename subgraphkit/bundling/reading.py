@@ -1,0 +1,171 @@
+"""Files of a bundle are read through no link, from nobody else, and held against their digests."""
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.backend.places import ownership_problem
+from subgraphkit.bundling import messages
+from subgraphkit.bundling.manifest import (
+    FORMAT,
+    MARK,
+    FileEntry,
+    Manifest,
+    MemberError,
+    read_manifest,
+)
+
+__all__ = ["MANIFEST", "BundleFiles", "is_bundle"]
+
+MANIFEST: Final = "manifest.json"
+"""Name of the file that makes a folder a bundle."""
+
+_LARGEST_MANIFEST: Final = 256 << 20
+_CHUNK: Final = 1 << 20
+_ROOT: Final = 0
+"""Who may write anything anyway, such as the interpreter; files in an image are often root's."""
+
+
+def is_bundle(folder: Path) -> bool:
+    """Say whether a folder looks like a bundle, of whatever format; nothing of it is believed."""
+    path = folder / MANIFEST
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if stat.S_ISREG(path.lstat().st_mode) and path.stat().st_size <= _LARGEST_MANIFEST:
+            members = json.loads(path.read_bytes())
+            return isinstance(members, dict) and MARK in members
+    return False
+
+
+class BundleFiles:
+    """The files of one bundle.
+
+    Args:
+        folder: The bundle; the folder itself may be named by a link, its files may not.
+        trust: Whether it does not matter who could have written it.
+
+    Raises:
+        BundleError: It is no bundle or of an unknown format (SGK181), damaged (SGK182), or somebody
+            else could have written it (SGK183).
+
+    Attributes:
+        folder: The folder, links resolved.
+        manifest: What it says of itself; digest and kinds are checked, files are not.
+    """
+
+    def __init__(self, folder: Path, *, trust: bool) -> None:
+        self._trust = trust
+        try:
+            self.folder = folder.resolve(strict=True)
+            status = self.folder.stat()
+        except (OSError, RuntimeError) as error:
+            raise messages.not_a_bundle(folder, f"it cannot be opened ({error})") from error
+        if not stat.S_ISDIR(status.st_mode):
+            raise messages.not_a_bundle(folder, "it is no folder")
+        if not os.path.lexists(self.folder / MANIFEST):
+            raise messages.not_a_bundle(folder, f"there is no {MANIFEST} in it")
+        self._check_owner(self.folder, status)
+        self.manifest = self._read_manifest()
+
+    def read(self, entry: FileEntry) -> bytes:
+        """Return a file, all of which is as it was written.
+
+        Raises:
+            BundleError: It is not (SGK182), or somebody else could have written it (SGK183).
+        """
+        with self._opened(entry.name) as file:
+            # What a manifest says must not decide how much memory is taken.
+            held = os.fstat(file.fileno()).st_size
+            data = self._read(entry.name, file, min(held, entry.size) + 1)
+        self._check(entry, max(len(data), held), hashlib.sha256(data))
+        return data
+
+    def check(self, entry: FileEntry) -> None:
+        """Hold a file against its digest without keeping it in memory.
+
+        Raises:
+            BundleError: As ``read``.
+        """
+        hasher, size = hashlib.sha256(), 0
+        with self._opened(entry.name) as file:
+            while chunk := self._read(entry.name, file, _CHUNK):
+                size += len(chunk)
+                hasher.update(chunk)
+        self._check(entry, size, hasher)
+
+    def _read(self, name: str, file: Any, count: int) -> bytes:
+        try:
+            data: bytes = file.read(count)
+        except OSError as error:
+            raise messages.unreadable(self.folder / name, error) from error
+        return data
+
+    def _check(self, entry: FileEntry, size: int, hasher: Any) -> None:
+        if size != entry.size:
+            more = "more" if size > entry.size else f"{size} bytes"
+            raise messages.damaged(
+                self.folder, f"{entry.name!r} has {more} instead of {entry.size}"
+            )
+        if hasher.hexdigest() != entry.sha256:
+            raise messages.damaged(
+                self.folder, f"{entry.name!r} has another SHA-256 than when it was written"
+            )
+
+    def _read_manifest(self) -> Manifest:
+        with self._opened(MANIFEST) as file:
+            text = self._read(MANIFEST, file, _LARGEST_MANIFEST + 1)
+        try:
+            members = json.loads(text)
+        except (ValueError, RecursionError):
+            raise messages.damaged(self.folder, "its manifest is not JSON") from None
+        if not isinstance(members, dict) or MARK not in members:
+            raise messages.not_a_bundle(self.folder, f"its {MANIFEST} is of something else")
+        if members[MARK] != FORMAT or type(members[MARK]) is not int:
+            raise messages.unknown_format(self.folder, members[MARK], FORMAT, _version_in(members))
+        try:
+            return read_manifest(members)
+        except MemberError as error:
+            raise messages.damaged(self.folder, str(error)) from None
+
+    def _opened(self, name: str) -> Any:
+        """Open a file for reading, through no link.
+
+        Raises:
+            BundleError: It cannot be opened, or is no regular file (SGK182), or somebody else could
+                have written it (SGK183).
+        """
+        path = self.folder / name
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        if path.is_symlink():
+            raise messages.damaged(self.folder, f"{name!r} is a symbolic link")
+        try:
+            descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+        except FileNotFoundError:
+            raise messages.damaged(self.folder, f"{name!r} is missing") from None
+        except OSError as error:
+            raise messages.unreadable(path, error) from error
+        try:
+            self._check_file(path, os.fstat(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return os.fdopen(descriptor, "rb")
+
+    def _check_file(self, path: Path, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            raise messages.damaged(self.folder, f"{path.name!r} is not a regular file")
+        self._check_owner(path, status)
+
+    def _check_owner(self, path: Path, status: os.stat_result) -> None:
+        problem = ownership_problem(path, status, owners=[_ROOT], whole=self.folder)
+        if problem is not None and not self._trust:
+            raise messages.untrusted(path, *problem)
+
+
+def _version_in(members: dict[str, Any]) -> str:
+    versions = members.get("versions")
+    found = versions.get("subgraphkit") if isinstance(versions, dict) else None
+    return found if isinstance(found, str) else "of another version"

@@ -1,0 +1,117 @@
+"""From the manifest to the partitioning that was exported, with every claim of it checked."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from subgraphkit.bundling import messages
+from subgraphkit.bundling.manifest import Manifest, SubgraphEntry
+from subgraphkit.errors import BundleError
+from subgraphkit.ir import Boundary, BoundGraph, Subgraph, boundaries, make_subgraph
+from subgraphkit.partitioning import Claim, Partitioning
+from subgraphkit.partitioning.constraining import ResolvedConstraints
+from subgraphkit.partitioning.turns import Turns
+
+__all__ = ["rebuild"]
+
+
+def rebuild(
+    folder: Path, manifest: Manifest, bound: BoundGraph, claims: Sequence[Claim]
+) -> Partitioning:
+    """Cut the model as it was cut when it was exported.
+
+    Args:
+        folder: The bundle, for messages.
+        manifest: What it says of itself.
+        bound: Its model, bound.
+        claims: The properties of its backends.
+
+    Raises:
+        BundleError: The manifest divides another model (SGK182), or a backend here has no property
+            of that name (SGK186).
+    """
+    places = {
+        (claim.backend.name, claim.property_name): at
+        for at, claim in reversed([*enumerate(claims)])
+    }
+    _check_nodes(folder, manifest, bound)
+    found = boundaries(
+        bound,
+        [entry.nodes for entry in manifest.subgraphs],
+        {at: frozenset(entry.copies) for at, entry in enumerate(manifest.subgraphs)},
+    )
+    subgraphs = []
+    known = {*bound.inputs, *bound.defaults}
+    for entry, edge in zip(manifest.subgraphs, found, strict=True):
+        _check_edge(folder, entry, edge, bound)
+        if not known.issuperset(entry.inputs):
+            raise _wrong(folder, entry, "it would run before what it reads is made")
+        known.update(entry.outputs)
+        subgraphs.append(_subgraph(folder, entry, bound))
+    nothing = (None,) * len(claims)
+    return Partitioning(
+        graph=bound,
+        subgraphs=tuple(subgraphs),
+        turns=Turns(tuple(claims), nothing, nothing),
+        claimed_by=tuple(_place(entry, places) for entry in manifest.subgraphs),
+        constraints=ResolvedConstraints({}, {}),
+    )
+
+
+def _check_nodes(folder: Path, manifest: Manifest, bound: BoundGraph) -> None:
+    """Make sure that every node is at home in one subgraph."""
+    count = len(bound.table.op_types)
+    home: list[int] = []
+    for entry in manifest.subgraphs:
+        nodes, copies = set(entry.nodes), set(entry.copies)
+        if len(nodes) != len(entry.nodes) or not copies < nodes:
+            raise _wrong(folder, entry, "its nodes cannot be those of a subgraph")
+        home.extend(nodes - copies)
+        if max(nodes) >= count:
+            raise _wrong(folder, entry, f"the model has no node {max(nodes)}")
+    if sorted(home) != list(range(count)):
+        raise messages.damaged(folder, "its subgraphs do not hold every node of the model once")
+
+
+def _check_edge(folder: Path, entry: SubgraphEntry, edge: Boundary, bound: BoundGraph) -> None:
+    at_home = set(entry.nodes).difference(entry.copies)
+    made = {name for node in at_home for name in bound.table.outputs[node] if name}
+    outputs = set(entry.outputs)
+    fits = (
+        set(entry.inputs) == set(edge.inputs)
+        and set(entry.constants) == set(edge.constants)
+        and set(edge.outputs) <= outputs <= made
+        and all(
+            len(set(names)) == len(names)
+            for names in (entry.inputs, entry.outputs, entry.constants)
+        )
+    )
+    if not fits:
+        raise _wrong(folder, entry, "its inputs, outputs or constants are not those of its nodes")
+
+
+def _subgraph(folder: Path, entry: SubgraphEntry, bound: BoundGraph) -> Subgraph:
+    edge = Boundary(entry.inputs, entry.outputs, entry.constants)
+    subgraph = make_subgraph(
+        bound, entry.nodes, entry.backend, entry.property, copies=entry.copies, edge=edge
+    )
+    if subgraph.id != entry.id:
+        raise _wrong(folder, entry, f"it would be called {subgraph.id!r}")
+    return subgraph
+
+
+def _place(entry: SubgraphEntry, places: Mapping[tuple[str, str], int]) -> int:
+    at = places.get((entry.backend, entry.property))
+    if at is None:
+        raise BundleError(
+            "SGK186",
+            f"backend {entry.backend!r} has no property {entry.property!r} here, which subgraph "
+            f"{entry.id!r} of the bundle belongs to",
+            hint="Install the version of the backend that the bundle was exported with, or export "
+            "it again.",
+            backend=entry.backend,
+        )
+    return at
+
+
+def _wrong(folder: Path, entry: SubgraphEntry, problem: str) -> BundleError:
+    return messages.damaged(folder, f"subgraph {entry.id!r} of its manifest: {problem}")

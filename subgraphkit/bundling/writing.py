@@ -1,0 +1,270 @@
+"""A bundle is written beside its place and put there whole."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+
+from subgraphkit import __version__
+from subgraphkit.backend.messages import describe_exception
+from subgraphkit.bundling import messages
+from subgraphkit.bundling.collecting import BundleContents, CollectedSubgraph
+from subgraphkit.bundling.manifest import (
+    FileEntry,
+    Manifest,
+    SubgraphEntry,
+    write_manifest,
+)
+from subgraphkit.bundling.reading import MANIFEST, is_bundle
+from subgraphkit.compiling.caching.digests import data_digest
+from subgraphkit.ir import BoundGraph
+from subgraphkit.onnx_io import write_bundled_model
+from subgraphkit.types import TensorType
+
+__all__ = ["check_target", "versions_here", "write_bundle"]
+
+_MODEL: Final = "model.onnx"
+_UNNAMED: Final = "weights.part"
+_ROOM: Final = "Make room there, or let yourself write there."
+_INSIDE: Final = "Name a new folder inside it."
+_OWN: Final = re.compile(r"manifest\.json|model\.onnx|weights\.[0-9a-f]+\.bin|.+\.engine")
+"""What bundles have in them, of whatever content."""
+
+
+def write_bundle(contents: BundleContents, target: Path, *, overwrite: bool = False) -> None:
+    """Write a bundle; it is there whole, or what was there before is.
+
+    Args:
+        contents: What goes into it.
+        target: Its folder, which must not exist or be empty.
+        overwrite: Whether a bundle that is there is replaced; anything else never is.
+
+    Raises:
+        BundleError: There is something else, or the system does not let us write (SGK180).
+        InvalidModelError: The data of a weight cannot be read (SGK184, SGK208, SGK211).
+    """
+    target = check_target(target, overwrite=overwrite)
+    part = target.parent / f".{target.name}.{secrets.token_hex(8)}.part"
+    try:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part.mkdir(mode=0o755)
+            _fill(part, contents)
+            _flush(part)
+            check_target(target, overwrite=overwrite)  # for somebody else may have been faster
+            _put_in_place(part, target)
+        except OSError as error:
+            fix = _INSIDE if error.errno == errno.EBUSY else _ROOM
+            raise messages.unwritable(target, describe_exception(error), fix) from error
+        except ValueError as error:
+            raise messages.unwritable(
+                target, describe_exception(error), "Every option has to have a form in JSON."
+            ) from error
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    _flush(target.parent)
+
+
+def versions_here() -> dict[str, str]:
+    """Return the versions that decide how a bundle is read."""
+    return {"subgraphkit": __version__, "onnx": version("onnx"), "numpy": np.__version__}
+
+
+def check_target(target: Path, *, overwrite: bool = False) -> Path:
+    """Make sure that a bundle may be written somewhere; return the place as an absolute path.
+
+    Raises:
+        BundleError: There is something else, or a bundle that is not to be replaced (SGK180).
+    """
+    target = Path(os.path.abspath(target))  # noqa: PTH100 (a link at its end is not followed)
+    names = _names_in(target)
+    if not target.name:
+        raise messages.unwritable(target, "it has no name", "Name a folder of its own.")
+    if os.path.lexists(target) and target.samefile(os.curdir):
+        # It would be taken away under the feet of this process and of the shell it came from.
+        raise messages.unwritable(target, "it is the folder you are in", _INSIDE)
+    others = [name for name in names if not _OWN.fullmatch(name)]
+    if others or (names and not is_bundle(target)):
+        raise messages.unwritable(
+            target,
+            f"there is something else in it, such as {[*others, *names][0]!r}",
+            "Name another folder; only a bundle is ever replaced.",
+        )
+    if names and not overwrite:
+        raise messages.unwritable(
+            target,
+            "there is a bundle already",
+            "Name another folder, or replace it with overwrite=True (--overwrite).",
+        )
+    return target
+
+
+def _names_in(target: Path) -> list[str]:
+    """Return what is in a folder that may not exist yet; names of folders end in a slash.
+
+    Raises:
+        BundleError: There is no folder, and can be none (SGK180).
+    """
+    another = "Name another folder."
+    if "\0" in str(target):
+        raise messages.unwritable(target, "no name has a null in it", another)
+    try:
+        if target.is_symlink():
+            fix = "Name the folder it leads to."
+            raise messages.unwritable(target, "it is a symbolic link", fix)
+        if target.exists():
+            return sorted(one.name + "/" * one.is_dir() for one in target.iterdir())
+        above = next(one for one in target.parents if os.path.lexists(one))
+        if not above.is_dir():
+            problem = f"{str(above)!r} is no folder"
+            raise messages.unwritable(target, problem, another)
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise messages.unwritable(target, f"{str(above)!r} cannot be written to", _ROOM)
+    except NotADirectoryError as error:
+        raise messages.unwritable(target, "it is no folder", another) from error
+    except OSError as error:
+        raise messages.unwritable(target, str(error), another) from error
+    return []
+
+
+def _fill(folder: Path, contents: BundleContents) -> None:
+    graph = contents.graph
+    with _create(folder / _UNNAMED) as file:
+        weights = _Hashed(file)
+        model = write_bundled_model(
+            graph, contents.constants, contents.kept, weights.write, lambda: weights.name
+        )
+        _sync(file)
+    if weights.size:
+        (folder / _UNNAMED).rename(folder / weights.name)
+    else:
+        (folder / _UNNAMED).unlink()
+    manifest = Manifest(
+        name=graph.name,
+        versions=versions_here(),
+        model=_write(folder, _MODEL, model),
+        weights=weights.entry() if weights.size else None,
+        symbols=dict(graph.symbols),
+        shapes=_shapes(graph),
+        backends=contents.backends,
+        subgraphs=tuple(_entry(folder, one) for one in contents.subgraphs),
+    )
+    _write(folder, MANIFEST, write_manifest(manifest))
+
+
+def _shapes(graph: BoundGraph) -> dict[str, tuple[int | str | None, ...]]:
+    types = {name: graph.types.get(name) for name in (*graph.inputs, *graph.defaults)}
+    return {
+        name: type_.shape
+        for name, type_ in types.items()
+        if isinstance(type_, TensorType) and type_.shape is not None
+    }
+
+
+def _entry(folder: Path, one: CollectedSubgraph) -> SubgraphEntry:
+    subgraph = one.subgraph
+    engine = None
+    if one.engine is not None:
+        engine = _write(folder, f"{subgraph.id}.engine", one.engine)
+    return SubgraphEntry(
+        id=subgraph.id,
+        backend=subgraph.backend,
+        property=one.property,
+        nodes=subgraph.nodes,
+        copies=subgraph.copies,
+        inputs=subgraph.inputs,
+        outputs=subgraph.outputs,
+        constants=tuple(subgraph.constants),
+        structure=one.structure,
+        engine=engine,
+    )
+
+
+class _Hashed:
+    """A file whose digest grows with it; its name says what is in it.
+
+    A session that still reads the weights of a bundle that was replaced finds none under the old
+    name, rather than others.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hasher = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the file with this content."""
+        return f"weights.{self._hasher.hexdigest()[:16]}.bin"
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write, as a binary file does."""
+        self._file.write(data)
+        self._hasher.update(data)
+        self.size += len(data)
+
+    def entry(self) -> FileEntry:
+        """Describe the file."""
+        return FileEntry(self.name, self.size, self._hasher.hexdigest())
+
+
+def _write(folder: Path, name: str, data: bytes) -> FileEntry:
+    with _create(folder / name) as file:
+        file.write(data)
+        _sync(file)
+    return FileEntry(name, len(data), data_digest(data))
+
+
+def _create(path: Path) -> BinaryIO:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    # Others may read a bundle, for it is made to be passed on; nobody else may change it.
+    return os.fdopen(os.open(path, flags, 0o644), "wb")
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _put_in_place(part: Path, target: Path) -> None:
+    if not os.path.lexists(target):
+        part.rename(target)
+        return
+    if not is_bundle(target):
+        target.rmdir()  # it is empty, or this fails
+        part.rename(target)
+        return
+    old = part.with_suffix(".old")
+    target.rename(old)
+    try:
+        part.rename(target)
+    except BaseException:
+        try:
+            old.rename(target)
+        except OSError:
+            # Somebody else has put a bundle there meanwhile, and this one is of the past.
+            if is_bundle(target):
+                shutil.rmtree(old, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _flush(folder: Path) -> None:
+    """Make what is in a folder last through a power failure, where the system lets one."""
+    if os.name != "posix":
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

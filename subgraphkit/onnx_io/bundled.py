@@ -1,0 +1,194 @@
+"""A bound model written for a bundle: its structure, and beside it the weights that are needed.
+
+What is read back binds to the same types: shape inference looks into small weights alone, so these
+stay in the model, and all others lie in a file of their own, or nowhere if only engines need them.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from subgraphkit.errors import InternalError
+from subgraphkit.ir import BoundGraph, Initializer, Node
+from subgraphkit.onnx_io.inference import LARGEST_READ
+from subgraphkit.onnx_io.weights import IN_ENGINES
+from subgraphkit.onnx_io.writing import OnnxGraphWriter, self_contained, tensor_of
+from subgraphkit.types import DataType
+
+__all__ = ["write_bundled_model"]
+
+Write = Callable[[bytes | memoryview], object]
+"""Takes data in order."""
+
+_ALIGNMENT: Final = 64
+_UNNAMED: Final = "weights-in-a-file"
+_FLOATS: Final = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE})
+
+
+def write_bundled_model(
+    graph: BoundGraph,
+    constants: Mapping[str, Initializer],
+    kept: Collection[str],
+    write: Write,
+    location: Callable[[], str],
+) -> bytes:
+    """Write the model of a bound graph, without the data that nobody needs.
+
+    Args:
+        graph: The bound graph; its nodes keep their places.
+        constants: The constants with their data of today, by name.
+        kept: Names of the constants whose data is needed.
+        write: Takes large data, piece by piece, as the write method of a file does.
+        location: Names that file once all data is in it, for whoever reads the model from the
+            folder it is in.
+
+    Returns:
+        The model. Data that is not in it and was not written is said to be in the engines; see
+        ``weights.IN_ENGINES``.
+
+    Raises:
+        InvalidModelError: The data of a constant that is kept cannot be read (SGK184, SGK208,
+            SGK211).
+        InternalError: The graph was built without a writer.
+        OSError: The file cannot be written.
+    """
+    if not isinstance(graph.writer, OnnxGraphWriter):
+        raise InternalError(f"graph {graph.name!r} cannot be written as ONNX")
+    return _Writing(graph, constants, kept, write).model(graph.writer.model, location)
+
+
+class _Writing:
+    """Writes one model."""
+
+    def __init__(
+        self,
+        graph: BoundGraph,
+        constants: Mapping[str, Initializer],
+        kept: Collection[str],
+        write: Write,
+    ) -> None:
+        self._graph = graph
+        self._held = {**constants, **graph.defaults}
+        self._kept = {*kept, *graph.defaults}
+        self._write = write
+        self._place = 0
+
+    def model(self, source: onnx.ModelProto, location: Callable[[], str]) -> bytes:
+        made = onnx.ModelProto()
+        _copy_fields(source, made, without=("graph", "functions"))
+        target, written = made.graph, source.graph
+        _copy_fields(written, target, without=("node", "initializer", "sparse_initializer"))
+        for tensor in written.initializer:
+            target.initializer.append(self._initializer(tensor))
+        for sparse in written.sparse_initializer:
+            # Dense from now on, as the graph knows it; apart, because inference never read it.
+            target.initializer.append(self._apart(self._held[sparse.values.name]))
+        for index, node in enumerate(written.node):
+            target.node.append(self._node(node, index))
+        if self._place:
+            _name_file(target, location())
+        data: bytes = made.SerializeToString()
+        return data
+
+    def _initializer(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
+        constant = self._held[tensor.name]
+        if _is_inside(tensor, constant):
+            return tensor_of(constant) if constant.version else tensor
+        return self._apart(constant)
+
+    def _apart(self, constant: Initializer) -> onnx.TensorProto:
+        """Put data into the file, or leave it out."""
+        if constant.name not in self._kept:
+            return _reference(constant, location=IN_ENGINES)
+        data = _bytes_of(constant)
+        gap = -self._place % _ALIGNMENT
+        self._write(bytes(gap))
+        self._write(data)
+        start = self._place + gap
+        self._place = start + len(data)
+        return _reference(constant, location=_UNNAMED, offset=start, length=len(data))
+
+    def _node(self, node: onnx.NodeProto, index: int) -> onnx.NodeProto:
+        if not self._graph.is_constant_node(index):
+            return self_contained(node, Node(self._graph, index))
+        constant = self._held.get(node.output[0])
+        value = next((one for one in node.attribute if one.name == "value"), None)
+        if constant is None or value is None:
+            return node
+        tensor = self._stated(value.t, constant)
+        if tensor is value.t:
+            return node
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        next(one for one in copy.attribute if one.name == "value").t.CopyFrom(tensor)
+        return copy
+
+    def _stated(self, tensor: onnx.TensorProto, constant: Initializer) -> onnx.TensorProto:
+        """Return what a ``Constant`` node states; inference may look into whole numbers of it."""
+        if constant.name not in self._kept and (
+            constant.type.dtype in _FLOATS and (constant.type.nbytes or 0) > LARGEST_READ
+        ):
+            return _reference(constant, location=IN_ENGINES)
+        if constant.version or tensor.data_location == onnx.TensorProto.EXTERNAL:
+            return tensor_of(constant)
+        return tensor
+
+
+def _name_file(graph: onnx.GraphProto, name: str) -> None:
+    for tensor in graph.initializer:
+        for entry in tensor.external_data:
+            if entry.value == _UNNAMED:
+                entry.value = name
+
+
+def _is_inside(tensor: onnx.TensorProto, constant: Initializer) -> bool:
+    """Say whether data stays in the model: what inference reads does, and what has no other form.
+
+    What it does not read must not come in either, or it would find out more than it did.
+    """
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return False
+    if constant.type.dtype is DataType.STRING:
+        return True
+    return (constant.type.nbytes or 0) <= LARGEST_READ and tensor.ByteSize() <= LARGEST_READ
+
+
+def _bytes_of(constant: Initializer) -> memoryview | bytes:
+    bits = constant.type.dtype.bits
+    if bits % 8:
+        packed: bytes = tensor_of(constant).raw_data
+        return packed
+    array: npt.NDArray[Any] = np.ascontiguousarray(constant.array())
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _reference(
+    constant: Initializer, *, location: str, offset: int = 0, length: int | None = None
+) -> onnx.TensorProto:
+    reference = onnx.TensorProto(
+        name=constant.name,
+        dims=[dim for dim in constant.type.shape or () if isinstance(dim, int)],
+        data_type=int(constant.type.dtype),
+        data_location=onnx.TensorProto.EXTERNAL,
+    )
+    reference.external_data.add(key="location", value=location)
+    if length is not None:
+        reference.external_data.add(key="offset", value=str(offset))
+        reference.external_data.add(key="length", value=str(length))
+    return reference
+
+
+def _copy_fields(source: Any, target: Any, *, without: Collection[str]) -> None:
+    """Copy a message but for some members; those may be large."""
+    for field, value in source.ListFields():
+        if field.name in without:
+            continue
+        if hasattr(value, "extend"):
+            getattr(target, field.name).extend(value)
+        elif field.message_type is not None:
+            getattr(target, field.name).CopyFrom(value)
+        else:
+            setattr(target, field.name, value)

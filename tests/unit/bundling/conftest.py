@@ -1,0 +1,89 @@
+"""What the tests of bundles share: models, backends with engines, and a manifest to be edited."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import subgraphkit as sk
+from subgraphkit.bundling.manifest import MARK
+from subgraphkit.compiling.caching import implementations
+from subgraphkit.compiling.caching.digests import canonical, data_digest
+from tests.models import parsed
+from tests.storing import Storing, storing
+
+X = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder of the test, with a cache there."""
+    for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    # The backends here are part of the tests, some of which may be edited while they run.
+    monkeypatch.setattr(implementations, "_is_changed", lambda *_: False)
+    return tmp_path
+
+
+def wide() -> onnx.ModelProto:
+    """Return a model of three products whose weights are large enough to be left out.
+
+    The one in the middle is a Gemm, which ``storing`` leaves to NumPy.
+    """
+    model = parsed(
+        """
+        wide (float[N, 64] x) => (float[N, 64] y) {
+          a = MatMul(x, w1)
+          b = Gemm(a, w2)
+          y = MatMul(b, w3)
+        }
+        """
+    )
+    rng = np.random.default_rng(1)
+    for name in ("w1", "w2", "w3"):
+        weight = rng.uniform(-0.1, 0.1, (64, 64)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    return model
+
+
+@pytest.fixture
+def backend() -> type[Storing]:
+    """Return a backend whose engines can be stored, with counts of its own."""
+    return storing()
+
+
+@pytest.fixture
+def bundle(backend: type[Storing]) -> Path:
+    """Return a bundle of ``wide``: two engines of ``storing`` and a subgraph of NumPy between."""
+    with sk.InferenceSession(wide(), backend=[backend], shapes={"N": 2}) as session:
+        session.export("bundle")
+    backend.compilations = 0
+    return Path("bundle")
+
+
+@pytest.fixture
+def expected() -> Any:
+    """Return what ``wide`` computes of ``X``."""
+    with sk.InferenceSession(wide(), backend="numpy", shapes={"N": 2}) as session:
+        return session.run(None, {"x": X})[0]
+
+
+def edited(bundle: Path, edit: Callable[[Any], None]) -> None:
+    """Change the manifest of a bundle and give it the digest it should have."""
+    path = bundle / "manifest.json"
+    members = json.loads(path.read_text())
+    edit(members)
+    members.pop("sha256", None)
+    if MARK in members:
+        members["sha256"] = data_digest(canonical(members))
+    path.write_text(json.dumps(members))

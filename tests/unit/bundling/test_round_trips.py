@@ -1,0 +1,397 @@
+"""What was exported computes the same where it is opened, whatever the model."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import subgraphkit as sk
+from subgraphkit.errors import InvalidModelError, WeightUpdateError
+from tests.models import CHAIN, DIAMOND, LINEAR, parsed
+from tests.storing import ProgramOperator, Storing
+from tests.unit.bundling.conftest import X, wide
+
+BRANCH = """
+branch (bool c, float[N, 3] x) => (float[N, 3] y)
+<float[3] w = {1, 2, 3}>
+{
+  outer = Mul(x, w)
+  t = If (c) <
+    then_branch = g1 () => (float[N, 3] r) { r = Add(outer, x) },
+    else_branch = g2 () => (float[N, 3] r) <float[1] k = {7}> { r = Sub(outer, k) }
+  >
+  y = Neg(t)
+}
+"""
+OVERRIDABLE = """
+overridable (float[2] x, float[2] bias) => (float[2] y)
+<float[2] bias = {10, 20}>
+{
+  y = Add(x, bias)
+}
+"""
+TEXTS = """
+texts (string[N] x) => (string[N] y, string[2] k)
+<string[2] k = {"a", "ü"}>
+{
+  y = Identity(x)
+}
+"""
+LISTS = """
+lists (float[2, 3] x) => (seq(float[2, 3]) s, float[2, 3] y)
+{
+  a = Relu(x)
+  s = SequenceConstruct(a, x)
+  i = Constant<value = int64 {1}>()
+  y = SequenceAt(s, i)
+}
+"""
+STATED = """
+stated (float[2] x) => (float[2] y, float[2] k)
+{
+  k = Constant<value = float[2] {3, 4}>()
+  y = Add(x, k)
+}
+"""
+COUNTED = """
+counted (int64 n, bool c, float[2, 3] x) => (float[2, 3] y, float[k, 2, 3] s)
+<float[3] w = {1, 2, 3}>
+{
+  o = Mul(x, w)
+  y, s = Loop(n, c, x) <body = b (int64 i, bool cc, float[2, 3] v)
+    => (bool co, float[2, 3] vo, float[2, 3] so) <float[1] q = {2}>
+    { co = Identity(cc) t = Add(v, o) vo = Mul(t, q) so = Identity(vo) }>
+}
+"""
+SCANNED = """
+scanned (float[2] s, float[5, 2] x) => (float[2] z, float[5, 2] r)
+<float[2] w = {1, 2}>
+{
+  o = Neg(w)
+  z, r = Scan<num_scan_inputs = 1, body = b (float[2] a, float[2] e) => (float[2] ao, float[2] eo)
+    { t = Add(a, e) ao = Add(t, o) eo = Identity(ao) }>(s, x)
+}
+"""
+NAMED_TWICE = """
+twice (float[2, 3] x) => (float[2, 3] y, float[2, 3] x)
+{
+  [n] a = Relu(x)
+  [n] y = Neg(a)
+}
+"""
+F = np.float32
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "chain": (CHAIN, {"x": np.arange(8, dtype=F).reshape(2, 4) - 3}),
+    "diamond": (DIAMOND, {"x": np.arange(6, dtype=F).reshape(2, 3) - 3}),
+    "linear": (LINEAR, {"x": np.arange(6, dtype=F).reshape(2, 3)}),
+    "a body that captures": (BRANCH, {"c": np.array(1, bool), "x": np.ones((2, 3), F)}),
+    "the other body": (BRANCH, {"c": np.array(0, bool), "x": np.ones((2, 3), F)}),
+    "a default": (OVERRIDABLE, {"x": np.ones(2, F)}),
+    "a default that is fed": (OVERRIDABLE, {"x": np.ones(2, F), "bias": np.ones(2, F)}),
+    "strings": (TEXTS, {"x": np.array(["p", "q"], object)}),
+    "a loop that captures": (
+        COUNTED,
+        {"n": np.array(3), "c": np.array(1, bool), "x": np.ones((2, 3), F)},
+    ),
+    "a scan that captures": (SCANNED, {"s": np.ones(2, F), "x": np.ones((5, 2), F)}),
+    "names that repeat": (NAMED_TWICE, {"x": np.ones((2, 3), F)}),
+    "sequences": (LISTS, {"x": np.ones((2, 3), F)}),
+    "a constant that is an output": (STATED, {"x": np.ones(2, F)}),
+}
+
+
+def same(have: list[Any], want: list[Any]) -> None:
+    """Compare outputs, lists element by element."""
+    assert len(have) == len(want)
+    for one, other in zip(have, want, strict=True):
+        if isinstance(other, list):
+            same(one, other)
+        else:
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_model_on_numpy_computes_the_same_from_its_bundle(case: str) -> None:
+    text, feeds = CASES[case]
+    with sk.InferenceSession(parsed(text)) as session:
+        want = session.run(None, feeds)
+        session.export("bundle")
+        inputs, outputs = session.get_inputs(), session.get_outputs()
+        defaults = session.get_overridable_initializers()
+    with sk.InferenceSession("bundle") as opened:
+        same(opened.run(None, feeds), want)
+        assert (opened.get_inputs(), opened.get_outputs()) == (inputs, outputs)
+        assert opened.get_overridable_initializers() == defaults
+        opened.export("again")
+    with sk.InferenceSession("again") as opened:
+        same(opened.run(None, feeds), want)
+
+
+def test_weights_that_only_a_body_reads_or_nobody_come_back() -> None:
+    model = parsed(
+        "m (bool c, float[2, 64] x) => (float[2, 64] y) { y = If(c) <"
+        "then_branch = a () => (float[2, 64] r) { r = MatMul(x, w) }, "
+        "else_branch = b () => (float[2, 64] r) { r = Add(x, v) }> }"
+    )
+    arrays = {"w": np.eye(64, dtype=F) * 3, "v": np.zeros((1, 64), F)}
+    arrays["unread"] = np.ones((64, 64), F)
+    arrays["empty"] = np.ones((0, 64), F)
+    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in arrays.items())
+    with sk.InferenceSession(model) as session:
+        session.export("bundle")
+    with sk.InferenceSession("bundle") as opened:
+        for which, want in ((True, 3 * X), (False, X)):
+            np.testing.assert_array_equal(opened.run(None, {"c": np.array(which), "x": X})[0], want)
+
+
+def _weighted(weight: TensorProto, op: str = "Identity") -> onnx.ModelProto:
+    """Return a model that hands out a weight through an operator, converted to float32."""
+    model = parsed("m (float[1] x) => (float[a, b] y) { w0 = Identity(w) y = Cast<to = 1>(w0) }")
+    model.ir_version = 13
+    model.opset_import[0].version = 25
+    model.graph.initializer.append(weight)
+    return model
+
+
+@pytest.mark.parametrize(
+    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, np.float64, np.bool_]
+)
+@pytest.mark.parametrize("side", [3, 101])
+def test_weights_of_every_width_come_back(dtype: Any, side: int) -> None:
+    array = (np.arange(side * side) % 7).reshape(side, side).astype(dtype)
+    with sk.InferenceSession(_weighted(numpy_helper.from_array(array, "w"))) as session:
+        want = session.run(None, {"x": np.ones(1, F)})
+        session.export("bundle")
+    with sk.InferenceSession("bundle") as opened:
+        same(opened.run(None, {"x": np.ones(1, F)}), want)
+
+
+def test_sparse_weights_come_back_dense() -> None:
+    model = parsed("m (float[64, 64] x) => (float[64, 64] y) { y = MatMul(x, w) }")
+    values = numpy_helper.from_array(np.array([2, 3], F), "w")
+    indices = numpy_helper.from_array(np.array([0, 65], np.int64), "places")
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [64, 64]))
+    x = np.ones((64, 64), F)
+    with sk.InferenceSession(model) as session:
+        want = session.run(None, {"x": x})
+        session.export("bundle")
+    with sk.InferenceSession("bundle") as opened:
+        same(opened.run(None, {"x": x}), want)
+
+
+@pytest.mark.parametrize("threshold", [0, 1024])
+def test_a_model_with_weights_in_files_needs_them_no_more(threshold: int) -> None:
+    model = parsed(
+        "m (float[4, 64] x) => (float[n, 64] y) { a = MatMul(x, w) y = Reshape(a, shape) }"
+    )
+    weight = np.arange(4096, dtype=F).reshape(64, 64)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([4, 64]), "shape"))
+    Path("model").mkdir()
+    onnx.save(
+        model,
+        "model/m.onnx",
+        save_as_external_data=True,
+        size_threshold=threshold,
+        location="w.bin",
+    )
+    x = np.ones((4, 64), F)
+    with sk.InferenceSession("model/m.onnx") as session:
+        want = session.run(None, {"x": x})
+        types = session.get_outputs()
+        session.export("bundle")
+    shutil.rmtree("model")
+    with sk.InferenceSession("bundle") as opened:
+        same(opened.run(None, {"x": x}), want)
+        assert opened.get_outputs() == types
+
+
+def test_shapes_of_the_bind_and_open_dimensions_are_those_of_the_bundle() -> None:
+    for shapes, batches in (({"N": 3}, [3]), ({"x": (3, 4)}, [3]), (None, [1, 5])):
+        with sk.InferenceSession(parsed(CHAIN), shapes=shapes) as session:
+            session.export("bundle", overwrite=True)
+            inputs = session.get_inputs()
+        with sk.InferenceSession("bundle") as opened:
+            assert opened.get_inputs() == inputs
+            for batch in batches:
+                x = np.ones((batch, 4), F)
+                np.testing.assert_array_equal(opened.run(None, {"x": x})[0], np.zeros_like(x))
+
+
+def test_engines_are_restored_and_nothing_is_compiled(
+    bundle: Path, backend: type[Storing], expected: Any
+) -> None:
+    with sk.InferenceSession(bundle, backend=[backend]) as opened:
+        np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
+        assert [one.backend for one in opened.partitioning.subgraphs] == [
+            "storing",
+            "numpy",
+            "storing",
+        ]
+        assert opened.partitioning.quality.backends[0].lower_bound is None
+        assert "storing_0" in opened.partitioning.report()
+    assert (backend.compilations, backend.restorations) == (0, 2)
+
+
+def test_a_bundle_that_was_moved_works_under_its_new_name_and_through_a_link(
+    bundle: Path, backend: type[Storing], expected: Any, tmp_path: Path
+) -> None:
+    Path("elsewhere").mkdir()
+    moved = shutil.move(bundle, "elsewhere/renamed")
+    Path("current").symlink_to(moved)
+    for place in (moved, Path("current"), tmp_path / "elsewhere" / "renamed"):
+        with sk.InferenceSession(place, backend=[backend]) as opened:
+            np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
+
+
+def test_weights_that_engines_have_are_left_out_and_said_to_be(
+    bundle: Path, backend: type[Storing]
+) -> None:
+    assert {path.name for path in bundle.iterdir()} == {
+        "manifest.json",
+        "model.onnx",
+        "storing_0.engine",
+        "storing_2.engine",
+        next(bundle.glob("weights.*.bin")).name,
+    }
+    assert next(bundle.glob("weights.*.bin")).stat().st_size == 64 * 64 * 4
+    assert (bundle / "model.onnx").stat().st_size < 2000
+    graph = sk.load(bundle / "model.onnx").graph
+    with pytest.raises(InvalidModelError, match="SGK184") as caught:
+        graph.constants["w1"].array()
+    assert "Open the bundle" in caught.value.hint
+
+
+def test_new_weights_for_an_engine_that_is_restored_take_all_that_it_is_compiled_from(
+    backend: type[Storing],
+) -> None:
+    model = parsed("m (float[2, 64] x) => (float[2, 64] y) { a = MatMul(x, w) y = MatMul(a, v) }")
+    for name in "wv":
+        model.graph.initializer.append(numpy_helper.from_array(np.eye(64, dtype=F), name))
+    with sk.InferenceSession(model, backend=[backend]) as session:
+        session.export("bundle")
+    twice = 2 * np.eye(64, dtype=F)
+    with sk.InferenceSession("bundle", backend=[backend]) as opened:
+        with pytest.raises(WeightUpdateError, match="SGK184"):
+            opened.update_weights({"w": twice})
+        np.testing.assert_array_equal(opened.run(None, {"x": X})[0], X)
+        assert opened.update_weights({"w": twice, "v": twice}) == {"storing_0": "recompiled"}
+        np.testing.assert_array_equal(opened.run(None, {"x": X})[0], 4 * X)
+        opened.export("again")
+    with sk.InferenceSession("again", backend=[backend]) as opened:
+        np.testing.assert_array_equal(opened.run(None, {"x": X})[0], 4 * X)
+
+
+def test_an_engine_whose_old_weights_are_gone_is_not_refitted_in_place(
+    monkeypatch: pytest.MonkeyPatch, backend: type[Storing], bundle: Path, expected: Any
+) -> None:
+    # Were another subgraph to fail afterwards, the old weights could not be put back.
+    asked: list[str] = []
+
+    def update(self: Any, changed: Any) -> bool:
+        asked.extend(changed)
+        return True
+
+    monkeypatch.setattr(ProgramOperator, "update_weights", update)
+    with sk.InferenceSession(bundle, backend=[backend]) as opened:
+        with pytest.raises(WeightUpdateError, match="SGK184"):
+            opened.update_weights({"w1": np.zeros((64, 64), F)})
+        np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
+    assert asked == []
+
+
+def test_new_weights_where_they_are_kept_work_and_are_exported() -> None:
+    fresh = np.eye(64, dtype=F)
+    with sk.InferenceSession(wide(), shapes={"N": 2}) as session:
+        session.export("bundle")
+    with sk.InferenceSession("bundle") as opened:
+        assert opened.update_weights({"w1": fresh}) == {"numpy_0": "refitted"}
+        want = opened.run(None, {"x": X})
+        opened.export("bundle", overwrite=True)
+    with sk.InferenceSession("bundle") as opened:
+        same(opened.run(None, {"x": X}), want)
+
+
+def test_an_engine_is_exported_with_the_weights_of_today(backend: type[Storing]) -> None:
+    fresh = np.eye(64, dtype=F)
+    with sk.InferenceSession(wide(), backend=[backend], shapes={"N": 2}) as session:
+        session.update_weights({"w2": fresh})
+        want = session.run(None, {"x": X})
+        session.export("bundle")
+    with sk.InferenceSession("bundle", backend=[backend]) as opened:
+        same(opened.run(None, {"x": X}), want)
+
+
+def test_small_weights_that_were_replaced_are_exported_as_they_are_now() -> None:
+    with sk.InferenceSession(parsed(LINEAR), shapes={"N": 2}) as session:
+        session.update_weights({"bias": np.array([1, 2], F)})
+        want = session.run(None, {"x": np.ones((2, 3), F)})
+        session.export("bundle")
+    with sk.InferenceSession("bundle") as opened:
+        same(opened.run(None, {"x": np.ones((2, 3), F)}), want)
+
+
+def test_a_stated_constant_that_was_replaced_is_exported_as_it_is_now() -> None:
+    with sk.InferenceSession(parsed(STATED)) as session:
+        session.update_weights({"k": np.array([8, 9], F)})
+        session.export("bundle")
+    with sk.InferenceSession("bundle") as opened:
+        y, k = opened.run(None, {"x": np.ones(2, F)})
+    assert (y.tolist(), k.tolist()) == ([9, 10], [8, 9])
+
+
+def test_large_stated_constants_are_left_out_too(backend: type[Storing]) -> None:
+    model = parsed("m (float[2, 64] x) => (float[2, 64] y) { y = MatMul(x, w) }")
+    weight = numpy_helper.from_array(np.full((64, 64), 0.5, F))
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["w"], value=weight))
+    with sk.InferenceSession(model, backend=[backend]) as session:
+        want = session.run(None, {"x": X})
+        session.export("bundle")
+    assert Path("bundle/model.onnx").stat().st_size < 2000
+    with sk.InferenceSession("bundle", backend=[backend]) as opened:
+        same(opened.run(None, {"x": X}), want)
+
+
+def test_io_binding_works_as_usual(bundle: Path, backend: type[Storing], expected: Any) -> None:
+    with sk.InferenceSession(bundle, backend=[backend]) as opened:
+        binding = opened.io_binding()
+        binding.bind_cpu_input("x", X)
+        buffer = np.empty((2, 64), F)
+        binding.bind_output("y", buffer)
+        opened.run_with_iobinding(binding)
+        np.testing.assert_allclose(buffer, expected, rtol=1e-5)
+
+
+def test_what_a_subgraph_moved_to_the_fallback_computes_is_exported_without_an_engine(
+    backend: type[Storing], monkeypatch: pytest.MonkeyPatch, expected: Any
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("out of order")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ProgramOperator, "run", broken)
+        session = sk.InferenceSession(
+            wide(), backend=[backend], shapes={"N": 2}, on_run_error="fallback"
+        )
+        with pytest.warns(sk.errors.SubgraphkitWarning, match="out of order"):
+            session.run(None, {"x": X})
+        session.export("bundle")
+    assert list(Path("bundle").glob("*.engine")) == []
+    backend.compilations = 0
+    with sk.InferenceSession("bundle", backend=[backend]) as opened:
+        np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
+    assert (backend.compilations, backend.restorations) == (2, 0)
+
+
+def test_a_closed_session_is_not_exported() -> None:
+    session = sk.InferenceSession(parsed(CHAIN))
+    session.close()
+    with pytest.raises(sk.errors.CallerError, match="SGK144"):
+        session.export("bundle")
+    assert not Path("bundle").exists()

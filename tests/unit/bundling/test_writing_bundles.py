@@ -1,0 +1,277 @@
+"""A bundle is there whole, or what was there before is."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.bundling import check_target, writing
+from subgraphkit.errors import BundleError, CompileError, SubgraphkitError
+from tests.storing import Storing, storing
+from tests.unit.bundling.conftest import X, wide
+
+
+def _export(place: str | Path = "bundle", **how: Any) -> None:
+    with sk.InferenceSession(wide(), backend="numpy", shapes={"N": 2}) as session:
+        session.export(place, **how)
+
+
+def _computes(place: str | Path = "bundle") -> bool:
+    with sk.InferenceSession(place) as opened:
+        return opened.run(None, {"x": X})[0].shape == (2, 64)
+
+
+def test_folders_above_are_made_and_an_empty_one_is_taken() -> None:
+    _export("a/b/bundle")
+    Path("empty").mkdir()
+    _export(Path("empty"))
+    assert _computes("a/b/bundle")
+    assert _computes("empty")
+
+
+def test_a_bundle_is_replaced_only_if_asked_and_leaves_nothing_behind() -> None:
+    _export()
+    with pytest.raises(BundleError, match=r"SGK180.*there is a bundle already"):
+        _export()
+    before = sorted(Path("bundle").iterdir())
+    _export(overwrite=True)
+    assert sorted(Path("bundle").iterdir()) == before  # equal weights have equal names
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+    assert _computes()
+
+
+def test_anything_but_a_bundle_is_never_replaced() -> None:
+    Path("bundle").mkdir()
+    Path("bundle/thesis.tex").write_text("years")
+    Path("file").write_text("a file")
+    Path("bundle/manifest.json").write_text("{}")
+    for place in ("bundle", "file"):
+        with pytest.raises(BundleError, match="SGK180"):
+            _export(place, overwrite=True)
+    assert Path("bundle/thesis.tex").read_text() == "years"
+    assert Path("file").read_text() == "a file"
+
+
+@pytest.mark.parametrize("stranger", ["notes.txt", "tokenizer.json", ".git", "x.engine/y"])
+def test_a_bundle_with_something_else_beside_it_is_not_replaced(stranger: str) -> None:
+    _export()
+    (Path("bundle") / stranger).parent.mkdir(exist_ok=True)
+    (Path("bundle") / stranger).write_text("years")
+    with pytest.raises(BundleError, match=r"SGK180.*something else in it"):
+        _export(overwrite=True)
+    assert (Path("bundle") / stranger).read_text() == "years"
+
+
+def test_links_are_not_written_through_and_not_replaced() -> None:
+    _export()
+    Path("empty").mkdir()
+    for place in ("bundle", "empty", "nowhere"):
+        Path("link").symlink_to(place)
+        with pytest.raises(BundleError, match=r"SGK180.*symbolic link"):
+            _export("link", overwrite=True)
+        Path("link").unlink()
+    assert not any(Path("empty").iterdir())
+    assert _computes()
+
+
+def test_the_folder_one_is_in_is_not_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("here").mkdir()
+    monkeypatch.chdir("here")
+    for place in ("", ".", Path.cwd()):
+        with pytest.raises(BundleError, match=r"SGK180.*folder you are in"):
+            _export(place)
+    _export("bundle")
+    assert _computes("bundle")
+
+
+@pytest.mark.parametrize("place", ["file/bundle", "file/a/b", "a\0b", "x" * 300])
+def test_a_place_that_can_be_no_folder_is_refused_before_anything_is_written(place: str) -> None:
+    Path("file").write_text("a file")
+    with pytest.raises(BundleError, match=r"SGK180") as caught:
+        check_target(Path(place))
+    assert "Name another folder" in caught.value.hint
+
+
+def test_what_another_process_put_there_meanwhile_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = writing.write_bundled_model
+
+    def late(*arguments: Any) -> bytes:
+        monkeypatch.setattr(writing, "write_bundled_model", real)
+        _export()
+        return real(*arguments)
+
+    monkeypatch.setattr(writing, "write_bundled_model", late)
+    with pytest.raises(BundleError, match=r"SGK180.*there is a bundle already"):
+        _export()
+    assert _computes()
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+
+
+def test_several_that_replace_one_bundle_leave_one_and_nothing_beside_it() -> None:
+    _export()
+    refused: list[SubgraphkitError] = []
+
+    def replace_it() -> None:
+        for _ in range(8):
+            try:
+                _export(overwrite=True)
+            except SubgraphkitError as error:
+                refused.append(error)
+
+    threads = [Thread(target=replace_it) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {error.code for error in refused} <= {"SGK180"}
+    assert _computes()
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+
+
+def test_nobody_else_may_write_to_what_was_written() -> None:
+    before = os.umask(0)
+    try:
+        _export()
+    finally:
+        os.umask(before)
+    for path in (Path("bundle"), *Path("bundle").iterdir()):
+        assert path.stat().st_mode & 0o022 == 0
+
+
+def test_equal_sessions_write_equal_bundles() -> None:
+    _export("one")
+    _export("other")
+    for path in Path("one").iterdir():
+        assert path.read_bytes() == (Path("other") / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+@pytest.mark.parametrize("call", range(5))
+def test_a_disk_that_fails_leaves_nothing_or_what_was_there(
+    monkeypatch: pytest.MonkeyPatch, code: int, call: int
+) -> None:
+    _export()
+    kept = {path.name: path.read_bytes() for path in Path("bundle").iterdir()}
+    real, calls = os.fsync, iter(range(99))
+
+    def failing(descriptor: int) -> None:
+        if next(calls) == call:
+            raise OSError(code, os.strerror(code))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    for place in ("bundle", "fresh"):
+        calls = iter(range(99))
+        if call < 3:  # weights, model and manifest; the flushes of folders may fail
+            with pytest.raises(BundleError, match="SGK180"):
+                _export(place, overwrite=True)
+            assert not Path("fresh").exists()
+        else:
+            _export(place, overwrite=True)
+    assert {path.name: path.read_bytes() for path in Path("bundle").iterdir()} == kept
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+
+
+FULL = """
+import resource, signal, sys
+import subgraphkit as sk
+session = sk.InferenceSession("wide.onnx", backend="numpy", shapes={"N": 2})
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+try:
+    session.export("bundle")
+except sk.errors.BundleError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 1000, 20_000])
+def test_where_there_is_not_enough_room_nothing_is_left(limit: int) -> None:
+    onnx.save(wide(), "wide.onnx")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(limit)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "SGK180\n"
+    assert sorted(path.name for path in Path().iterdir() if path.name != "cache") == ["wide.onnx"]
+
+
+KILLED = """
+import os, signal, sys
+import subgraphkit as sk
+session = sk.InferenceSession("wide.onnx", backend="numpy", shapes={"N": 2})
+left = int(sys.argv[1])
+def counted(event, arguments):
+    global left
+    if event in ("open", "os.rename", "os.mkdir", "os.rmdir") and "bundle" in str(arguments):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(counted)
+session.export("bundle", overwrite=True)
+"""
+
+
+def test_a_kill_at_any_step_leaves_all_of_a_bundle_or_none() -> None:
+    onnx.save(wide(), "wide.onnx")
+    ended, whole = 1, 0
+    for step in range(40):
+        if not Path("bundle").exists():
+            _export()
+        ended = subprocess.run([sys.executable, "-c", KILLED, str(step)], check=False).returncode
+        if Path("bundle").exists():
+            assert _computes()
+            whole += 1
+        if ended == 0:
+            break
+    assert ended == 0
+    assert whole > 1
+
+
+def test_who_still_reads_a_bundle_that_was_replaced_finds_no_other_weights() -> None:
+    _export()
+    former = sk.load("bundle/model.onnx").graph.constants["w1"]
+    with sk.InferenceSession(wide(), shapes={"N": 2}) as session:
+        session.update_weights({"w1": np.zeros((64, 64), np.float32)})
+        session.export("bundle", overwrite=True)
+    with pytest.raises(sk.SubgraphkitError, match=r"SGK211.*missing"):
+        former.array()
+
+
+def test_a_subgraph_without_an_engine_yet_is_told_and_compiled_when_it_is_opened(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, backend: type[Storing]
+) -> None:
+    monkeypatch.setattr("tests.storing.ProgramOperator.serialize", lambda self: None)
+    with sk.InferenceSession(wide(), backend=[backend], shapes={"N": 2}) as session:
+        session.export("bundle")
+    assert "storing_0 has no engine yet" in caplog.text
+    backend.compilations = 0
+    with sk.InferenceSession("bundle", backend=[backend]) as opened:
+        assert opened.run(None, {"x": X})[0].shape == (2, 64)
+    assert (backend.compilations, backend.restorations) == (2, 0)
+
+
+def test_an_engine_that_cannot_be_stored_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for made, text in ((7, "returned a int"), (None, "out of memory")):
+
+        def serialize(self: Any, made: Any = made) -> Any:
+            if made is None:
+                raise RuntimeError("out of memory")
+            return made
+
+        with sk.InferenceSession(
+            wide(), backend=[storing()], shapes={"N": 2}, cache=False
+        ) as session:
+            monkeypatch.setattr("tests.storing.ProgramOperator.serialize", serialize)
+            with pytest.raises(CompileError, match=f"SGK187.*{text}"):
+                session.export("bundle")
+        assert not Path("bundle").exists()
