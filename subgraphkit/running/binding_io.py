@@ -1,22 +1,37 @@
 """Inputs and outputs bound in advance, as with ONNX Runtime's ``IOBinding``."""
 
+import ctypes
 from collections.abc import Sequence
-from typing import Any
+from itertools import combinations
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import CallerError, InputError
 from subgraphkit.ir import BoundGraph
+from subgraphkit.running.devices import (
+    HOST,
+    DeviceBuffer,
+    Stay,
+    is_on_device,
+    overlap,
+    to_host,
+)
 from subgraphkit.types import DataType, Shape, TensorType
 
 __all__ = ["IOBinding"]
 
 _Array = npt.NDArray[Any]
+_CUDA: Final = "cuda"
 
 
 class IOBinding:
     """Arrays to read from and buffers to write into, kept from run to run.
+
+    Both may be in the memory of a device: any object that speaks DLPack or
+    ``__cuda_array_interface__``, or an address. They are read and written where they are if the
+    operators at that end of the model run on the device.
 
     Thread-safety: none; use one binding per thread.
     """
@@ -24,8 +39,11 @@ class IOBinding:
     def __init__(self, graph: BoundGraph) -> None:
         self._graph = graph
         self._inputs: dict[str, Any] = {}
-        self._buffers: dict[str, _Array | None] = {}
+        self._targets: dict[str, Any] = {}
         self._results: dict[str, Any] = {}
+        self._are_apart = True
+
+    # -- inputs ------------------------------------------------------------------------------
 
     def bind_cpu_input(self, name: str, array: Any) -> None:
         """Read the input from this array at every run; it is not copied now.
@@ -37,8 +55,62 @@ class IOBinding:
             raise InputError("SGK142", f"the model has no input {name!r}")
         self._inputs[name] = array
 
-    def bind_output(self, name: str, buffer: Any = None) -> None:
-        """Write the output into this buffer at every run, or allocate it anew if None.
+    bind_ortvalue_input = bind_cpu_input
+    """As ``bind_cpu_input``, with an array of the host or of a device in place of an OrtValue."""
+
+    def bind_input(
+        self,
+        name: str,
+        device_type: str,
+        device_id: int,
+        element_type: Any,
+        shape: Sequence[int],
+        buffer_ptr: int,
+    ) -> None:
+        """Read the input from an address at every run; ONNX Runtime's signature.
+
+        What CUDA's default stream has written there by then is waited for; what other streams
+        write is the caller's to wait for. Whoever owns the memory keeps it.
+
+        Args:
+            name: Name of the input.
+            device_type: ``"cpu"`` or ``"cuda"``.
+            device_id: Number of the device.
+            element_type: NumPy's element type, or ONNX's number of one.
+            shape: Its shape; elements are in row-major order.
+            buffer_ptr: Its address.
+
+        Raises:
+            InputError: The model has no such input (SGK142), or memory of that kind or elements
+                of that type cannot be read (SGK145).
+        """
+        described = _at(name, (device_type, device_id), element_type, shape, buffer_ptr)
+        self.bind_cpu_input(name, described)
+
+    def synchronize_inputs(self) -> None:
+        """Do nothing: arrays on a device say themselves whom to wait for."""
+
+    # -- outputs -----------------------------------------------------------------------------
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: Any = HOST,
+        device_id: int = 0,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """Say where an output goes at every run; ONNX Runtime's signature.
+
+        Args:
+            name: Name of the output.
+            device_type: ``"cpu"`` for the host; another device, such as ``"cuda"``, to leave it
+                there; or, in short, an array to write into, which may be on a device.
+            device_id: Number of the device.
+            element_type: With ``buffer_ptr``, NumPy's element type or ONNX's number of one.
+            shape: With ``buffer_ptr``, the shape.
+            buffer_ptr: Where to write; without, memory is allocated anew at every run.
 
         Raises:
             InputError: The model has no such output (SGK143), or the buffer cannot be written
@@ -46,17 +118,35 @@ class IOBinding:
         """
         if name not in self._graph.outputs:
             raise InputError("SGK143", f"the model has no output {name!r}")
-        if buffer is not None and not (isinstance(buffer, np.ndarray) and buffer.flags.writeable):
-            raise InputError(
-                "SGK145",
-                f"the buffer for output {name!r} is not a NumPy array that can be written to",
-            )
-        type_ = self._graph.types.get(name)
-        if buffer is not None and not isinstance(type_, TensorType):
-            raise InputError(
-                "SGK145", f"output {name!r} is {type_}, which is not written into a buffer"
-            )
-        self._buffers[name] = buffer
+        where = (device_type, device_id)
+        target: Any
+        if buffer_ptr is not None:
+            target = _at(name, where, element_type, shape, buffer_ptr)
+        elif isinstance(device_type, str):
+            target = None if device_type == HOST else Stay(f"{device_type}:{device_id}")
+        else:
+            target = device_type
+        self._check_target(name, target)
+        self._targets[name] = target
+        self._are_apart = False
+
+    def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
+        """Write the output into an array of the host or of a device; see ``bind_output``."""
+        self.bind_output(name, ortvalue)
+
+    def synchronize_outputs(self) -> None:
+        """Wait until the outputs left on a device are computed.
+
+        Not needed to hand them to another library, which orders itself behind them by the
+        protocol. Buffers of the caller are written when a run returns, unless the backend works
+        on a stream of the caller, where what follows finds them written.
+        """
+        for result in self._results.values():
+            wait = getattr(result, "wait", None) if is_on_device(result) else None
+            if wait is not None:
+                wait()
+
+    # -- both --------------------------------------------------------------------------------
 
     def clear_binding_inputs(self) -> None:
         """Forget the inputs."""
@@ -64,71 +154,173 @@ class IOBinding:
 
     def clear_binding_outputs(self) -> None:
         """Forget the output buffers and results."""
-        self._buffers.clear()
+        self._targets.clear()
         self._results.clear()
 
     def get_outputs(self) -> list[Any]:
         """Return the bound outputs of the last run, in the order they were bound.
 
+        Those that were left on a device speak DLPack and ``__cuda_array_interface__``.
+
         Raises:
             CallerError: An output was bound after the last run (SGK143).
         """
-        missing = [name for name in self._buffers if name not in self._results]
+        missing = [name for name in self._targets if name not in self._results]
         if missing:
             raise CallerError(
                 "SGK143",
                 f"output {missing[0]!r} has not been computed since it was bound",
                 hint="Call run_with_iobinding() first.",
             )
-        return [self._results[name] for name in self._buffers]
+        return [self._results[name] for name in self._targets]
 
-    copy_outputs_to_cpu = get_outputs
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """Return the bound outputs of the last run as arrays of the host.
+
+        Raises:
+            CallerError: As ``get_outputs``.
+            TypeError: An output is in a buffer of the caller on a device that NumPy cannot read.
+        """
+        return [to_host(result) for result in self.get_outputs()]
+
+    # -- for the session ---------------------------------------------------------------------
 
     def feeds(self) -> dict[str, Any]:
         """Return the bound inputs by name."""
         return dict(self._inputs)
 
-    def buffers(self) -> list[_Array | None]:
-        """Return one buffer or None per output of the model, for operators to write into.
+    def buffers(self) -> list[Any]:
+        """Return, per output of the model, what to write into, ``Stay``, or None.
 
-        A buffer whose right shape is known only after the run is left out, and so is one that
-        shares memory with an input, which later operators may have to read: results are copied
-        into those at the end.
+        A buffer of the host whose right shape is known only after the run is left out, and so is
+        one that shares memory with an input, which later operators may have to read: results are
+        copied into those at the end.
 
         Raises:
-            InputError: A buffer has another dtype or shape than the output (SGK140, SGK141).
+            InputError: A buffer has another dtype or shape than the output (SGK140, SGK141), or
+                one on a device shares memory with an input, or two with each other (SGK145).
         """
-        return [self._writable_early(name) for name in self._graph.outputs]
-
-    def _writable_early(self, name: str) -> _Array | None:
-        buffer, type_ = self._buffers.get(name), self._graph.types.get(name)
-        if buffer is None or not isinstance(type_, TensorType) or type_.element_count is None:
-            return None
-        if type_.dtype is DataType.UNDEFINED:
-            return None
-        _check_fits(name, buffer, type_.dtype.numpy, type_.shape)
-        fed = (array for array in self._inputs.values() if isinstance(array, np.ndarray))
-        return None if any(np.may_share_memory(buffer, array) for array in fed) else buffer
+        if not self._are_apart:
+            self._check_apart()
+        return [self._told(name) for name in self._graph.outputs]
 
     def accept(self, results: Sequence[Any]) -> None:
         """Take the results of a run; what an operator did not write in place is copied.
 
         Raises:
-            InputError: A buffer has another dtype or shape than the result (SGK140, SGK141).
+            InputError: A buffer has another dtype or shape than the result (SGK140, SGK141), or
+                an output came to the host that was to stay on a device (SGK145).
         """
-        if not self._buffers:
-            self._buffers = dict.fromkeys(self._graph.outputs)
+        if not self._targets:
+            self._targets = dict.fromkeys(self._graph.outputs)
         by_name = dict(zip(self._graph.outputs, results, strict=True))
-        for name, buffer in self._buffers.items():
-            self._results[name] = _delivered(name, by_name[name], buffer)
+        for name, target in self._targets.items():
+            self._results[name] = _delivered(name, by_name[name], target)
+
+    def _check_target(self, name: str, target: Any) -> None:
+        if target is None:
+            return
+        is_array = isinstance(target, np.ndarray) and target.flags.writeable
+        if not is_array and not isinstance(target, Stay) and not is_on_device(target):
+            raise InputError(
+                "SGK145",
+                f"the buffer for output {name!r} is not an array that can be written to",
+                hint="Pass a NumPy array, or an array on a device that speaks DLPack or "
+                "__cuda_array_interface__.",
+            )
+        type_ = self._graph.types.get(name)
+        if not isinstance(type_, TensorType):
+            what = "left on a device" if isinstance(target, Stay) else "written into a buffer"
+            raise InputError("SGK145", f"output {name!r} is {type_}, which is not {what}")
+
+    def _check_apart(self) -> None:
+        buffers = [
+            (name, target)
+            for name, target in self._targets.items()
+            if target is not None and not isinstance(target, Stay)
+        ]
+        for (name, target), (other, another) in combinations(buffers, 2):
+            if overlap(target, another):
+                raise InputError(
+                    "SGK145",
+                    f"the buffers for outputs {name!r} and {other!r} share memory",
+                    hint="Bind each to a buffer of its own, or to nothing.",
+                )
+        self._are_apart = True
+
+    def _told(self, name: str) -> Any:
+        target, type_ = self._targets.get(name), self._graph.types.get(name)
+        if target is None or isinstance(target, Stay):
+            return target
+        shared = [fed for fed, array in self._inputs.items() if overlap(target, array)]
+        if not isinstance(target, np.ndarray):
+            if shared:
+                raise InputError(
+                    "SGK145",
+                    f"the buffer for output {name!r} shares memory with input {shared[0]!r}",
+                    hint="Bind another buffer: the input may be read after the output is written.",
+                )
+            return target
+        if not isinstance(type_, TensorType) or type_.element_count is None:
+            return None
+        if type_.dtype is DataType.UNDEFINED:
+            return None
+        _check_fits(name, target, type_.dtype.numpy, type_.shape)
+        return None if shared else target
 
 
-def _delivered(name: str, result: Any, buffer: _Array | None) -> Any:
-    if buffer is None or result is buffer:
+def _delivered(name: str, result: Any, target: Any) -> Any:
+    if target is None:
+        return to_host(result)
+    if isinstance(target, Stay):
+        if not is_on_device(result):
+            raise InputError(
+                "SGK145",
+                f"output {name!r} is wanted on {target.device}, but its operator has it on the "
+                "host",
+                hint="Bind it to the host; the engine computes it there, or in another element "
+                "type than the model's.",
+            )
         return result
-    _check_fits(name, buffer, result.dtype, result.shape)
-    np.copyto(buffer, result)
-    return buffer
+    if result is target or not isinstance(target, np.ndarray):
+        return target
+    array = to_host(result)
+    _check_fits(name, target, array.dtype, array.shape)
+    np.copyto(target, array)
+    return target
+
+
+def _at(
+    name: str, where: tuple[Any, int], element_type: Any, shape: Any, address: int
+) -> _Array | DeviceBuffer:
+    """Return an array over memory that is known by its address."""
+    kind, index = where
+    try:
+        is_onnx = isinstance(element_type, int) and not isinstance(element_type, DataType)
+        dtype = DataType(element_type).numpy if is_onnx else np.dtype(element_type)
+        if element_type is None or dtype.hasobject:
+            raise TypeError(f"{element_type} is no type of numbers")  # noqa: TRY301 (worded below)
+        sizes, address = tuple(map(int, shape)), int(address)
+        if min(sizes, default=0) < 0 or (address <= 0 and 0 not in sizes):
+            raise ValueError(f"there is no shape {sizes} at {address:#x}")  # noqa: TRY301 (likewise)
+    except (TypeError, ValueError, KeyError) as error:
+        raise InputError(
+            "SGK145",
+            f"the memory bound to {name!r} is not described: {error}",
+            hint="Give element_type and shape with buffer_ptr, np.float32 and (1, 3) say.",
+        ) from error
+    if kind == _CUDA:
+        return DeviceBuffer.at(address, sizes, dtype, index)
+    if kind != HOST:
+        raise InputError(
+            "SGK145",
+            f"the memory bound to {name!r} is on {kind!r}, expected 'cpu' or 'cuda'",
+            hint="Memory of other devices is not read by its address.",
+        )
+    count = int(np.prod(sizes, dtype=np.int64))
+    buffer = (ctypes.c_byte * (count * dtype.itemsize)).from_address(address if count else 0)
+    array: _Array = np.frombuffer(memoryview(buffer), dtype, count).reshape(sizes)
+    return array
 
 
 def _check_fits(name: str, buffer: _Array, dtype: np.dtype[Any], shape: Shape | None) -> None:

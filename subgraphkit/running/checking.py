@@ -6,17 +6,29 @@ import numpy as np
 
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
+from subgraphkit.running.devices import is_on_device
 from subgraphkit.types import TensorType, fits
 
 __all__ = ["check_result"]
 
 
-def check_result(subgraph: Subgraph, name: str, type_: TensorType, result: Any) -> None:
+def check_result(
+    subgraph: Subgraph, name: str, type_: TensorType, result: Any, *, may_stay: bool = False
+) -> None:
     """Check one output of an operator: kind, dtype, rank and known dimensions.
+
+    Args:
+        subgraph: What the operator computes.
+        name: Name of the output.
+        type_: What the bound graph says of it.
+        result: What the operator returned.
+        may_stay: Whether it may be an array on a device, which is let pass.
 
     Raises:
         ExecutionError: It is not as declared (SGK132).
     """
+    if may_stay and is_on_device(result):
+        return
     if not isinstance(result, np.ndarray):
         raise _wrong(subgraph, "run", f"a {type(result).__name__} for {name!r}", "an array")
     if result.dtype != type_.dtype.numpy:

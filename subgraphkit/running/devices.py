@@ -1,26 +1,122 @@
-"""Which values need not come to the host: those made and read by operators of one device."""
+"""Which values need not come to the host, and arrays that lie elsewhere.
 
-from collections.abc import Mapping
+Values stay with the operators of one device as long as nobody else reads them, and outputs where
+the caller wants them. What lies on a device is known by the protocols it speaks, DLPack or
+``__cuda_array_interface__``, and never by its class.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from subgraphkit.planning import Plan
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["is_on_device", "left_on_device", "taken_on_device"]
+from subgraphkit.backend.operator import ON_DEVICE
+from subgraphkit.errors import InputError
+from subgraphkit.planning import Plan, Step
 
-_HOST: Final = "cpu"
-_HOST_IN_DLPACK: Final = 1
+__all__ = [
+    "HOST",
+    "DeviceBuffer",
+    "Stay",
+    "device_of",
+    "is_on_device",
+    "left_on_device",
+    "overlap",
+    "placer",
+    "read_elsewhere",
+    "taken_on_device",
+    "to_host",
+]
+
+HOST: Final = "cpu"
+"""The device of operators that take arrays of NumPy."""
+
+_HOSTS_IN_DLPACK: Final = frozenset({1, 3})
+"""Memory of the host, and the part of it that a GPU reads as well."""
+_CUDA_IN_DLPACK: Final = frozenset({2, 13})
+"""Memory of a GPU, and such as moves between it and the host by itself."""
+_DEFAULT_STREAM: Final = 1
+"""The number by which ``__cuda_array_interface__`` calls CUDA's default stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """In place of a buffer: the output is to be left on a device.
+
+    Attributes:
+        device: The device, such as ``"cuda:0"``.
+    """
+
+    device: str
+
+
+class DeviceBuffer:
+    """Memory of a GPU that somebody described; it is neither owned nor freed.
+
+    Args:
+        interface: What ``__cuda_array_interface__`` says, version 3.
+        dtype: The element type, where the interface has no word for it.
+        owner: Kept alive with it.
+        device: Number of the device, if it is known.
+    """
+
+    def __init__(
+        self,
+        interface: Mapping[str, Any],
+        dtype: npt.DTypeLike | None = None,
+        owner: object = None,
+        device: int | None = None,
+    ) -> None:
+        self.shape: tuple[int, ...] = tuple(interface["shape"])
+        self.dtype: np.dtype[Any] = np.dtype(interface["typestr"] if dtype is None else dtype)
+        self.device_id = device
+        self._interface = dict(interface)
+        self._owner = owner
+
+    @classmethod
+    def at(
+        cls, address: int, shape: Sequence[int], dtype: npt.DTypeLike, device: int
+    ) -> "DeviceBuffer":
+        """Describe elements in row-major order; what CUDA's default stream writes is waited for."""
+        kind = np.dtype(dtype)
+        interface = {
+            "version": 3,
+            "shape": tuple(map(int, shape)),
+            "typestr": kind.str,
+            "data": (int(address), False),
+            "strides": None,
+            "stream": _DEFAULT_STREAM,
+        }
+        return cls(interface, kind, device=device)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Describe the memory to another library."""
+        return dict(self._interface)
+
+    def __repr__(self) -> str:
+        """Render as ``DeviceBuffer(float32[2, 3] at 0x7f00)``."""
+        address = self._interface["data"][0]
+        return f"DeviceBuffer({self.dtype}{list(self.shape)} at {address:#x})"
+
+
+# -- where values may stay -----------------------------------------------------------------------
 
 
 def left_on_device(plan: Plan) -> frozenset[str]:
-    """Return the values that operators of one device hand to one another, and nobody else reads."""
+    """Return the values that operators of one device hand to one another, and no operator else.
+
+    Outputs of the graph may be among them; these are fetched at the end.
+    """
     readers = _readers(plan)
-    given_out = set(plan.graph.outputs)
     return frozenset(
         name
         for step in plan.steps
-        if step.operator.device != _HOST
+        if step.operator.device != HOST
         for name in step.subgraph.outputs
-        if name not in given_out and readers.get(name) == {step.operator.device}
+        if readers.get(name) == {step.operator.device}
     )
 
 
@@ -31,16 +127,65 @@ def taken_on_device(plan: Plan) -> frozenset[str]:
     return frozenset(
         name
         for name in (*plan.graph.inputs, *plan.graph.defaults)
-        if name not in given_out and len(readers.get(name, ())) == 1 and _HOST not in readers[name]
+        if name not in given_out and len(readers.get(name, ())) == 1 and HOST not in readers[name]
     )
 
 
-def is_on_device(value: Any) -> bool:
-    """Say whether a value is an array in memory that the host does not read."""
-    if getattr(value, "__cuda_array_interface__", None) is not None:
-        return True
-    where = getattr(value, "__dlpack_device__", None)
-    return where is not None and where()[0] != _HOST_IN_DLPACK
+def read_elsewhere(plan: Plan, step: Step) -> frozenset[str]:
+    """Return the inputs of a step that a caller may have asked to stay on another device."""
+    makers = _makers(plan)
+    return frozenset(
+        name
+        for name in step.subgraph.inputs
+        if name in plan.graph.outputs
+        and name in makers
+        and makers[name].operator.device not in {HOST, step.operator.device}
+    )
+
+
+def placer(plan: Plan) -> Callable[[Sequence[Any]], list[Any]]:
+    """Return what turns the places a caller wants outputs in into what operators are told.
+
+    Raises:
+        InputError: From the returned function: an output is wanted on a device that the operator
+            which computes it does not run on (SGK145).
+    """
+    makers, left, names = _makers(plan), left_on_device(plan), plan.graph.outputs
+
+    def told(name: str, target: Any) -> Any:
+        if target is None:
+            return ON_DEVICE if name in left else None
+        if isinstance(target, np.ndarray):
+            return target
+        wanted = target.device if isinstance(target, Stay) else device_of(target)
+        maker = makers.get(name)
+        if maker is None or not _is_there(maker.operator.device, wanted):
+            raise _computed_elsewhere(name, wanted, maker)
+        return ON_DEVICE if isinstance(target, Stay) else target
+
+    return lambda targets: [told(name, target) for name, target in zip(names, targets, strict=True)]
+
+
+def _is_there(device: str, wanted: str) -> bool:
+    # Where only the kind of device is known, the operator looks at the rest.
+    return device == wanted or device.partition(":")[0] == wanted
+
+
+def _computed_elsewhere(name: str, wanted: str, maker: Step | None) -> InputError:
+    where = "by no operator"
+    if maker is not None:
+        where = f"on {maker.operator.device} by backend {maker.subgraph.backend!r}"
+    return InputError(
+        "SGK145",
+        f"output {name!r} is wanted on {wanted}, but it is computed {where}",
+        hint="Bind it to an array of the host, or to nothing and have it allocated there; or give "
+        "the node that makes it to a backend of that device.",
+        output=name,
+    )
+
+
+def _makers(plan: Plan) -> Mapping[str, Step]:
+    return {name: step for step in plan.steps for name in step.subgraph.outputs}
 
 
 def _readers(plan: Plan) -> Mapping[str, set[str]]:
@@ -49,3 +194,78 @@ def _readers(plan: Plan) -> Mapping[str, set[str]]:
         for name in step.subgraph.inputs:
             readers.setdefault(name, set()).add(step.operator.device)
     return readers
+
+
+# -- arrays --------------------------------------------------------------------------------------
+
+
+def is_on_device(value: Any) -> bool:
+    """Say whether a value is an array in memory that the host does not read."""
+    if isinstance(value, np.ndarray):
+        return False
+    where = getattr(value, "__dlpack_device__", None)
+    if where is not None:
+        return where()[0] not in _HOSTS_IN_DLPACK
+    return getattr(value, "__cuda_array_interface__", None) is not None
+
+
+def device_of(value: Any) -> str:
+    """Return the device of an array, such as ``"cuda:0"``, or ``"cuda"`` if no more is known."""
+    where = getattr(value, "__dlpack_device__", None)
+    if where is not None:
+        kind, index = where()
+        if kind in _HOSTS_IN_DLPACK:
+            return HOST
+        return f"cuda:{index}" if kind in _CUDA_IN_DLPACK else f"device {kind}:{index}"
+    if getattr(value, "__cuda_array_interface__", None) is None:
+        return HOST
+    index = getattr(value, "device_id", None)
+    return "cuda" if index is None else f"cuda:{index}"
+
+
+def to_host(value: Any) -> Any:
+    """Return what an operator left on its device as an array of the host; others as they are.
+
+    Raises:
+        TypeError: It does not let the host read it by ``__array__``.
+    """
+    if isinstance(value, np.ndarray) or not is_on_device(value):
+        return value
+    if not hasattr(value, "__array__"):
+        raise TypeError(f"the host cannot read a {type(value).__name__} on a device")
+    return np.asarray(value)
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Say whether two arrays may share memory, as far as they say where they are."""
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return bool(np.may_share_memory(one, other))
+    # To ask an array on a device where it is may cost it something.
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return False
+    first, second = _extent(one), _extent(other)
+    if first is None or second is None:
+        return False
+    return first[0] < second[1] and second[0] < first[1]
+
+
+def _extent(value: Any) -> tuple[int, int] | None:
+    """Return the first address of an array on a GPU and the one after its last."""
+    try:
+        interface = getattr(value, "__cuda_array_interface__", None)
+    except (RuntimeError, TypeError):  # torch's, for tensors it does not describe
+        return None
+    if interface is None:
+        return None
+    shape, size = interface["shape"], np.dtype(interface["typestr"]).itemsize
+    strides = interface.get("strides")
+    start = interface["data"][0]
+    if 0 in shape:
+        return start, start
+    if strides is None:
+        return start, start + int(np.prod(shape, dtype=np.int64)) * size
+    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    low, high = sum(min(one, 0) for one in steps), sum(max(one, 0) for one in steps)
+    return start + low, start + high + size

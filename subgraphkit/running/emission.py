@@ -25,7 +25,14 @@ import numpy as np
 from subgraphkit.backend.operator import ON_DEVICE
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.checking import check_result
-from subgraphkit.running.devices import left_on_device, taken_on_device
+from subgraphkit.running.devices import (
+    HOST,
+    left_on_device,
+    placer,
+    read_elsewhere,
+    taken_on_device,
+    to_host,
+)
 from subgraphkit.running.feeds import admit_input, check_names, check_symbols
 from subgraphkit.types import DataType, TensorType, ValueType
 
@@ -39,8 +46,8 @@ class Emitted:
     """A compiled plan.
 
     Attributes:
-        execute: Takes feeds by name, and per output a buffer or None if ``buffered``; returns the
-            outputs in order.
+        execute: Takes feeds by name, and per output a buffer, a ``Stay`` or None if ``buffered``;
+            returns the outputs in order.
         source: The Python text, for people.
         filename: The file name that tracebacks show.
         step_of_line: The step that stands on a line.
@@ -105,11 +112,14 @@ def emit(
     """
     writer = _Writer()
     writer.line("def execute(feeds, buffers):" if buffered else "def execute(feeds):")
+    if buffered:
+        writer.names["place"] = placer(plan)
+        writer.line("    buffers = place(buffers)")
     _write_inputs(writer, plan, defaults)
     options = _Options(locks, checked, buffered, left_on_device(plan))
     for index, step in enumerate(plan.steps):
         _write_step(writer, plan, index, step, options)
-    _write_return(writer, plan, constants)
+    _write_return(writer, plan, constants, options)
     source = "\n".join(writer.lines) + "\n"
     filename = f"<subgraphkit plan {next(_serial)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
@@ -203,7 +213,7 @@ def _write_symbol_check(writer: _Writer, plan: Plan) -> None:
 def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_Options") -> None:
     subgraph = step.subgraph
     writer.names[f"run{index}"] = step.operator.run
-    arguments = _tuple([writer.local(name) for name in subgraph.inputs])
+    arguments = _tuple(_arguments(writer, plan, step, options))
     if options.buffered or not options.left.isdisjoint(subgraph.outputs):
         writer.names["ON_DEVICE"] = ON_DEVICE
         arguments += f", {_buffers(plan, subgraph.outputs, options)}"
@@ -215,26 +225,37 @@ def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_
     targets = ", ".join(writer.local(name) for name in subgraph.outputs)
     writer.line(f"{indent}{targets}, = run{index}({arguments})", index)
     if options.checked:
-        _write_checks(writer, index, step, options.left)
+        _write_checks(writer, index, step, options)
     if step.drops:
         writer.line(f"    del {', '.join(writer.local(name) for name in step.drops)}")
 
 
-def _write_checks(writer: _Writer, index: int, step: Step, left: frozenset[str]) -> None:
+def _arguments(writer: _Writer, plan: Plan, step: Step, options: "_Options") -> list[str]:
+    inputs = step.subgraph.inputs
+    # Only a caller who binds outputs can have one left where this step does not read it.
+    fetched = read_elsewhere(plan, step) if options.buffered else frozenset()
+    return [
+        f"to_host({writer.local(name)})" if name in fetched else writer.local(name)
+        for name in inputs
+    ]
+
+
+def _write_checks(writer: _Writer, index: int, step: Step, options: "_Options") -> None:
     subgraph = step.subgraph
+    may_stay = options.buffered and step.operator.device != HOST
     for place, (name, type_) in enumerate(
         zip(subgraph.outputs, subgraph.output_types, strict=True)
     ):
         local = writer.local(name)
         tests = _quick_tests(writer, local, type_)
-        if tests and isinstance(type_, TensorType) and name not in left:
+        if tests and isinstance(type_, TensorType) and name not in options.left:
             check = f"check{index}_{place}"
-            writer.names[check] = partial(check_result, subgraph, name, type_)
+            writer.names[check] = partial(check_result, subgraph, name, type_, may_stay=may_stay)
             writer.line(f"    if {' or '.join(tests)}: {check}({local})")
 
 
 def _buffers(plan: Plan, outputs: Sequence[str], options: "_Options") -> str:
-    targets = dict.fromkeys(options.left, "ON_DEVICE")
+    targets = dict.fromkeys(options.left, "ON_DEVICE")  # which ``place`` says of outputs as well
     if options.buffered:
         targets |= {name: f"buffers[{place}]" for place, name in enumerate(plan.graph.outputs)}
     if targets.keys().isdisjoint(outputs):
@@ -246,20 +267,24 @@ def _tuple(items: Sequence[str]) -> str:
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
-def _write_return(writer: _Writer, plan: Plan, constants: Mapping[str, Callable[[], Any]]) -> None:
+def _write_return(
+    writer: _Writer, plan: Plan, constants: Mapping[str, Callable[[], Any]], options: "_Options"
+) -> None:
     made = {name for step in plan.steps for name in step.subgraph.outputs}
     results: list[str] = []
-    writer.names["copied"] = _copied
+    writer.names |= {"copied": _copied, "to_host": to_host}
     for number, name in enumerate(plan.graph.outputs):
         if name in constants and name not in made:
             writer.names[f"constant{number}"] = constants[name]
             results.append(f"constant{number}()")
         elif name in made and name not in plan.graph.outputs[:number]:
-            results.append(writer.local(name))
+            # Whoever binds outputs says which are fetched.
+            stays = name not in options.left or options.buffered
+            results.append(writer.local(name) if stays else f"to_host({writer.local(name)})")
         else:
             # An input that is an output as well, or an output named twice: no two arrays that the
             # caller holds may be the same.
-            results.append(f"copied({writer.local(name)})")
+            results.append(f"copied(to_host({writer.local(name)}))")
     writer.line(f"    return [{', '.join(results)}]")
 
 

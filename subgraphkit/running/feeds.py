@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from subgraphkit.errors import InputError
 from subgraphkit.ir import BoundGraph
-from subgraphkit.running.devices import is_on_device
+from subgraphkit.running.devices import DeviceBuffer, is_on_device
 from subgraphkit.types import (
     DataType,
     OptionalType,
@@ -106,7 +106,12 @@ def check_symbols(
 
 
 def _admit_remote(admit: Admit, value: Any) -> Any:
-    return value if is_on_device(value) else admit(value)
+    if not is_on_device(value):
+        return admit(value)
+    if not hasattr(value, "shape"):
+        # The protocol asks for no more than a description.
+        return DeviceBuffer(value.__cuda_array_interface__, owner=value)
+    return value
 
 
 def _admit(name: str, type_: ValueType | None, value: Any) -> Any:
@@ -150,7 +155,8 @@ def _as_array(name: str, type_: TensorType, value: Any) -> npt.NDArray[Any]:
             return np.from_dlpack(value)
     except Exception as error:
         raise _unreadable(name, type_, value, f": {type(error).__name__}: {error}") from error
-    raise _unreadable(name, type_, value, "")
+    where = ": it is on a device, and not all who read the input run there"
+    raise _unreadable(name, type_, value, where if is_on_device(value) else "")
 
 
 def _from_python(wanted: DataType, value: Any) -> npt.NDArray[Any]:

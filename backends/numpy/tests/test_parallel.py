@@ -1,6 +1,5 @@
 """The pool of threads: every part once, errors reach the caller, BLAS gets its threads back."""
 
-import _thread
 import os
 import threading
 import time
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from subgraphkit_numpy import parallel
 from subgraphkit_numpy.parallel import BlasAlone, cut, share, thread_count
+from tests.interrupting import interrupt
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -71,16 +71,8 @@ def test_interrupted_work_leaves_no_helper_writing(monkeypatch: pytest.MonkeyPat
             time.sleep(0.004)
         target[part] += 1
 
-    def share_for_ever() -> None:
-        while True:
-            share(work, range(2))
-
     for number in range(60):
-        timer = threading.Timer(0.001 + number * 1e-4, _thread.interrupt_main)
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            share_for_ever()
-        timer.join()
+        interrupt(lambda: share(work, range(2)), after=number * 1e-4)
         left = target.copy()
         time.sleep(0.006)
         assert target.tolist() == left.tolist()

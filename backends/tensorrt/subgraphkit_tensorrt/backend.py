@@ -9,8 +9,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from subgraphkit.backend import (
+    Answer,
     Backend,
     Check,
+    EngineOrigin,
     Option,
     ProbeResult,
     SubgraphOperator,
@@ -21,8 +23,10 @@ from subgraphkit.backend.selftest import Bench
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.sharing import separate_weights
+from subgraphkit_tensorrt.claiming.plugins import load_plugins
 from subgraphkit_tensorrt.claiming.property import properties_of
 from subgraphkit_tensorrt.library.devices import Device
+from subgraphkit_tensorrt.library.fitting import engine_fits
 from subgraphkit_tensorrt.library.flavours import Finding, Library, find, wanted_flavour
 from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
@@ -34,6 +38,7 @@ __all__ = ["TensorRTBackend"]
 
 _BUILD_ONLY: Final = "build only"
 _PORTABLE: Final = "portable"
+_AMPERE: Final = 8
 
 
 class TensorRTBackend(Backend):
@@ -61,7 +66,7 @@ class TensorRTBackend(Backend):
         self._found = find(self.option_values["flavour"])
         self.library = _usable(self._found, build_only=self.option_values["build_only"])
         check_agreement(self.option_values)
-        check_library(self.option_values, self.library.capabilities)
+        check_library(self._options_to_honour(), self.library.capabilities)
         self._check_device()
         load_modules(self.option_values["modules"])  # the fingerprint names what they register
 
@@ -74,7 +79,7 @@ class TensorRTBackend(Backend):
         """Look for TensorRT, its shared libraries, the driver and a GPU.
 
         A machine that can build engines and not run them counts as available, because building is
-        all that the option ``build_only`` asks for; its only device is called ``build only``.
+        all that the option ``build_only`` asks for; the result says so in ``builds_only``.
 
         Args:
             deep: Whether to build an engine of one node, and to load it where there is a GPU.
@@ -93,8 +98,14 @@ class TensorRTBackend(Backend):
                 return ProbeResult(
                     available=False, versions=versions, problems=(problem,), hint=hint
                 )
-        devices = tuple(map(str, found.machine.devices)) or (_BUILD_ONLY,)
-        return ProbeResult(available=True, devices=devices, versions=versions)
+        return ProbeResult(
+            available=True,
+            devices=tuple(map(str, found.machine.devices)),
+            versions=versions,
+            problems=(found.problem,) if found.state == "build only" else (),
+            hint=found.hint,
+            builds_only=found.state == "build only",
+        )
 
     @classmethod
     def selftest(cls, bench: Bench) -> Iterator[Check]:
@@ -123,13 +134,33 @@ class TensorRTBackend(Backend):
         """Name the constants that are put into an engine when it is loaded; see ``sharing``."""
         return separate_weights(subgraph, self.option_values)
 
+    def kept_weights(self, subgraph: Subgraph) -> Collection[str]:
+        """Name all constants if they are put into engines when these are loaded, or ever after."""
+        options = self.option_values
+        refits = options["refittable"] or options["strip_weights"] or options["share_identical"]
+        return tuple(subgraph.constants) if refits else ()
+
+    def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
+        """Say whether engines of a bundle fit here; see ``fitting``."""
+        return engine_fits(made, here, self.option_values)
+
     def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
         """Restore a compiled region.
 
         Raises:
             CompileError: It is damaged, or was made by another version or for another device.
+            OptionError: A library of plugins cannot be loaded (SGK167).
         """
+        # When a bundle is opened, nobody has looked at the graph before.
+        load_plugins(self.library, self.option_values["plugin_libraries"])
         return restore(blob, subgraph, self.library, self.option_values)
+
+    def _options_to_honour(self) -> Mapping[str, Any]:
+        """Leave out what shapes engines where there is no builder: it says how they were built."""
+        if self.library.capabilities.can_build:
+            return self.option_values
+        shaping = {one.name: one.default for one in OPTIONS if one.cache}
+        return {**self.option_values, **shaping}
 
     def _check_device(self) -> None:
         devices, index = self._found.machine.devices, self.option_values["device"]
@@ -170,7 +201,7 @@ def _cannot_run(found: Finding) -> BackendUnavailableError:
 
 def _described(device: Device, compatible: str, found: Finding) -> str:
     major, minor = device.compute_capability
-    if compatible == "ampere_plus":
+    if compatible == "ampere_plus" and major >= _AMPERE:
         return compatible
     if compatible == "same_cc":
         return f"sm{major}{minor}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit_tensorrt.running import loading
+from subgraphkit_tensorrt.running import cudart, loading
 from subgraphkit_tensorrt.running.cudart import Cuda
 
 __all__ = ["double"]
@@ -18,7 +18,9 @@ def double(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     A test that does what a real device would not have survived fails.
     """
     made = Double(getattr(request, "param", "11.4.0"))
-    monkeypatch.setattr(loading, "cuda_runtime", lambda: Cuda(made.cuda))
+    runtime = Cuda(made.cuda)
+    for module in (loading, cudart):
+        monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
     yield made
     made.cuda.cudaDeviceSynchronize()
     assert made.violations == []

@@ -34,6 +34,11 @@ _PLACES: Final = {
     "input:0 and attr:to": "",
     "input:0 and input:1": "inputs",
 }
+# Measured later than the study: the volume of a window is limited, to 100,000 along two axes.
+_MEASURED: Final = {
+    "AveragePool": [{"kind": "window_within_input"}],
+    "MaxPool": [{"kind": "window_within_input"}],
+}
 # What only explains a rule, and what says the same as another rule of the operator.
 _REMARKS: Final = frozenset({"source", "note", "name", "which"})
 _TOLD_TWICE: Final = frozenset(
@@ -68,7 +73,7 @@ def main(study: Path, table: Path) -> None:
     found = json.loads(study.read_text())["ops"]
     listed = {name: entry for name, entry in found.items() if name not in _RANDOM}
     lines = [
-        f'    "{name}": {json.dumps(_operator(entry))}'
+        f'    "{name}": {json.dumps(_operator(entry, _MEASURED.get(name, [])))}'
         for name, entry in sorted(listed.items())
         if entry["supported"]
     ]
@@ -84,7 +89,7 @@ def main(study: Path, table: Path) -> None:
     table.write_text(text)
 
 
-def _operator(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _operator(entry: Mapping[str, Any], measured: list[dict[str, Any]]) -> dict[str, Any]:
     more = set(entry.get("dtypes_importer_10_1", ())) - set(entry["dtypes"])
     opset = entry.get("min_opset") or _OLDEST_OPSET
     row: dict[str, Any] = {
@@ -101,6 +106,7 @@ def _operator(entry: Mapping[str, Any]) -> dict[str, Any]:
     if inside:
         row["inside"] = inside
     row["rules"] = [_rule(rule) for rule in entry["rules"] if rule["kind"] not in _TOLD_TWICE]
+    row["rules"] += measured
     return {key: value for key, value in row.items() if value}
 
 

@@ -12,7 +12,7 @@ from backends.tensorrt.tests.tensorrt_double import CLASSES, Double
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.running.cudart import Cuda
 
-RELEASES = [one for one in releases() if not one.startswith("rtx-")]
+RELEASES = releases()
 _CALLED_BY_NAME = {"IOutputAllocator", "IGpuAllocator", "IProgressMonitor"}
 
 
@@ -62,13 +62,14 @@ def _agree(mine: list[str], theirs: list[str]) -> bool:
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_backend_sees_the_run_side_of_the_release_in_the_double(release: str) -> None:
     api, double = Api(release), Double(release)
-    seen = Capabilities.of(double.trt, "tensorrt")
-    real = Capabilities.of(api.module(), "tensorrt")
+    seen = Capabilities.of(double.trt, api.flavour)
+    real = Capabilities.of(api.module(), api.flavour)
     for name in (
         "device_memory_v2", "set_device_memory", "allocation_strategy", "runtime_config",
         "context_without_memory", "update_device_memory_size", "weight_streaming", "engine_stat",
         "streamable_weights_size", "host_code_allowed", "load_runtime", "parser_refitter",
-        "persistent_cache_limit", "refitter", "load_initializer", "int64", "builder_flags",
+        "persistent_cache_limit", "runtime_cache", "cuda_graph_strategy", "refitter",
+        "load_initializer", "int64", "builder_flags",
     ):  # fmt: skip
         assert getattr(seen, name) == getattr(real, name), name
 

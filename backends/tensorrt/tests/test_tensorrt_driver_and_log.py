@@ -163,6 +163,54 @@ def test_a_handler_that_fails_does_not_reach_tensorrt(caplog: pytest.LogCaptureF
     assert list(lines) == ["error: still heard"]
 
 
+def test_an_error_that_somebody_listens_to_is_logged_as_a_detail(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "subgraphkit.tensorrt")
+    with listening():
+        hear("ERROR", "it goes into the exception")
+        hear("WARNING", "it goes on")
+        stranger = threading.Thread(target=hear, args=("ERROR", "of a thread of its own"))
+        stranger.start()
+        stranger.join()
+    assert [record.levelname for record in caplog.records] == ["DEBUG", "WARNING", "DEBUG"]
+
+
+SAYING = """
+import logging, sys
+from subgraphkit_tensorrt.library.checks import check
+from subgraphkit_tensorrt.library.logger import hear, listening
+
+if "configured" in sys.argv:
+    logging.basicConfig(level=logging.WARNING)
+hear("WARNING", "slow kernels")
+hear("ERROR", "lost the device")
+with listening() as lines:
+    hear("WARNING", "odd layout")
+    hear("ERROR", "out of registers")
+check(None, "build the network", lines)
+"""
+
+
+@pytest.mark.parametrize("how", ["plain", "configured"])
+def test_no_line_reaches_the_terminal_twice_and_warnings_only_by_logging(how: str) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", SAYING, how], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert child.returncode == 1
+    counts = {
+        text: child.stderr.count(text)
+        for text in ("slow kernels", "lost the device", "odd layout", "out of registers")
+    }
+    told = int(how == "configured")
+    assert counts == {
+        "slow kernels": told,
+        "lost the device": 1,
+        "odd layout": told,
+        "out of registers": 1,
+    }
+
+
 @needs_rtx
 def test_the_real_library_talks_through_the_one_logger() -> None:
     library = find("tensorrt_rtx").library

@@ -206,3 +206,20 @@ def test_the_memory_of_an_engine_is_what_tensorrt_says(double: Double) -> None:
     assert memory["weight_bytes"] == 36
     assert memory["scratch_bytes"] == 4096
     assert memory["plan_bytes"] > 36
+    assert (memory["persistent_bytes"], memory["host_persistent_bytes"]) == (1024, 80)
+    (again,) = restore(
+        opened.operator.serialize(), opened.subgraph, double.library, opened.options
+    ).info()["engines"]
+    assert again["memory"] == memory  # a stored plan knows it as well
+
+
+def test_times_of_layers_are_told_of_every_engine(double: Double) -> None:
+    opened = Opened(GROWING, double, profiling=True, dims={"n": (1, (2, 4, 8))})
+    for n in (1, 8, 8):
+        opened(np.zeros((n, 3), np.float32))
+    told = [
+        (engine["ranges"][0]["max"][0], [len(one["nodes"]) for one in engine["layers"]])
+        for engine in opened.operator.info()["engines"]
+        if all(one["ms"] == 0.5 for one in engine["layers"])
+    ]
+    assert told == [(1, [1, 1]), (8, [1, 1])]

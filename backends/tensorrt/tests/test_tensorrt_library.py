@@ -227,7 +227,9 @@ def test_the_deep_probe_builds_a_real_engine(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
     monkeypatch.setenv("SUBGRAPH_TENSORRT_FLAVOUR", "tensorrt_rtx")
     probe = TensorRTBackend.probe(deep=True)
-    assert (probe.available, probe.devices) == (True, ("build only",))
+    assert (probe.available, probe.builds_only, probe.devices) == (True, True, ())
+    assert "can build engines here but cannot run them" in probe.problems[0]
+    assert probe.hint == NO_GPU.hint
 
 
 @needs_rtx
@@ -247,14 +249,26 @@ def test_doctor_says_what_the_machine_lacks_and_what_to_do() -> None:
         "CUDA_VISIBLE_DEVICES": "",
         "SUBGRAPH_TENSORRT_FLAVOUR": "tensorrt_rtx",
     }
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 1, done.stderr
-    checks = json.loads(done.stdout)["data"]["checks"]
-    (about,) = [one for one in checks if one["name"] == "backend tensorrt"]
-    assert about["status"] == "failure"
+
+    def doctor(selection: str) -> tuple[int, dict[str, str]]:
+        chosen = environment | {"SUBGRAPH_BACKEND": selection}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=chosen)
+        data = json.loads(done.stdout)["data"]
+        assert data["backends"]["tensorrt"] == "build_only"
+        (about,) = [one for one in data["checks"] if one["name"] == "backend tensorrt"]
+        assert "can build engines here but cannot run them" in about["text"]
+        return done.returncode, about
+
+    code, about = doctor("tensorrt,numpy")
+    assert (code, about["status"]) == (1, "failure")
     assert "[SGK104]" in about["text"]
-    assert "can build engines here but cannot run them" in about["text"]
     assert "build_only=true" in about["fix"]
+    code, about = doctor("numpy")
+    assert (code, about["status"]) == (0, "warning")
+    assert about["text"].startswith("builds only, TensorRT for RTX ")
+    code, about = doctor("tensorrt:build_only=true,numpy")
+    assert (code, about["status"], about["fix"]) == (0, "ok", "")
+    assert "compiled MatMul-Add-Relu" in about["text"]
 
 
 SMALL = """<ir_version: 8, opset_import: ["" : 17]>

@@ -1,7 +1,7 @@
 """The table of options: checked against the library, against one another, and against the code."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from subgraphkit_tensorrt.options import (
     check_agreement,
     check_library,
     defaults,
+    read_buckets,
     read_ranges,
 )
 from subgraphkit_tensorrt.options.from_onnxruntime import _STEPS
@@ -147,7 +148,7 @@ def test_the_refusal_names_what_the_library_lacks() -> None:
         ({"weight_streaming_budget": "1GiB"}, "needs weight_streaming=True"),
         ({"lean_runtime": "/x/libnvinfer_lean.so"}, "needs version_compatible=True"),
         ({"precision": "int8"}, "needs calibration"),
-        ({"high_precision": "fp16"}, "needs precision=int8"),
+        ({"high_precision": "fp32"}, "needs precision=int8"),
         ({"target_platform": "windows"}, "needs build_only=True"),
         ({"build_at": "first_run", "allow_runtime_build": False}, "no time to build"),
         ({"exclude_nodes": ["conv("]}, "no regular expression"),
@@ -173,6 +174,41 @@ def test_ranges_are_read_from_numbers_and_from_text() -> None:
     )
     assert ranges.dims == {"batch": (1, 8, 32), "seq": (128, 128, 128)}
     assert ranges.inputs == {"x": ((1, 3), (4, 3), (8, 3))}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"batch": [(1, 1, 1), (1, 8, 32)], "seq": 128},
+        {"batch": [[1], [1, 8, 32]], "seq": [128]},
+        {"batch": [1, (1, 8, 32)], "seq": ("128",)},
+        "batch=1|1x8x32;seq=128",
+        "batch=1x1x1|1x8x32;seq=128|128",
+    ],
+)
+def test_a_dimension_may_have_several_ranges(given: Any) -> None:
+    if isinstance(given, dict):
+        given = {name: one if isinstance(one, Sequence) else [one] for name, one in given.items()}
+    asked = _with(dims=given)
+    assert [dict(one.dims) for one in read_buckets(asked)] == [
+        {"batch": (1, 1, 1), "seq": (128, 128, 128)},
+        {"batch": (1, 8, 32), "seq": (128, 128, 128)},
+    ]
+    assert read_ranges(asked).dims == {"batch": (1, 8, 32), "seq": (128, 128, 128)}
+
+
+def test_every_combination_of_ranges_has_an_engine_and_none_is_built_to_be_thrown_away() -> None:
+    wide = _with(dims="a=1|2|3;b=4|5x6x7", max_engines=6)
+    assert len(read_buckets(wide)) == 6
+    with pytest.raises(OptionError, match=r"SGK161.*6 engines.*max_engines=4"):
+        check_agreement(_with(dims="a=1|2|3;b=4|5x6x7"))
+
+
+@pytest.mark.parametrize("text", ["batch=1|8x1x2", "batch=1|x", "batch=|", "batch=a", "batch=1x2"])
+def test_ranges_that_are_none_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(OptionError, match=r"SGK161.*'batch'") as caught:
+        read_ranges(_with(dims=text))
+    assert "batch=1|1x8x32" in caught.value.hint
 
 
 def test_the_manifest_says_what_the_table_says() -> None:
@@ -267,6 +303,11 @@ def test_onnxruntimes_options_become_ours() -> None:
     assert "trt_engine_cache_enable is the setting cache=False of the session" in translated.notes
     assert any(note.startswith("trt_force_sequential_engine_b") for note in translated.notes)
     assert not any("trt_sparsity_enable" in note for note in translated.notes)
+
+
+def test_int8_without_fp16_leaves_the_rest_in_float32_as_onnxruntime_does() -> None:
+    translated = from_onnxruntime({"trt_int8_enable": 1})
+    assert translated.options == {"precision": "int8", "high_precision": "fp32"}
 
 
 def test_what_is_translated_can_be_given_to_the_backend() -> None:

@@ -20,7 +20,12 @@ from subgraphkit.errors import CompileError, OptionError, SubgraphkitError
 from subgraphkit.ir import make_subgraph
 from subgraphkit_tensorrt.building import build
 from subgraphkit_tensorrt.building.build import build_engine
-from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges, ranges_at_bind
+from subgraphkit_tensorrt.building.profiles import (
+    InputRange,
+    buckets_at_bind,
+    exact_ranges,
+    ranges_at_bind,
+)
 
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
@@ -30,6 +35,24 @@ def test_ranges_of_an_input_inside_the_model_follow_from_those_of_dimensions() -
     assert ranges_at_bind(inner, options(dims=RANGES)) == {
         "y0": InputRange((1, 16, 64), (8, 128, 64), (32, 512, 64))
     }
+
+
+def test_several_ranges_of_a_dimension_are_told_apart_inside_the_model() -> None:
+    inner = cut(bound(blocks()), 1)
+    asked = options(dims={"batch": [(1, 1, 1), (2, 8, 32)], "seq": (16, 128, 512)})
+    assert buckets_at_bind(inner, asked) == [
+        {"y0": InputRange((1, 16, 64), (1, 128, 64), (1, 512, 64))},
+        {"y0": InputRange((2, 16, 64), (8, 128, 64), (32, 512, 64))},
+    ]
+    assert ranges_at_bind(inner, asked) == {
+        "y0": InputRange((1, 16, 64), (8, 128, 64), (32, 512, 64))
+    }
+    assert buckets_at_bind(whole(blocks()), options()) is None
+
+
+def test_a_subgraph_that_does_not_see_the_difference_has_one_engine() -> None:
+    fixed = whole(blocks(), batch=2, seq=16)
+    assert len(buckets_at_bind(fixed, options(dims={"batch": ((1, 2, 4), 2)})) or ()) == 1
 
 
 def test_ranges_may_be_given_for_inputs_of_the_model_instead() -> None:

@@ -13,6 +13,7 @@ from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray
+from subgraphkit_tensorrt.running.operator import restore
 
 RELEASES = ["8.5.3", "8.6.1", "10.0.1", "10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
 
@@ -115,6 +116,36 @@ def test_one_engine_serves_the_range_it_was_built_for(double: Double) -> None:
         np.testing.assert_array_equal(opened(x)[0], summed(x))
     with pytest.raises(ExecutionError, match=r"SGK178.*\(9, 3\)"):
         opened(np.zeros((9, 3), np.float32))
+
+
+def test_of_several_engines_the_tightest_that_covers_the_shapes_is_used(double: Double) -> None:
+    dims = {"n": [(1, 1, 1), (2, 4, 8), (1, 16, 64)]}
+    opened = Opened(GROWING, double, dims=dims, allow_runtime_build=False)
+    for n, most in ((1, 1), (8, 8), (9, 64), (2, 8), (1, 1)):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+        last = opened.operator.info()["engines"][-1]  # the one used last
+        assert last["ranges"][0]["max"] == (most, 3)
+    assert len(opened.operator.info()["engines"]) == 3
+    with pytest.raises(ExecutionError, match=r"SGK178.*\(65, 3\).* and for \(2, 3\) to \(8, 3\)"):
+        opened(np.zeros((65, 3), np.float32))
+
+
+def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -> None:
+    opened = Opened(GROWING, double, dims={"n": (1, (2, 4, 8))}, max_engines=2)
+    for n in (1, 8, 9):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    info = opened.operator.info()
+    assert info["builds_at_run_time"] == 1
+    assert [one["ranges"][0]["max"] for one in info["engines"]] == [(8, 3), (9, 3)]
+
+
+def test_several_engines_are_stored_and_found_again(double: Double) -> None:
+    opened = Opened(GROWING, double, dims={"n": (1, (2, 4, 8))})
+    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.options)
+    np.testing.assert_array_equal(again.run([X])[0], summed(X))
+    assert len(again.info()["engines"]) == 2
 
 
 def test_the_range_grows_with_the_shapes_that_are_met(double: Double) -> None:

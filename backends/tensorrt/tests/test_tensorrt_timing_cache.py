@@ -154,7 +154,7 @@ def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path: Path
     assert timing_cache_for(subgraph, other, options(timing_cache=False), "NVIDIA L4") is None
     found = timing_cache_for(subgraph, other, options(), "NVIDIA L4")
     assert found is not None
-    _build(found._path, "conv")
+    _build(found._file.path, "conv")
     (path,) = (tmp_path / "kept").rglob("*.timings")
     assert path.parent == tmp_path / "kept" / "backends" / "tensorrt"
     assert path.name == f"tensorrt-{library.capabilities.version}-NVIDIA-L4.timings"

@@ -9,6 +9,10 @@ and may have to explain a failure listens meanwhile:
 
 TensorRT calls from threads of its own as well. Each listener hears its own thread's words and those
 of threads that nobody listens to.
+
+An error that somebody listens to ends in an exception, a refusal or nowhere, as they decide, so it
+is logged as a detail; one that nobody listens to is logged as an error. Where nobody has configured
+logging, the latter alone reach the terminal.
 """
 
 import logging
@@ -18,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-__all__ = ["LOGGER", "hear", "listening", "logger_for"]
+__all__ = ["LOGGER", "hear", "listening", "logger_for", "noting"]
 
 LOGGER: Final = logging.getLogger("subgraphkit.tensorrt")
 """Where the words of TensorRT go."""
@@ -41,7 +45,8 @@ class _Listeners:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # What a collection of garbage ends may have something to say while this is held.
+        self._lock = threading.RLock()
         self._by_thread: dict[int, list[deque[str]]] = {}
 
     def add(self, lines: deque[str]) -> None:
@@ -57,15 +62,41 @@ class _Listeners:
             else:
                 del self._by_thread[thread]
 
-    def tell(self, line: str) -> None:
+    def tell(self, line: str) -> bool:
+        """Tell whoever listens to this thread; returns whether somebody does."""
         with self._lock:
             own = self._by_thread.get(threading.get_ident())
             everybody = [one for listeners in self._by_thread.values() for one in listeners]
-            for lines in everybody if own is None else own:
+            hearing = everybody if own is None else own
+            for lines in hearing:
                 lines.append(line)
+            return bool(hearing)
+
+
+class _Unconfigured(logging.Handler):
+    """Takes the place of logging's last resort, which would print warnings as well."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print an error unless it goes elsewhere."""
+        if record.levelno >= logging.ERROR and not _is_configured(self) and logging.lastResort:
+            logging.lastResort.handle(record)
+
+
+def _is_configured(but: logging.Handler) -> bool:
+    """Say whether what is logged here goes anywhere, handlers of ours aside."""
+    at: logging.Logger | None = LOGGER
+    while at is not None:
+        if any(handler is not but for handler in at.handlers):
+            return True
+        at = at.parent if at.propagate else None
+    return False
+
+
+LOGGER.addHandler(_Unconfigured())
 
 
 _LISTENERS: Final = _Listeners()
+_NOTING: Final = _Listeners()
 _LOGGERS: Final[dict[int, tuple[Any, Any]]] = {}  # with the module, whose id would be given again
 _LOCK: Final = threading.Lock()
 
@@ -77,12 +108,29 @@ def listening() -> Iterator[Sequence[str]]:
     Yields:
         The lines, which grow; each begins with the severity. May still be read afterwards.
     """
+    with _kept_by(_LISTENERS) as lines:
+        yield lines
+
+
+@contextmanager
+def noting() -> Iterator[Sequence[str]]:
+    """Remember what TensorRT tells by the way while the context lasts, the last 200 lines.
+
+    Yields:
+        The lines of severity INFO, which grow. May still be read afterwards.
+    """
+    with _kept_by(_NOTING) as lines:
+        yield lines
+
+
+@contextmanager
+def _kept_by(listeners: _Listeners) -> Iterator[Sequence[str]]:
     lines: deque[str] = deque(maxlen=_KEPT)
-    _LISTENERS.add(lines)
+    listeners.add(lines)
     try:
         yield lines
     finally:
-        _LISTENERS.remove(lines)
+        listeners.remove(lines)
 
 
 def hear(severity: str, text: str) -> None:
@@ -97,7 +145,11 @@ def hear(severity: str, text: str) -> None:
     level = _LEVELS.get(severity, logging.WARNING)
     try:
         if level >= logging.WARNING:
-            _LISTENERS.tell(f"{severity.lower()}: {text.strip()}")
+            heard = _LISTENERS.tell(f"{severity.lower()}: {text.strip()}")
+            if heard and level >= logging.ERROR:
+                level = logging.DEBUG
+        elif level == logging.INFO:
+            _NOTING.tell(text.strip())
         if LOGGER.isEnabledFor(level):
             LOGGER.log(level, "%s", text.strip())
     except Exception:  # noqa: BLE001, S110 (a handler that fails must not end in C++)

@@ -1,13 +1,14 @@
 """Whether the library at hand can do what the options ask, and whether they agree."""
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.library.capabilities import Capabilities, path_of
 from subgraphkit_tensorrt.options.entry import Entry
-from subgraphkit_tensorrt.options.ranges import contradiction, read_ranges
+from subgraphkit_tensorrt.options.ranges import contradiction, read_buckets
 from subgraphkit_tensorrt.options.table import TABLE
 
 __all__ = ["check_agreement", "check_library"]
@@ -52,8 +53,10 @@ def check_agreement(options: Mapping[str, Any]) -> None:
     Raises:
         OptionError: They do (SGK161).
     """
-    read_ranges(options)
+    read_buckets(options)
     for name, value, other, needed in _NEEDED:
+        if name == "target_platform" and sys.platform == "win32":
+            continue  # they were built elsewhere, and run here
         if _is_set(options, name, value) and not _is_set(options, other, needed):
             wanted = f"{other}={needed}" if needed is not None else other
             raise contradiction(

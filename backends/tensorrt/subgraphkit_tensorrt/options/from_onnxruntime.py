@@ -182,10 +182,10 @@ def _half(kind: str) -> _Step:
 
 
 def _int8(translation: Translation, name: str, value: Any) -> None:
-    """What is not quantized has the type that was asked for before."""
+    """What is not quantized has the type that was asked for before, or stays float32."""
     if _is_on(value):
-        if "precision" in translation.options:
-            translation.put(name, "high_precision", translation.options["precision"])
+        rest = translation.options.get("precision", "fp32")
+        translation.put(name, "high_precision", rest)
         translation.put(name, "precision", "int8")
 
 

@@ -1,13 +1,14 @@
 """The ranges of shapes that options ask for, read into one form and checked."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
 from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.errors import OptionError
 
-__all__ = ["Ranges", "contradiction", "read_ranges"]
+__all__ = ["Ranges", "contradiction", "read_buckets", "read_ranges"]
 
 _WORDS: Final = ("min_shapes", "opt_shapes", "max_shapes")
 _THREE: Final = 3
@@ -35,17 +36,49 @@ class Ranges:
 def read_ranges(options: Mapping[str, Any]) -> Ranges:
     """Read ``dims``, ``min_shapes``, ``opt_shapes`` and ``max_shapes``.
 
-    Args:
-        options: The options of the backend.
+    Returns:
+        The ranges; of a dimension with several, the one that spans them all, which is as usual as
+        the largest.
 
     Raises:
         OptionError: They contradict one another or themselves (SGK161).
     """
-    dims = {name: _dim_range(name, values) for name, values in options["dims"].items()}
+    dims = {name: _span(one) for name, one in _dims_of(options).items()}
     given = [options[word] for word in _WORDS]
     names = {name: None for shapes in given for name in shapes}
     inputs = {name: _shape_range(name, given) for name in names}
     return Ranges(MappingProxyType(dims), MappingProxyType(inputs))
+
+
+def read_buckets(options: Mapping[str, Any]) -> tuple[Ranges, ...]:
+    """Read what ``read_ranges`` reads, apart for every combination of ranges of dimensions.
+
+    Raises:
+        OptionError: As ``read_ranges``, or they are more than engines are kept (SGK161).
+    """
+    span, several = read_ranges(options), _dims_of(options)
+    buckets = tuple(
+        replace(span, dims=MappingProxyType(dict(zip(several, chosen, strict=True))))
+        for chosen in product(*several.values())
+    )
+    if len(buckets) > options["max_engines"]:
+        raise contradiction(
+            f"option 'dims' of backend 'tensorrt' asks for {len(buckets)} engines of a subgraph, "
+            f"max_engines={options['max_engines']} keeps fewer",
+            "Give fewer ranges, or raise max_engines.",
+            "dims",
+            "max_engines",
+        )
+    return buckets
+
+
+def _dims_of(options: Mapping[str, Any]) -> dict[str, tuple[Range, ...]]:
+    return {name: _dim_ranges(name, values) for name, values in options["dims"].items()}
+
+
+def _span(ranges: Sequence[Range]) -> Range:
+    largest = max(ranges, key=lambda one: one[2])
+    return min(one[0] for one in ranges), largest[1], largest[2]
 
 
 def contradiction(message: str, hint: str, *options: str) -> OptionError:
@@ -53,18 +86,42 @@ def contradiction(message: str, hint: str, *options: str) -> OptionError:
     return OptionError("SGK161", message, hint=hint, backend="tensorrt", options=options)
 
 
-def _dim_range(name: str, values: tuple[Any, ...]) -> Range:
-    whole = all(isinstance(value, int) and value >= 0 for value in values)
-    if whole and len(values) == 1:
+def _dim_ranges(name: str, values: tuple[Any, ...]) -> tuple[Range, ...]:
+    """Read one range, or several: ``1x8x32``, ``1|1x8x32``, ``(1, 8, 32)``, ``[1, (1, 8, 32)]``."""
+    words = [word for value in values for word in _apart(value)]
+    several = words if any(isinstance(word, tuple) for word in words) else [tuple(words)]
+    found = [_dim_range(one if isinstance(one, tuple) else (one,)) for one in several]
+    ranges = tuple(dict.fromkeys(one for one in found if one is not None))
+    if None in found or not ranges:
+        raise contradiction(
+            f"option 'dims' of backend 'tensorrt' gives dimension {name!r} the range {values!r}, "
+            "expected one number, or the smallest, the usual and the largest, or several such "
+            "ranges",
+            f"Write dims={{{name!r}: (1, 8, 32)}}, or {name}=1x8x32 where text is wanted; for an "
+            f"engine per range, dims={{{name!r}: [(1, 1, 1), (1, 8, 32)]}}, or {name}=1|1x8x32.",
+            "dims",
+        )
+    return ranges
+
+
+def _apart(value: Any) -> list[Any]:
+    """Return the ranges in a word of text; what is no text, as it is."""
+    if not isinstance(value, str):
+        return [value]
+    return [
+        tuple(int(size) if size.strip().isdigit() else size for size in word.split("x"))
+        for word in value.split("|")
+    ]
+
+
+def _dim_range(values: tuple[Any, ...]) -> Range | None:
+    if not all(isinstance(value, int) and value >= 0 for value in values):
+        return None
+    if len(values) == 1:
         return (values[0],) * 3
-    if whole and len(values) == _THREE and list(values) == sorted(values):
+    if len(values) == _THREE and list(values) == sorted(values):
         return (values[0], values[1], values[2])
-    raise contradiction(
-        f"option 'dims' of backend 'tensorrt' gives dimension {name!r} the range {values!r}, "
-        "expected one number, or the smallest, the usual and the largest",
-        f"Write dims={{{name!r}: (1, 8, 32)}}, or {name}=1x8x32 where text is wanted.",
-        "dims",
-    )
+    return None
 
 
 def _shape_range(

@@ -14,8 +14,9 @@ RUNNING: Final[tuple[Entry, ...]] = (
             "stream",
             int,
             minimum=0,
-            help="Address of the CUDA stream to work on, a cudaStream_t; without, the backend "
-            "makes its own.",
+            help="Address of the CUDA stream to work on, a cudaStream_t that outlives all sessions "
+            "on its GPU; without, the backend makes its own. For single runs, there is "
+            "on_stream().",
             scope="run",
         ),
         onnxruntime="user_compute_stream",
@@ -52,8 +53,8 @@ RUNNING: Final[tuple[Entry, ...]] = (
             "allocator",
             str,
             default="",
-            help="Allocator of device memory as module:name, a class or an instance of TensorRT's "
-            "IGpuAllocator.",
+            help="Allocator of device memory as module:name, an object with allocate(size, "
+            "alignment, flags) and deallocate(address), such as TensorRT's IGpuAllocator.",
             scope="run",
         ),
     ),

@@ -14,7 +14,8 @@ SHAPING: Final[tuple[Entry, ...]] = (
             "shapes",
             default={},
             help="Smallest, usual and largest value of symbolic dimensions, such as "
-            "{'batch': (1, 8, 32)} or 'batch=1x8x32'; inner shapes follow from them.",
+            "{'batch': (1, 8, 32)} or 'batch=1x8x32'; inner shapes follow from them. Several "
+            "ranges, [1, (1, 8, 32)] or 'batch=1|1x8x32', have an engine each.",
             cache=True,
         ),
         trtexec="--minShapes, --optShapes, --maxShapes",

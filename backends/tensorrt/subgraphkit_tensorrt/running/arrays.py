@@ -11,7 +11,7 @@ from subgraphkit_tensorrt.running import dlpack
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.memory import Block
 
-__all__ = ["DeviceArray", "Foreign", "foreign", "is_on_device"]
+__all__ = ["DeviceArray", "Foreign", "fetched", "foreign", "is_on_device"]
 
 _TYPESTRS = frozenset("?bhilqBHILQefd")
 _DEFAULT_STREAM = 1
@@ -27,15 +27,16 @@ class DeviceArray:
 
     Args:
         device: Where it is.
-        block: The memory; belongs to the array from now on.
+        block: The memory; belongs to the array from now on, unless it has an owner.
         shape: Its shape.
         dtype: Its element type.
         stream: The stream on which it is computed.
+        owner: Whose memory it is; kept alive.
 
     Thread-safety: may be read from any thread.
     """
 
-    __slots__ = ("__weakref__", "_device", "_end", "_shared", "block", "dtype", "shape", "stream")
+    __slots__ = ("__weakref__", "_device", "_end", "_owner", "block", "dtype", "shape", "stream")
 
     def __init__(
         self,
@@ -44,15 +45,20 @@ class DeviceArray:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         stream: int,
+        *,
+        owner: object = None,
     ) -> None:
         self.block = block
         self.shape = shape
         self.dtype = dtype
         self.stream = stream
         self._device = device
+        self._owner = owner
         self._end = weakref.finalize(self, device.give_back, block)
         # What an interpreter frees when it ends, CUDA has freed before.
         self._end.atexit = False
+        if owner is not None:
+            self._end.detach()
 
     @property
     def address(self) -> int:
@@ -74,12 +80,43 @@ class DeviceArray:
         self._device.cuda.order(self.stream, stream)
         self.block.streams.add(stream)
 
+    def written_on(self, stream: int) -> None:
+        """Take it that what is in the array is computed on a stream, ordered behind its readers."""
+        self.block.streams.add(stream)
+        self.stream = stream
+
+    def wait(self) -> None:
+        """Wait until the array is computed.
+
+        Raises:
+            ExecutionError: What computes it failed (SGK174).
+        """
+        with self._device.active():
+            self._device.cuda.wait_for_stream(self.stream)
+
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's kind and number of the device."""
         return dlpack.CUDA, self._device.index
 
-    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
-        """Return a capsule; a stream of None or 1 is CUDA's default one, -1 orders nothing."""
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a capsule; a stream of None or 1 is CUDA's default one, -1 orders nothing.
+
+        Raises:
+            BufferError: A copy is asked for, or another device, or DLPack has no word for the
+                element type.
+        """
+        del max_version  # what is older is always taken
+        if copy:
+            raise BufferError("an array on the device is handed out without a copy or not at all")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"it is on {self._device.name}; numpy.asarray() copies to the host")
         self._leave(_DEFAULT_STREAM if stream is None else stream)
         return dlpack.export(
             self.address, self.shape, self.dtype, self.__dlpack_device__(), owner=self
@@ -91,6 +128,7 @@ class DeviceArray:
         if self.dtype.char not in _TYPESTRS:
             raise AttributeError(f"__cuda_array_interface__ has no element type for {self.dtype}")
         self._outlive_strangers()
+        self._order(self.stream)
         return {
             "version": 3,
             "shape": self.shape,
@@ -123,9 +161,13 @@ class DeviceArray:
     def _leave(self, stream: int) -> None:
         self._outlive_strangers()
         if stream != -1:
-            reader = 0 if stream == _DEFAULT_STREAM else stream
-            with self._device.active():
-                self._device.cuda.order(self.stream, reader)
+            self._order(0 if stream == _DEFAULT_STREAM else stream)
+
+    def _order(self, stream: int) -> None:
+        """Order a stream, which may write to the array, behind whatever uses it by now."""
+        with self._device.active():
+            for other in {self.stream, *self.block.streams} - {stream}:
+                self._device.cuda.order(other, stream)
 
     def _outlive_strangers(self) -> None:
         """Free the memory at the end in place of reusing it: it may be in use on any stream."""
@@ -173,20 +215,21 @@ def is_on_device(value: Any) -> bool:
         return True
     if isinstance(value, np.ndarray):
         return False
-    if getattr(value, "__cuda_array_interface__", None) is not None:
-        return True
     where = getattr(value, "__dlpack_device__", None)
-    return where is not None and where()[0] == dlpack.CUDA
+    if where is not None:
+        return bool(where()[0] in dlpack.ON_CUDA)
+    return getattr(value, "__cuda_array_interface__", None) is not None
 
 
-def foreign(value: Any, name: str, device: Device, stream: int) -> Foreign:
+def foreign(value: Any, name: str, device: Device, stream: int, role: str = "input") -> Foreign:
     """Read an array of another library where it is; ``stream`` is ordered behind its producer.
 
     Args:
         value: Speaks DLPack or ``__cuda_array_interface__``.
-        name: Name of the input, for messages.
+        name: Name of the input or output, for messages.
         device: Where it has to be.
-        stream: Where it will be read.
+        stream: Where it will be read or written.
+        role: What it is, for messages.
 
     Raises:
         InputError: It is on another device, has gaps, or cannot be read (SGK177).
@@ -194,19 +237,40 @@ def foreign(value: Any, name: str, device: Device, stream: int) -> Foreign:
     try:
         if hasattr(value, "__dlpack__"):
             return _from_dlpack(value, device, stream)
-        return _from_interface(value.__cuda_array_interface__, value, device, stream)
+        return _from_interface(value, device, stream, is_read=role != "output")
     except (BufferError, ValueError, TypeError, KeyError) as error:
         raise InputError(
             "SGK177",
-            f"input {name!r}, a {type(value).__name__} on a device, cannot be read: {error}",
+            f"{role} {name!r}, a {type(value).__name__} on a device, cannot be used: {error}",
             hint=f"Pass a contiguous array on {device.name}, or one in the memory of the host.",
             input=name,
         ) from error
 
 
+def fetched(value: Any, name: str, device: Device) -> npt.NDArray[Any]:
+    """Copy an array on the device to the host, whoever made it.
+
+    Raises:
+        InputError: As ``foreign``.
+    """
+    if isinstance(value, DeviceArray):
+        return np.asarray(value)
+    with (
+        device.active(),
+        device.lane() as lane,
+        foreign(value, name, device, lane.stream) as found,
+    ):
+        array = np.empty(found.shape, found.dtype)
+        if array.nbytes:
+            data = array.ctypes.data
+            device.cuda.download(data, found.address, array.nbytes, lane.stream)
+        lane.wait()
+        return array
+
+
 def _from_dlpack(value: Any, device: Device, stream: int) -> Foreign:
     kind, index = value.__dlpack_device__()
-    if (kind, index) != (dlpack.CUDA, device.index):
+    if kind not in dlpack.ON_CUDA or index != device.index:
         raise ValueError(f"it is on device {index} of kind {kind}, expected {device.name}")
     taken = dlpack.take(value.__dlpack__(stream=stream or _DEFAULT_STREAM))
     if not taken.contiguous:
@@ -215,12 +279,18 @@ def _from_dlpack(value: Any, device: Device, stream: int) -> Foreign:
     return Foreign(taken.address, taken.shape, taken.dtype, taken)
 
 
-def _from_interface(
-    interface: dict[str, Any], value: object, device: Device, stream: int
-) -> Foreign:
+def _from_interface(value: Any, device: Device, stream: int, *, is_read: bool) -> Foreign:
+    interface = value.__cuda_array_interface__
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    own, index = getattr(value, "dtype", None), getattr(value, "device_id", None)
+    if dtype.kind == "V" and isinstance(own, np.dtype):  # the protocol has no word for it
+        dtype = own
+    if index is not None and index != device.index:
+        raise ValueError(f"it is on device {index}, expected {device.name}")
     if interface.get("strides") is not None and not _is_row_major(interface, dtype):
         raise ValueError("its elements are not in row-major order without gaps")
+    if interface["data"][1] and not is_read:
+        raise ValueError("it is read-only")
     if interface.get("mask") is not None:
         raise ValueError("its mask would be lost")
     producer = interface.get("stream")
@@ -235,6 +305,6 @@ def _is_row_major(interface: dict[str, Any], dtype: np.dtype[Any]) -> bool:
         reversed(interface["shape"]), reversed(interface["strides"]), strict=True
     ):
         if extent != 1 and stride != expected:
-            return False
+            return 0 in interface["shape"]
         expected *= extent
     return True

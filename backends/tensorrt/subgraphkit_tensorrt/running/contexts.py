@@ -10,6 +10,7 @@ from subgraphkit_tensorrt.library.checks import check_run
 from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.running.cuda_graphs import Recordings
 from subgraphkit_tensorrt.running.device import Device, Lane
+from subgraphkit_tensorrt.running.kernels import Kernels
 from subgraphkit_tensorrt.running.listening import LayerTimes, output_allocator, profiler
 from subgraphkit_tensorrt.running.loading import Loader
 
@@ -29,6 +30,7 @@ class Context:
         execution_context: TensorRT's ``IExecutionContext``.
         shapes: By input, the shape that was set last.
         recordings: CUDA graphs recorded from it.
+        met_new: Whether it was given shapes it did not have before since kernels were last kept.
         times: Times of layers, if they are measured.
 
     Thread-safety: none; leased by one run at a time.
@@ -40,6 +42,7 @@ class Context:
         self.execution_context = execution_context
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.times = times
+        self.met_new = False
         self.recordings = Recordings(device)
         self._device = device
         self._trt = trt
@@ -56,6 +59,10 @@ class Context:
         if self._stream is not None:
             self._device.cuda.order(self._stream, lane.stream)
         self._stream = lane.stream
+
+    def has_allocator(self, name: str) -> bool:
+        """Say whether an output has an allocator, which TensorRT then asks in every run."""
+        return name in self._allocators
 
     def allocator(self, name: str) -> Any:
         """Return the allocator of an output whose shape depends on data; made once."""
@@ -87,14 +94,22 @@ class Contexts:
         loader: Says library and device.
         options: Values of the backend's options.
         recorder: The ``IErrorRecorder`` they get.
+        kernels: Kernels of the engine that are kept, if any are.
 
     Thread-safety: may be used from any thread.
     """
 
     def __init__(
-        self, engine: Any, loader: Loader, options: Mapping[str, Any], recorder: Any
+        self,
+        engine: Any,
+        loader: Loader,
+        options: Mapping[str, Any],
+        recorder: Any,
+        kernels: Kernels | None = None,
     ) -> None:
         self._engine = engine
+        self._kernels = kernels
+        self._runtime_config: Any = None
         self._library = loader.library
         self._device = loader.device
         self._options = options
@@ -140,6 +155,12 @@ class Contexts:
                 summed.calls[layer] = summed.calls.get(layer, 0) + times.calls[layer]
         return summed
 
+    def forget_recordings(self) -> None:
+        """Let go of CUDA graphs, which may hold weights; nothing may be running."""
+        with self._changed:
+            for context in self._all:
+                context.recordings.close()
+
     def count(self) -> int:
         """Return how many there are."""
         return len(self._all)
@@ -155,7 +176,8 @@ class Contexts:
         can, execution_context = self._library.capabilities, context.execution_context
         nbytes = self.scratch_bytes
         if can.update_device_memory_size:
-            nbytes = int(execution_context.update_device_memory_size_for_shapes())
+            # It returns 0 as well when it fails, and an engine may do without scratch.
+            nbytes = int(execution_context.update_device_memory_size_for_shapes()) or nbytes
         block = lane.scratch(nbytes)
         if can.set_device_memory:
             execution_context.set_device_memory(block.address, block.nbytes)
@@ -169,8 +191,10 @@ class Contexts:
             self._closed = True
             resting, self._resting = self._resting, []
             self._engine = None
+            self._runtime_config = None
         for context in resting:
             self._forget(context)
+        self._keep_kernels(at_end=True)
 
     def _take(self) -> Context:
         with self._changed:
@@ -183,12 +207,24 @@ class Contexts:
             return context
 
     def _give_back(self, context: Context) -> None:
+        is_new, context.met_new = context.met_new, False
         with self._changed:
-            if not self._closed:
+            stays = not self._closed
+            if stays:
                 self._resting.append(context)
                 self._changed.notify()
-                return
-        self._forget(context)
+        if not stays:
+            self._forget(context)
+        if is_new or not stays:
+            self._keep_kernels(at_end=not stays)
+
+    def _keep_kernels(self, *, at_end: bool = False) -> None:
+        """Keep the kernels that were compiled, unless somebody may be compiling others."""
+        if self._kernels is None:
+            return
+        with self._changed:
+            if len(self._resting) == len(self._all):
+                self._kernels.keep(at_end=at_end)
 
     def _drop(self, context: Context) -> None:
         self._forget(context)
@@ -203,6 +239,9 @@ class Contexts:
     def _made(self) -> Context:
         with listening() as lines:
             execution_context = self._created()
+            if execution_context is None and self._device.memory.kept_bytes:
+                self._device.memory.release_kept()  # TensorRT knows nothing of it
+                execution_context = self._created()
         hint = "Without enough memory on the GPU: set max_contexts lower, or free memory."
         execution_context = check_run(
             execution_context, "make an execution context", lines, hint=hint
@@ -226,6 +265,13 @@ class Contexts:
         strategy = trt.ExecutionContextAllocationStrategy.__members__[_STRATEGIES[wanted]]
         if not can.runtime_config:
             return engine.create_execution_context(strategy)
+        return engine.create_execution_context(self._configured(strategy))
+
+    def _configured(self, strategy: Any) -> Any:
+        """Return the configuration of the contexts, made once, as they share compiled kernels."""
+        if self._runtime_config is not None:
+            return self._runtime_config
+        trt, can, engine = self._library.trt, self._library.capabilities, self._engine
         runtime_config = engine.create_runtime_config()
         runtime_config.set_execution_context_allocation_strategy(strategy)
         if can.kernel_specialization_strategy:
@@ -235,7 +281,10 @@ class Contexts:
         if can.cuda_graph_strategy and self._options["cuda_graphs"] == "auto":
             whole = trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
             runtime_config.cuda_graph_strategy = whole
-        return engine.create_execution_context(runtime_config)
+        if self._kernels is not None:
+            self._kernels.attach(runtime_config)
+        self._runtime_config = runtime_config
+        return runtime_config
 
 
 def _scratch_bytes(engine: Any, capabilities: Any) -> int:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.errors import ExecutionError
+from subgraphkit.errors import ExecutionError, InputError
 
 __all__ = ["from_engine", "to_engine"]
 
@@ -27,8 +27,15 @@ def to_engine(array: npt.NDArray[Any], tensor: _Typed) -> npt.NDArray[Any]:
 
     Raises:
         ExecutionError: A whole number does not fit (SGK179).
+        InputError: It is of another kind, as only arrays on a device can be that do not say what
+            they are (SGK141).
     """
     if array.dtype != tensor.dtype:
+        if array.dtype.kind != tensor.dtype.kind or array.itemsize < tensor.dtype.itemsize:
+            raise InputError(
+                "SGK141",
+                f"input {tensor.name!r} is {array.dtype}; the engine reads {tensor.dtype}",
+            )
         if array.dtype.kind == "i" and array.size:
             info = np.iinfo(tensor.dtype)
             if array.min() < info.min or array.max() > info.max:

@@ -1,11 +1,13 @@
 """CUDA graphs: runs of equal shapes, recorded once and launched again.
 
 A recording remembers addresses, so each has buffers of its own that inputs are copied into and
-outputs out of.
+outputs out of. It is made on a stream that nobody else knows: whatever another thread puts on a
+stream that is being recorded, to read an array that was computed there, would be recorded as well.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -62,30 +64,38 @@ class Recordings:
             self._release(oldest)
         return recording
 
-    def run(self, recording: Recording, lane: Lane, enqueue: Callable[[], None]) -> None:
+    def run(self, recording: Recording, lane: Lane, enqueue: Callable[[int], None]) -> None:
         """Launch what was recorded, or enqueue once and record it for the next time.
 
-        A run that cannot be recorded is enqueued as usual, now and from now on.
+        ``enqueue`` is given the stream. A run that cannot be recorded is enqueued as usual, now and from now on.
         """
         cuda = self._device.cuda
         if recording.graph:
             cuda.launch(recording.graph, lane.stream)
             return
-        enqueue()  # the first run after new shapes does things that must not be recorded
+        enqueue(lane.stream)  # the first run after new shapes does things that must not be recorded
         if recording.refused:
             return
         lane.wait()
         try:
-            cuda.begin_capture(lane.stream)
-            try:
-                enqueue()
-            except BaseException:
-                cuda.give_up_capture(lane.stream)
-                raise
-            recording.graph = cuda.end_capture(lane.stream)
+            recording.graph = self._recorded(enqueue)
         except ExecutionError as error:
             recording.refused = True
             LOGGER.info("runs of these shapes cannot be recorded as a CUDA graph: %s", error)
+
+    def _recorded(self, enqueue: Callable[[int], None]) -> int:
+        cuda = self._device.cuda
+        stream = cuda.create_stream()
+        try:
+            cuda.begin_capture(stream)
+            try:
+                enqueue(stream)
+            except BaseException:
+                cuda.give_up_capture(stream)
+                raise
+            return cuda.end_capture(stream)
+        finally:
+            cuda.destroy_stream(stream)
 
     def close(self) -> None:
         """Let go of all; nothing may be running."""
@@ -94,6 +104,7 @@ class Recordings:
 
     def _release(self, recording: Recording) -> None:
         if recording.graph:
-            self._device.cuda.destroy_graph(recording.graph)
+            with suppress(ExecutionError):  # a device that failed says so of every call
+                self._device.cuda.destroy_graph(recording.graph)
         for block in recording.blocks.values():
             self._device.memory.give_back(block)

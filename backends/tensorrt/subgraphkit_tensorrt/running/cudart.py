@@ -18,15 +18,24 @@ from subgraphkit.errors import BackendUnavailableError, ExecutionError
 
 __all__ = ["Cuda", "cuda_runtime"]
 
-_MAJORS: Final = (13, 12, 11)
+_NAMES: Final = ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0")
+"""What the loader knows them by, newest first; that of CUDA 11 names its minor version."""
+_WINDOWS_NAMES: Final = ("cudart64_13.dll", "cudart64_12.dll", "cudart64_110.dll")
 _FOLDERS: Final = ("nvidia.cu13", "nvidia.cuda_runtime")
-"""Packages of NVIDIA's wheels that hold the library, in ``lib`` or ``bin``."""
+"""Packages of NVIDIA's wheels that hold the library, in ``lib``, ``bin`` or ``bin/x86_64``."""
 
 _OUT_OF_MEMORY: Final = 2
 _NON_BLOCKING: Final = 1
 _NO_TIMING: Final = 2
 _THREAD_LOCAL: Final = 1
 _INSUFFICIENT_DRIVER: Final = 35
+_HINTS: Final = {
+    3: "CUDA does not survive a fork: start workers with the method 'spawn', or bind in the worker."
+}
+_HINT: Final = (
+    "An error of an earlier kernel may show only now; CUDA_LAUNCH_BLOCKING=1 tells where it "
+    "happened."
+)
 _HOST_TO_DEVICE: Final = 1
 _DEVICE_TO_HOST: Final = 2
 _DEVICE_TO_DEVICE: Final = 3
@@ -222,8 +231,7 @@ class Cuda:
             "SGK174",
             f"CUDA's {name} returned {status} ({_text(self._library, status)})",
             backend="tensorrt",
-            hint="An error of an earlier kernel may show only now; CUDA_LAUNCH_BLOCKING=1 tells "
-            "where it happened.",
+            hint=_HINTS.get(status, _HINT),
             status=status,
         )
 
@@ -272,11 +280,11 @@ def _library() -> Any:
 
 
 def _candidates() -> Iterator[str]:
-    for major in _MAJORS:
-        name = f"cudart64_{major}.dll" if sys.platform == "win32" else f"libcudart.so.{major}"
-        yield name.replace("_11.", "_110.")
+    for name in _WINDOWS_NAMES if sys.platform == "win32" else _NAMES:
+        yield name
         for folder in _wheel_folders():
-            yield from map(str, sorted(folder.glob(f"*/{name}*")))
+            for pattern in (f"*/{name}*", f"*/*/{name}*"):
+                yield from map(str, sorted(folder.glob(pattern)))
 
 
 def _wheel_folders() -> Iterator[Path]:

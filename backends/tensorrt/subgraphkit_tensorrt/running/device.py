@@ -4,9 +4,11 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from subgraphkit.errors import ExecutionError
+from subgraphkit_tensorrt.running.allocating import Allocator
 from subgraphkit_tensorrt.running.cudart import Cuda
 from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, Pinned
 
@@ -20,16 +22,20 @@ class Lane:
 
     Attributes:
         stream: Address of the stream.
+        is_users: Whether the stream is one of the user's, on which others put work as well.
         up: Pinned memory to upload from.
         down: Pinned memory to download to.
 
     Thread-safety: none; held by one run at a time.
     """
 
-    def __init__(self, cuda: Cuda, memory: DeviceMemory, stream: int) -> None:
+    def __init__(
+        self, cuda: Cuda, memory: DeviceMemory, stream: int, *, is_users: bool = False
+    ) -> None:
         self._cuda = cuda
         self._memory = memory
         self.stream = stream
+        self.is_users = is_users
         self.up = Pinned(cuda)
         self.down = Pinned(cuda)
         self._scratch: Block | None = None
@@ -74,36 +80,78 @@ class Lane:
             self._scratch = None
 
 
-class Device:
-    """A GPU with memory and lanes, shared by all engines in the process that run on it.
+class Streams:
+    """The streams of a GPU that are ours, shared by all who work on it; see ``of``.
 
-    Its streams live as long as it does, and arrays hold it, so that a stream named by an array
-    exists.
+    Memory remembers the streams it was used on, whoever made them, so none is destroyed while
+    anybody holds memory there.
 
     Args:
         cuda: The runtime library.
         index: Number of the device.
-        stream: Stream of the user to put everything on; without, each lane makes one.
-        owner: Kept alive as long as the device, such as an allocator TensorRT was given.
+
+    Thread-safety: may be used from any thread; the device has to be the thread's current one.
+    """
+
+    def __init__(self, cuda: Cuda, index: int) -> None:
+        self._cuda = cuda
+        self._lock = threading.RLock()  # a collection of garbage may come back here
+        self._resting: list[int] = []
+        self._all: list[int] = []
+        self._end = weakref.finalize(self, _destroy, cuda, index, self._all)
+        # When an interpreter ends, CUDA may have ended before.
+        self._end.atexit = False
+
+    @classmethod
+    def of(cls, cuda: Cuda, index: int) -> "Streams":
+        """Return the streams of a GPU; they live as long as somebody uses them."""
+        with _LOCK:
+            found = _STREAMS.get((id(cuda), index))  # which they hold, so that the id is its own
+            if found is None:
+                found = _STREAMS[id(cuda), index] = cls(cuda, index)
+            return found
+
+    def take(self) -> int:
+        """Return a stream that nobody uses."""
+        with self._lock:
+            if self._resting:
+                return self._resting.pop()
+            stream = self._cuda.create_stream()
+            self._all.append(stream)
+            return stream
+
+    def give_back(self, streams: list[int]) -> None:
+        """Take streams back; what was put on them need not be done."""
+        with self._lock:
+            self._resting.extend(streams)
+
+
+_STREAMS: "Final[WeakValueDictionary[tuple[int, int], Streams]]" = WeakValueDictionary()
+_LOCK: Final = threading.Lock()
+
+
+class Device:
+    """A GPU with memory and lanes, shared by the engines that run on it with the same settings.
+
+    Args:
+        cuda: The runtime library.
+        index: Number of the device.
+        allocator: Where memory is taken, unless it is CUDA's; kept alive as long as the device.
 
     Thread-safety: may be used from any thread.
     """
 
-    def __init__(
-        self, cuda: Cuda, index: int = 0, *, stream: int | None = None, owner: object = None
-    ) -> None:
+    def __init__(self, cuda: Cuda, index: int = 0, *, allocator: Allocator | None = None) -> None:
         self.cuda = cuda
         self.index = index
-        self.memory = DeviceMemory(cuda, index)
-        self._owner = owner
-        self._user_stream = stream
-        self._resting: list[Lane] = []
+        self.memory = DeviceMemory(cuda, index, allocator)
+        self._streams = Streams.of(cuda, index)
+        self._resting: dict[int | None, list[Lane]] = {}
         self._lanes: list[Lane] = []
         self._lock = threading.Condition()
         self._users = 0
-        self._streams: list[int] = []
-        self._end = weakref.finalize(self, _destroy, cuda, index, self._streams)
-        # When an interpreter ends, CUDA may have ended before.
+        self._taken: list[int] = []
+        self._end = weakref.finalize(self, self._streams.give_back, self._taken)
         self._end.atexit = False
 
     @property
@@ -122,7 +170,10 @@ class Device:
             self._users -= 1
             if self._users > 0:
                 return
-            resting = list(self._resting)
+            resting = [lane for lanes in self._resting.values() for lane in lanes]
+            # From now on the streams of users may go.
+            self._resting = {None: [lane for lane in resting if not lane.is_users]}
+            self._lanes = [lane for lane in self._lanes if not lane.is_users]
         with self.active():
             for lane in resting:
                 with suppress(ExecutionError):  # what failed there was told when it failed
@@ -143,20 +194,31 @@ class Device:
                 self.cuda.set_device(before)
 
     @contextmanager
-    def lane(self) -> Iterator[Lane]:
-        """Hold a lane, the one used last if it is free, so that its work need not be waited for."""
-        lane = self._take_lane()
+    def lane(self, stream: int | None = None) -> Iterator[Lane]:
+        """Hold a lane, the one used last if it is free, so that its work need not be waited for.
+
+        Args:
+            stream: Stream of the user to work on, which has to live until nobody uses the device
+                any more; without, one of ours.
+        """
+        lane = self._take_lane(stream)
         try:
             yield lane
         finally:
             with self._lock:
-                self._resting.append(lane)
-                self._lock.notify()
+                self._resting[stream].append(lane)
+                self._lock.notify_all()
 
     def give_back(self, block: Block) -> None:
         """Take the memory of an array that is no longer needed; for finalizers."""
+        with self._lock:
+            is_used = self._users > 0
         with self.active():
-            self.memory.give_back(block)
+            # When the last user is gone, nobody will free what is kept.
+            if is_used:
+                self.memory.give_back(block)
+            else:
+                self.memory.discard(block)
 
     def discard(self, block: Block) -> None:
         """Free the memory of an array that others may have read; for finalizers."""
@@ -177,18 +239,19 @@ class Device:
             "device_bytes_kept": self.memory.kept_bytes,
         }
 
-    def _take_lane(self) -> Lane:
+    def _take_lane(self, stream: int | None) -> Lane:
         with self._lock:
+            first = stream not in self._resting
+            resting = self._resting.setdefault(stream, [])
             # On a stream of the user everything is in one order anyway.
-            while self._user_stream is not None and self._lanes and not self._resting:
+            while stream is not None and not first and not resting:
                 self._lock.wait()
-            if self._resting:
-                return self._resting.pop()
-            stream = self._user_stream
+            if resting:
+                return resting.pop()
+            own = self._streams.take() if stream is None else stream
             if stream is None:
-                stream = self.cuda.create_stream()
-                self._streams.append(stream)
-            lane = Lane(self.cuda, self.memory, stream)
+                self._taken.append(own)
+            lane = Lane(self.cuda, self.memory, own, is_users=stream is not None)
             self._lanes.append(lane)
             return lane
 

@@ -4,6 +4,7 @@ Source: DLPack 0.8, ``dlpack.h``; the array API standard, ``__dlpack__``.
 """
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from typing import Any, ClassVar, Final
 import ml_dtypes
 import numpy as np
 
-__all__ = ["CUDA", "Taken", "export", "take"]
+__all__ = ["CUDA", "ON_CUDA", "Taken", "export", "take"]
 
 CUDA: Final = 2
 """DLPack's number for memory of a GPU."""
+ON_CUDA: Final = frozenset({CUDA, 13})
+"""And for memory of one that moves between it and the host by itself."""
 
 _BFLOAT16: Final[np.dtype[Any]] = np.dtype(ml_dtypes.bfloat16)
 _NAME: Final = b"dltensor"
@@ -59,24 +62,24 @@ _Managed._fields_ = (
     ("context", ctypes.c_void_p),
     ("deleter", _Deleter),
 )
-_CapsuleEnd = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _new = ctypes.pythonapi.PyCapsule_New
-_new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, _CapsuleEnd)
+_new.restype = ctypes.py_object
+_new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
-# At the end of a capsule it has no references left, so it must not become a Python object.
-_is_unused = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
-_raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 
 _HELD: Final[dict[int, Any]] = {}
-_LOCK: Final = threading.Lock()
+_UNREAD: Final[dict[int, list[Any]]] = {}
+"""Capsules that nobody had taken an array out of when they were last looked at."""
+_OURS: Final = 2
+"""References to a capsule that is left to us: of the list it is in, and of the call that counts."""
+# A collection of garbage may end another capsule while it is held.
+_LOCK: Final = threading.RLock()
 
 
 def _delete(managed: Any) -> None:
@@ -84,15 +87,25 @@ def _delete(managed: Any) -> None:
         _HELD.pop(ctypes.addressof(managed.contents), None)
 
 
-def _end(capsule: int) -> None:
-    if _is_unused(capsule, _NAME):  # nobody took what is in it
-        with _LOCK:
-            _HELD.pop(_raw_pointer(capsule, _NAME), None)
-
-
 # What C calls back must live as long as C may call it.
 _DELETE: Final = _Deleter(_delete)
-_END: Final = _CapsuleEnd(_end)
+
+
+def _let_go_unread() -> list[Any]:
+    """Return what is in capsules that were dropped with nobody having taken it.
+
+    A destructor of the capsule cannot be in Python: where a consumer refuses what it was given, it
+    is called while an exception is under way, which would be lost.
+    """
+    ended = []
+    for place, unread in list(_UNREAD.items()):
+        is_unread = _is_valid(unread[0], _NAME)
+        if is_unread and sys.getrefcount(unread[0]) > _OURS:
+            continue
+        del _UNREAD[place]
+        if is_unread:
+            ended.append(_HELD.pop(place, None))
+    return ended
 
 
 def export(
@@ -111,6 +124,8 @@ def export(
         device: Kind and number of the device.
         owner: Kept alive until the other library lets go.
 
+    An array that the other library does not take is let go of when the next is handed out.
+
     Raises:
         BufferError: DLPack has no such element type.
     """
@@ -126,9 +141,13 @@ def export(
     )
     managed = _Managed(tensor=tensor, context=None, deleter=_DELETE)
     place = ctypes.addressof(managed)
+    capsule = _new(place, _NAME, None)
     with _LOCK:
+        ended = _let_go_unread()
         _HELD[place] = (managed, extents, owner)
-    return _new(place, _NAME, _END)
+        _UNREAD[place] = [capsule]
+    del ended  # whose ends may take their time
+    return capsule
 
 
 def _described(dtype: np.dtype[Any]) -> _Type:

@@ -11,6 +11,7 @@ from subgraphkit.errors import CompileError
 from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.running.contexts import Contexts
+from subgraphkit_tensorrt.running.kernels import Kernels
 from subgraphkit_tensorrt.running.listening import error_recorder
 from subgraphkit_tensorrt.running.loading import Loader
 
@@ -63,6 +64,7 @@ class Engine:
         outputs: Names of its outputs, likewise.
         loader: Deserializes plans; says library and device.
         options: Values of the backend's options.
+        kernels: Kernels of the plan that are kept, if any are.
 
     Attributes:
         inputs: The inputs, in that order; those that the engine does not have are None.
@@ -82,6 +84,7 @@ class Engine:
         outputs: Sequence[str],
         loader: Loader,
         options: Mapping[str, Any],
+        kernels: Kernels | None = None,
     ) -> None:
         self._library = loader.library
         self.device = loader.device
@@ -95,7 +98,7 @@ class Engine:
             self.weight_budget = _stream_weights(loader, options, engine)
             self.plan_bytes = len(blob)
             self.recorder = error_recorder(self._library.trt)
-            self.contexts = Contexts(engine, loader, options, self.recorder)
+            self.contexts = Contexts(engine, loader, options, self.recorder, kernels)
         self.device.retain()
 
     @property
@@ -140,7 +143,8 @@ class Engine:
 
 _NOT_LOADED: Final = (
     "A plan runs on the version of TensorRT and the kind of GPU it was built for; build it again, "
-    "or see the options version_compatible and hardware_compatible."
+    "or see the options version_compatible and hardware_compatible. On a newer version, an engine "
+    "that is version-compatible needs its lean runtime as well: lean_runtime, or allow_host_code."
 )
 
 

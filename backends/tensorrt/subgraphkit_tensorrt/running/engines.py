@@ -13,10 +13,13 @@ from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import Plan
 from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges
+from subgraphkit_tensorrt.library.devices import machine
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
-from subgraphkit_tensorrt.running.arrays import is_on_device
-from subgraphkit_tensorrt.running.engine import Engine
+from subgraphkit_tensorrt.running.arrays import fetched, is_on_device
+from subgraphkit_tensorrt.running.device import Device
+from subgraphkit_tensorrt.running.engine import Engine, Tensor
+from subgraphkit_tensorrt.running.kernels import kernels_for
 from subgraphkit_tensorrt.running.loading import Loader
 from subgraphkit_tensorrt.running.refitting import refit
 
@@ -109,7 +112,9 @@ class Engines:
         Raises:
             CompileError: TensorRT does not take it (SGK162, SGK179).
         """
-        loaded = Engine(plan.data, plan.inputs, plan.outputs, self.loader, self._options)
+        kind = _kind_of_device(self._options["device"])
+        kernels = kernels_for(plan.data, self.subgraph, self._library, kind)
+        loaded = Engine(plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels)
         try:
             if plan.needs_weights:
                 refit(loaded, self.subgraph, self._options, self._library)
@@ -193,7 +198,10 @@ class Engines:
 
     def _ranges_for(self, inputs: Sequence[Any]) -> dict[str, InputRange]:
         """Return the ranges to build for: these shapes, and those met before if they may grow."""
-        host = [np.asarray(one) if is_on_device(one) and _is_small(one) else one for one in inputs]
+        host = [
+            fetched(one, name, self.loader.device) if is_on_device(one) and _is_small(one) else one
+            for name, one in zip(self.subgraph.inputs, inputs, strict=True)
+        ]
         ranges = exact_ranges(self.subgraph, host)
         if self._options["dynamic"] == "exact":
             return ranges
@@ -221,18 +229,28 @@ class Engines:
         )
 
 
+def _kind_of_device(index: int) -> str:
+    devices = machine().devices
+    return str(devices[index].name) if index < len(devices) else ""
+
+
 def _covers(entry: _Entry, inputs: Sequence[Any]) -> bool:
     places = zip(entry.plan.ranges, entry.engine.inputs, inputs, strict=True)
     # The elements of an input count only if shapes are computed from them, on the host.
     return all(
         one.covers(value.shape)
-        and (tensor is None or not tensor.on_host or _covers_values(one, value))
+        and (
+            tensor is None
+            or not tensor.on_host
+            or _covers_values(one, tensor, value, entry.engine.device)
+        )
         for one, tensor, value in places
     )
 
 
-def _covers_values(one: InputRange, value: Any) -> bool:
-    return one.covers_values([int(element) for element in np.asarray(value).reshape(-1)])
+def _covers_values(one: InputRange, tensor: Tensor, value: Any, device: Device) -> bool:
+    host = fetched(value, tensor.name, device) if is_on_device(value) else np.asarray(value)
+    return one.covers_values([int(element) for element in host.reshape(-1)])
 
 
 def _within(inner: _Entry, outer: _Entry) -> bool:

@@ -6,12 +6,12 @@ device, then the run; results are waited for only if the host wants them.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.checks import check_run
 from subgraphkit_tensorrt.library.logger import listening
@@ -20,55 +20,11 @@ from subgraphkit_tensorrt.running.contexts import Context
 from subgraphkit_tensorrt.running.conversion import to_engine
 from subgraphkit_tensorrt.running.cuda_graphs import Recording
 from subgraphkit_tensorrt.running.device import Lane
+from subgraphkit_tensorrt.running.ends import Result, Source, check_target, overlap
 from subgraphkit_tensorrt.running.engine import Engine, Tensor
 from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block, aligned
 
 __all__ = ["Execution"]
-
-
-@dataclass(slots=True)
-class _Source:
-    """An input on its way: an array of the host, or one on the device."""
-
-    tensor: Tensor
-    array: npt.NDArray[Any] | DeviceArray | Foreign
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape."""
-        return self.array.shape
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its elements."""
-        return self.array.nbytes
-
-    @property
-    def host(self) -> npt.NDArray[Any] | None:
-        """The array, if it is on the host."""
-        return self.array if isinstance(self.array, np.ndarray) else None
-
-
-@dataclass(slots=True)
-class _Result:
-    """An output: where it is, and its shape when that is known."""
-
-    tensor: Tensor
-    shape: tuple[int, ...] = ()
-    host: npt.NDArray[Any] | None = None
-    block: Block | None = None
-    allocator: Any = None
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its elements."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.tensor.dtype.itemsize
-
-    @property
-    def address(self) -> int:
-        """Where it is on the device."""
-        block = self.block if self.allocator is None else self.allocator.memory.block
-        return block.address if block is not None else 0
 
 
 class Execution:
@@ -95,32 +51,35 @@ class Execution:
         self._foreign: list[Foreign] = []
         self._recording: Recording | None = None
 
-    def run(self, inputs: Sequence[Any], stays: Sequence[bool]) -> list[Any]:
+    def run(self, inputs: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
         """Run.
 
         Args:
             inputs: One array per input of the engine, on the host or on its device.
-            stays: By output, whether it is to stay on the device.
+            wanted: By output, None for the host, ``ON_DEVICE``, or an array of another library to
+                write into.
 
         Returns:
             By output, an array on the host or a ``DeviceArray``; of the engine's element types.
 
         Raises:
             ExecutionError: It failed (SGK163, SGK174, SGK176).
-            InputError: An input cannot be read (SGK177).
+            InputError: An input cannot be read, or an output not be written (SGK177), or the latter
+                has another shape or element type (SGK140, SGK141).
         """
         self._context.move_to(self._lane)
         try:
             sources = self._sources(inputs)
             with listening() as lines:
                 self._set_shapes(sources, lines)
-                results = self._results(lines)
+                results = self._results(wanted, lines)
+            self._take_targets(sources, results)
             scratch = self._loaded.contexts.give_scratch(self._context, self._lane)
             if self._records and all(result.allocator is None for result in results):
                 self._recording = self._context.recordings.of(self._key(sources, scratch))
             self._place(sources, results)
             self._enqueue(results)
-            return self._delivered(results, stays)
+            return self._delivered(results)
         finally:
             for block in self._own:
                 self._memory.give_back(block)
@@ -128,20 +87,20 @@ class Execution:
 
     # -- inputs ------------------------------------------------------------------------------
 
-    def _sources(self, inputs: Sequence[Any]) -> list[_Source]:
+    def _sources(self, inputs: Sequence[Any]) -> list[Source]:
         return [
             self._source(tensor, value)
             for tensor, value in zip(self._loaded.inputs, inputs, strict=True)
             if tensor is not None
         ]
 
-    def _source(self, tensor: Tensor, value: Any) -> _Source:
+    def _source(self, tensor: Tensor, value: Any) -> Source:
         if is_on_device(value):
             remote = self._remote(tensor, value)
             if remote.dtype == tensor.dtype and not tensor.on_host:
-                return _Source(tensor, remote)
+                return Source(tensor, remote)
             value = self._downloaded(remote)
-        return _Source(tensor, to_engine(np.asarray(value), tensor))
+        return Source(tensor, to_engine(np.asarray(value), tensor))
 
     def _remote(self, tensor: Tensor, value: Any) -> DeviceArray | Foreign:
         if isinstance(value, DeviceArray) and value.__dlpack_device__()[1] == (
@@ -161,7 +120,7 @@ class Execution:
             self._lane.wait()
         return array
 
-    def _set_shapes(self, sources: Sequence[_Source], lines: Sequence[str]) -> None:
+    def _set_shapes(self, sources: Sequence[Source], lines: Sequence[str]) -> None:
         known = self._context.shapes
         for source in sources:
             name, shape = source.tensor.name, source.shape
@@ -169,6 +128,7 @@ class Execution:
                 done = self._execution_context.set_input_shape(name, shape)
                 check_run(done, f"take shape {shape} of input {name!r}", lines, hint=_SHAPES)
                 known[name] = shape
+                self._context.met_new = True
             if source.tensor.on_host and source.host is not None:
                 # 0-d and empty arrays have an address as well; TensorRT takes no null.
                 self._set_address(name, source.host.ctypes.data, lines)
@@ -183,26 +143,47 @@ class Execution:
 
     # -- outputs -----------------------------------------------------------------------------
 
-    def _results(self, lines: Sequence[str]) -> list[_Result]:
+    def _results(self, wanted: Sequence[Any], lines: Sequence[str]) -> list[Result]:
         results = []
-        for tensor in self._loaded.outputs:
+        for tensor, place in zip(self._loaded.outputs, wanted, strict=True):
             shape = tuple(self._execution_context.get_tensor_shape(tensor.name))
-            result = _Result(tensor, shape)
+            result = Result(tensor, place, shape)
             if tensor.on_host:
                 result.host = np.empty(shape, tensor.dtype)
                 self._set_address(tensor.name, result.host.ctypes.data, lines)
-            elif -1 in shape:
+            elif -1 in shape or self._context.has_allocator(tensor.name):
                 result.allocator = self._context.allocator(tensor.name)
                 result.allocator.memory.start()
             results.append(result)
         return results
 
+    def _take_targets(self, sources: Sequence[Source], results: Sequence[Result]) -> None:
+        """Look at what outputs are to be written into, and take it where the engine can write."""
+        device, stream = self._loaded.device, self._lane.stream
+        read = [source.array for source in sources if not isinstance(source.array, np.ndarray)]
+        for result in results:
+            if result.wanted is None or result.wanted is ON_DEVICE:
+                continue
+            name = result.tensor.name
+            result.target = target = foreign(result.wanted, name, device, stream, "output")
+            self._foreign.append(target)
+            check_target(name, target, result)
+            if isinstance(result.wanted, DeviceArray):
+                result.wanted.written_on(stream)
+            result.is_direct = (
+                result.host is None
+                and result.allocator is None
+                and not self._records
+                and _is_usable(target.address)
+                and not any(overlap(target, array) for array in read)
+            )
+
     # -- on the device -----------------------------------------------------------------------
 
-    def _key(self, sources: Sequence[_Source], scratch: int) -> tuple[Any, ...]:
+    def _key(self, sources: Sequence[Source], scratch: int) -> tuple[Any, ...]:
         return (self._lane.stream, scratch, *(source.shape for source in sources))
 
-    def _place(self, sources: Sequence[_Source], results: Sequence[_Result]) -> None:
+    def _place(self, sources: Sequence[Source], results: Sequence[Result]) -> None:
         """Put inputs and outputs where the engine finds them, and tell it where that is."""
         remote = [source for source in sources if not source.tensor.on_host]
         uploads = [source for source in remote if source.host is not None]
@@ -217,10 +198,11 @@ class Execution:
                 self._set_address(name, address, lines)
             for result in results:
                 if result.host is None and result.allocator is None:
-                    result.block = self._block(result.tensor.name, result.nbytes)
-                    self._set_address(result.tensor.name, result.block.address, lines)
+                    if not result.is_direct:
+                        result.block = self._block(result.tensor.name, result.nbytes)
+                    self._set_address(result.tensor.name, result.address, lines)
 
-    def _stage(self, uploads: Sequence[_Source]) -> dict[str, int]:
+    def _stage(self, uploads: Sequence[Source]) -> dict[str, int]:
         """Copy arrays of the host to where the device can read them by itself."""
         offsets, end = {}, 0
         for source in uploads:
@@ -234,7 +216,7 @@ class Execution:
             np.copyto(staged, np.asarray(source.array))
         return offsets
 
-    def _address_of(self, source: _Source) -> int:
+    def _address_of(self, source: Source) -> int:
         """Return where the engine reads an input, having copied it there if it is elsewhere."""
         remote = None if isinstance(source.array, np.ndarray) else source.array
         if remote is not None and self._recording is None and _is_usable(remote.address):
@@ -259,17 +241,17 @@ class Execution:
         done = self._execution_context.set_tensor_address(name, address)
         check_run(done, f"take the address of tensor {name!r}", lines)
 
-    def _enqueue(self, results: Sequence[_Result]) -> None:
+    def _enqueue(self, results: Sequence[Result]) -> None:
         if self._recording is None:
-            self._execute(results)
+            self._execute(results, self._lane.stream)
         else:
             self._context.recordings.run(
-                self._recording, self._lane, lambda: self._execute(results)
+                self._recording, self._lane, lambda stream: self._execute(results, stream)
             )
 
-    def _execute(self, results: Sequence[_Result]) -> None:
+    def _execute(self, results: Sequence[Result], stream: int) -> None:
         with listening() as lines:
-            done = self._execution_context.execute_async_v3(self._lane.stream)
+            done = self._execution_context.execute_async_v3(stream)
             for result in results:
                 if result.allocator is not None and result.allocator.memory.failure is not None:
                     raise result.allocator.memory.failure
@@ -277,26 +259,39 @@ class Execution:
 
     # -- results -----------------------------------------------------------------------------
 
-    def _delivered(self, results: Sequence[_Result], stays: Sequence[bool]) -> list[Any]:
+    def _delivered(self, results: Sequence[Result]) -> list[Any]:
         for result in results:
             if result.allocator is not None:
                 if result.allocator.memory.shape is None:
                     raise _unshaped(result.tensor.name)
                 result.shape = result.allocator.memory.shape
-        going = [r for r, stay in zip(results, stays, strict=True) if r.host is None and not stay]
-        with self._downloading(going) as offsets:
-            # What stays is not waited for.
-            if going or any(result.host is not None for result in results):
+            if result.target is not None:
+                self._write(result, result.target)
+        with self._downloading([result for result in results if result.goes]) as offsets:
+            if any(map(self._is_waited_for, results)):
                 self._lane.wait()
-            return [
-                self._handed_over(result)
-                if stay and result.host is None
-                else self._copied_out(result, offsets)
-                for result, stay in zip(results, stays, strict=True)
-            ]
+            return [self._handed_over(result, offsets) for result in results]
+
+    def _is_waited_for(self, result: Result) -> bool:
+        """Say whether somebody reads an output who is not in the order of streams."""
+        # Memory of the caller is read on streams we do not know, unless this one is theirs.
+        unordered = result.target is not None and not self._lane.is_users
+        return result.goes or result.host is not None or unordered
+
+    def _write(self, result: Result, target: Foreign) -> None:
+        """Bring an output to where the caller wants it, unless the engine wrote it there."""
+        check_target(result.tensor.name, target, result)
+        if result.is_direct or not result.nbytes:
+            return
+        if result.host is None:
+            self._cuda.copy(target.address, result.address, result.nbytes, self._lane.stream)
+            return
+        self._lane.wait()  # then what is on the host is there
+        data = result.host.ctypes.data
+        self._cuda.upload(target.address, data, result.nbytes, self._lane.stream)
 
     @contextmanager
-    def _downloading(self, results: Sequence[_Result]) -> Iterator[dict[str, int]]:
+    def _downloading(self, results: Sequence[Result]) -> Iterator[dict[str, int]]:
         offsets, end = {}, 0
         for result in results:
             offsets[result.tensor.name] = end
@@ -309,27 +304,39 @@ class Execution:
                 self._cuda.download(host, result.address, result.nbytes, self._lane.stream)
         yield offsets
 
-    def _copied_out(self, result: _Result, offsets: dict[str, int]) -> npt.NDArray[Any]:
+    def _copied_out(self, result: Result, offsets: dict[str, int]) -> npt.NDArray[Any]:
         if result.host is not None:
             return result.host
         place = offsets[result.tensor.name]
         return self._lane.down.array(place, result.shape, result.tensor.dtype).copy()
 
-    def _handed_over(self, result: _Result) -> DeviceArray:
-        if result.allocator is not None:
-            block = result.allocator.memory.give_up()
-        elif self._recording is not None or result.block is None:
-            block = self._memory.take(result.nbytes, self._lane.stream)
-            if result.nbytes:
-                self._cuda.copy(block.address, result.address, result.nbytes, self._lane.stream)
-        else:
-            block = result.block
-            self._own.remove(block)
+    def _handed_over(self, result: Result, offsets: dict[str, int]) -> Any:
         tensor, device = result.tensor, self._loaded.device
-        return DeviceArray(device, block, result.shape, tensor.dtype, self._lane.stream)
+        stream = self._lane.stream
+        if result.target is not None:
+            lent = Block(result.target.address, result.nbytes, {stream})
+            owner = result.wanted
+            return DeviceArray(device, lent, result.shape, tensor.dtype, stream, owner=owner)
+        if result.goes or result.host is not None:
+            return self._copied_out(result, offsets)
+        return DeviceArray(device, self._kept(result), result.shape, tensor.dtype, stream)
+
+    def _kept(self, result: Result) -> Block:
+        """Return the memory of an output that leaves with it."""
+        if result.allocator is not None:
+            block: Block = result.allocator.memory.give_up()
+            return block
+        if self._recording is None and result.block is not None:
+            self._own.remove(result.block)
+            return result.block
+        block = self._memory.take(result.nbytes, self._lane.stream)
+        if result.nbytes:
+            self._cuda.copy(block.address, result.address, result.nbytes, self._lane.stream)
+        return block
 
     def _end_foreign(self) -> None:
-        if self._foreign:
+        # On a stream of the user, whoever reuses the memory is in the same order.
+        if self._foreign and not self._lane.is_users:
             with suppress(ExecutionError):  # whoever waits next is told
                 self._lane.wait()
         for array in self._foreign:

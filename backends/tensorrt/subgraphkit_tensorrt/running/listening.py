@@ -4,15 +4,18 @@ The classes exist only once TensorRT is imported, so each is made for a module w
 asked for. Exceptions do not pass through TensorRT; whatever is called back remembers what failed.
 """
 
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit_tensorrt.library.logger import hear
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.memory import Block
 
 __all__ = ["LayerTimes", "OutputMemory", "error_recorder", "output_allocator", "profiler"]
+
+_ERRORS_KEPT: Final = 100
 
 
 class LayerTimes:
@@ -65,6 +68,8 @@ class OutputMemory:
             if self.block is None or self.block.nbytes < size:
                 self.close()
                 self.block = self._device.memory.take(size, self._stream())
+            # What is kept from run to run may have been taken on another stream.
+            self.block.streams.add(self._stream())
         except Exception as error:  # noqa: BLE001 (raised again after the call)
             self.failure = error
             return 0
@@ -121,7 +126,8 @@ def _recorder_class(trt: Any) -> Any:
     class Recorder(trt.IErrorRecorder):  # type: ignore[misc]  # known when it is imported
         def __init__(self) -> None:
             trt.IErrorRecorder.__init__(self)
-            self._errors: list[tuple[Any, str]] = []
+            # Nobody clears it, and a server may live for months.
+            self._errors: deque[tuple[Any, str]] = deque(maxlen=_ERRORS_KEPT)
 
         def report_error(self, code: Any, text: str) -> bool:
             # A recorder gets what the logger would have got, so that it has to say it.

@@ -1,21 +1,20 @@
 """From plans to engines: the runtime, and what a plan may do to the host."""
 
-import importlib
 import threading
 from collections.abc import Mapping
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.running.allocating import allocator_named
 from subgraphkit_tensorrt.running.cudart import cuda_runtime
 from subgraphkit_tensorrt.running.device import Device
 
 __all__ = ["Loader"]
 
-_SETTINGS: Final = ("device", "stream", "allocator", "allow_host_code", "lean_runtime")
+_SETTINGS: Final = ("device", "allocator", "allow_host_code", "lean_runtime")
 """The options that decide how plans are loaded."""
 
 _LOADERS: "Final[WeakValueDictionary[tuple[object, ...], Loader]]" = WeakValueDictionary()
@@ -44,10 +43,9 @@ class Loader:
     def __init__(self, library: Library, options: Mapping[str, Any]) -> None:
         self.library = library
         self._options = options
-        self._allocator = _allocator(options["allocator"], library.trt)
-        self.device = Device(
-            cuda_runtime(), options["device"], stream=options["stream"], owner=self._allocator
-        )
+        allocator = allocator_named(options["allocator"])
+        self.device = Device(cuda_runtime(), options["device"], allocator=allocator)
+        self._allocator = allocator.for_library(library.trt) if allocator is not None else None
         self._lock = threading.Lock()
         self._runtimes: list[Any] = []
 
@@ -69,7 +67,12 @@ class Loader:
         with self._lock:
             if not self._runtimes:
                 self._runtimes = self._made()
-            return self._runtimes[-1].deserialize_cuda_engine(blob)
+            runtime = self._runtimes[-1]
+            engine = runtime.deserialize_cuda_engine(blob)
+            if engine is None and self.device.memory.kept_bytes:
+                self.device.memory.release_kept()  # the plan may have been too large beside it
+                engine = runtime.deserialize_cuda_engine(blob)
+            return engine
 
     def _made(self) -> list[Any]:
         """Return the runtimes, the one to load with last; each has to outlive the next."""
@@ -97,30 +100,3 @@ class Loader:
             runtime.engine_host_code_allowed = self._options["allow_host_code"]
         if self._allocator is not None:
             runtime.gpu_allocator = self._allocator
-
-
-def _allocator(place: str, trt: Any) -> Any:
-    """Find the allocator that an option names as ``module:name``; None if it names none."""
-    if not place:
-        return None
-    module, _, name = place.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-        if isinstance(found, type):
-            found = found()
-    except Exception as error:
-        raise _no_allocator(place, f"{type(error).__name__}: {error}") from error
-    if not isinstance(found, trt.IGpuAllocator):
-        raise _no_allocator(place, f"it is a {type(found).__name__}")
-    return found
-
-
-def _no_allocator(place: str, why: str) -> OptionError:
-    return OptionError(
-        "SGK112",
-        f"option 'allocator' of backend 'tensorrt' names {place!r}, which is no allocator: {why}",
-        hint="Write module:name; the name is a class derived from TensorRT's IGpuAllocator that "
-        "takes no arguments, or an instance of one.",
-        backend="tensorrt",
-        option="allocator",
-    )

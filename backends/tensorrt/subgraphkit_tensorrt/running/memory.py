@@ -7,6 +7,7 @@ those there; the host never waits.
 
 import ctypes
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import ExecutionError
+from subgraphkit_tensorrt.running.allocating import Allocator
 from subgraphkit_tensorrt.running.cudart import Cuda
 
 __all__ = ["ALIGNMENT", "Block", "DeviceMemory", "Pinned", "aligned"]
@@ -50,15 +52,18 @@ class DeviceMemory:
     Args:
         cuda: The runtime library.
         device: Number of the device.
+        allocator: Where memory is taken, unless it is CUDA's.
 
     Thread-safety: may be used from any thread; the device has to be the thread's current one.
     """
 
-    def __init__(self, cuda: Cuda, device: int) -> None:
+    def __init__(self, cuda: Cuda, device: int, allocator: Allocator | None = None) -> None:
         self._cuda = cuda
         self._device = device
+        self._allocator = allocator
         self._free: dict[int, list[Block]] = {}
-        self._lock = threading.Lock()
+        # A collection of garbage may end an array, and so come back here, while this is held.
+        self._lock = threading.RLock()
         self.taken_bytes = 0
         """Bytes in use."""
         self.kept_bytes = 0
@@ -100,7 +105,7 @@ class DeviceMemory:
         """Free a block that others may have used on streams of their own."""
         with self._lock:
             self.taken_bytes -= block.nbytes
-        self._cuda.free(block.address)
+        self._free_block(block)
 
     def release_kept(self) -> None:
         """Free what is not in use; waits for the device."""
@@ -109,18 +114,36 @@ class DeviceMemory:
             self._free.clear()
             self.kept_bytes = 0
         for block in blocks:
+            self._free_block(block)
+
+    def _free_block(self, block: Block) -> None:
+        if self._allocator is None:
             self._cuda.free(block.address)
+            return
+        # CUDA waits for the device by itself; another allocator may not.
+        with suppress(ExecutionError):  # told when it happened
+            self._cuda.wait_for_device()
+        self._allocator.free(block.address)
+
+    def _from_source(self, size: int) -> int:
+        if self._allocator is None:
+            return self._cuda.allocate(size)
+        return self._allocator.allocate(size, ALIGNMENT)
+
+    @property
+    def _source(self) -> str:
+        return f"GPU {self._device}" if self._allocator is None else f"allocator {self._allocator}"
 
     def _allocate(self, size: int, asked: int) -> int:
-        address = self._cuda.allocate(size)
+        address = self._from_source(size)
         if not address:
             self.release_kept()
-            address = self._cuda.allocate(size)
+            address = self._from_source(size)
         if not address:
             raise ExecutionError(
                 "SGK176",
-                f"GPU {self._device} has no {asked:,} bytes left: {self._cuda.free_memory():,} are "
-                f"free, {self.taken_bytes:,} are in use by this backend",
+                f"{self._source} has no {asked:,} bytes left: {self._cuda.free_memory():,} are "
+                f"free on GPU {self._device}, {self.taken_bytes:,} are in use by this backend",
                 backend="tensorrt",
                 hint="Run smaller batches, set max_contexts or max_engines lower, or free memory "
                 "that other programs hold (nvidia-smi shows them).",

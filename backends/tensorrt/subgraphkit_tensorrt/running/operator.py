@@ -15,7 +15,7 @@ from subgraphkit_tensorrt.building.plan import Plan, plan_problem, read_plans, w
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
-from subgraphkit_tensorrt.running.arrays import is_on_device
+from subgraphkit_tensorrt.running.arrays import DeviceArray, is_on_device
 from subgraphkit_tensorrt.running.build_only import BuiltPlans
 from subgraphkit_tensorrt.running.conversion import from_engine
 from subgraphkit_tensorrt.running.engine import Engine
@@ -23,6 +23,7 @@ from subgraphkit_tensorrt.running.engines import Builder, Engines, builder_for
 from subgraphkit_tensorrt.running.execution import Execution
 from subgraphkit_tensorrt.running.profiling import describe_layers
 from subgraphkit_tensorrt.running.refitting import refit
+from subgraphkit_tensorrt.running.streams import stream_for
 
 __all__ = ["TensorRTOperator", "restore"]
 
@@ -81,13 +82,15 @@ class TensorRTOperator(SubgraphOperator):
 
         Args:
             inputs: Arrays of the host, or on this device in row-major order.
-            outputs: Per output a buffer of the host, ``ON_DEVICE`` or None.
+            outputs: Per output a buffer of the host, ``ON_DEVICE``, an array of another library on
+                this device to write into, or None.
 
         Raises:
             ExecutionError: The run failed (SGK163, SGK174), memory is short (SGK176), or no engine
                 covers the shapes (SGK178).
             CompileError: An engine for new shapes cannot be built.
-            InputError: An array on a device does not fit (SGK140, SGK141, SGK177).
+            InputError: An array on a device, or a buffer there, does not fit (SGK140, SGK141,
+                SGK177).
             ValueError: A buffer does not fit the result.
         """
         if self._closed:
@@ -95,17 +98,25 @@ class TensorRTOperator(SubgraphOperator):
         self._check_remote(inputs)
         wanted: Sequence[Any] = (None,) * len(self._dtypes) if outputs is None else outputs
         with self._device.active(), self._engines.using(inputs) as loaded:
-            stays = [
-                buffer is ON_DEVICE and tensor.dtype == dtype
+            places = [
+                self._place(buffer, tensor.dtype == dtype)
                 for buffer, tensor, dtype in zip(wanted, loaded.outputs, self._dtypes, strict=True)
             ]
-            with loaded.contexts.lease() as context, self._device.lane() as lane:
+            stream = stream_for(self._options)
+            with loaded.contexts.lease() as context, self._device.lane(stream) as lane:
                 execution = Execution(loaded, context, lane, records=self._recorded(loaded))
-                results = execution.run(inputs, stays)
+                results = execution.run(inputs, places)
         return [
-            result if stay else self._delivered(place, result, buffer)
-            for place, (result, stay, buffer) in enumerate(zip(results, stays, wanted, strict=True))
+            result if isinstance(result, DeviceArray) else self._delivered(at, result, buffer)
+            for at, (result, buffer) in enumerate(zip(results, wanted, strict=True))
         ]
+
+    @staticmethod
+    def _place(buffer: Any, is_same_type: bool) -> Any:  # noqa: FBT001 (a fact, not a switch)
+        """Return where the engine's output is to be: what is of another type, on the host."""
+        if buffer is ON_DEVICE:
+            return buffer if is_same_type else None
+        return buffer if is_on_device(buffer) else None
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Put new weights into the engines, if they are refittable.
@@ -114,6 +125,8 @@ class TensorRTOperator(SubgraphOperator):
             False if an engine is not, or does not take them; all hold the old ones then.
         """
         current = self._engines.current()
+        if current and not self._library.capabilities.refitter:
+            return False
         if not all(loaded.refittable for _, loaded in current):
             return False
         if not current and not self._engines.can_build:
@@ -187,7 +200,8 @@ class TensorRTOperator(SubgraphOperator):
     def _described(self, plan: Plan, loaded: Engine) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "ranges": [one.to_json() for one in plan.ranges],
-            "memory": loaded.memory(),
+            # What an engine does not tell of itself, the builder told.
+            "memory": {**plan.report.get("memory", {}), **loaded.memory()},
             "contexts": loaded.contexts.count(),
             "refittable": loaded.refittable,
             "report": readable(plan.report, self._engines.subgraph),
@@ -216,7 +230,12 @@ def restore(
     plans = read_plans(blob)
     can = library.capabilities
     for plan in plans:
-        problem = plan_problem(plan.data, can.flavour, can.version)
+        problem = plan_problem(
+            plan.data,
+            can.flavour,
+            can.version,
+            version_compatible=options["version_compatible"],
+        )
         if problem:
             raise CompileError(
                 "SGK179",

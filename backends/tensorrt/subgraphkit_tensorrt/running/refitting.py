@@ -33,18 +33,20 @@ def refit(loaded: Engine, subgraph: Subgraph, options: Mapping[str, Any], librar
     trt = library.trt
     with loaded.device.active(), listening() as lines:
         loaded.device.cuda.wait_for_device()
+        loaded.contexts.forget_recordings()
         refitter = trt.Refitter(loaded.handle, library.logger)
         if library.capabilities.parser_refitter:
             parser_refitter = trt.OnnxParserRefitter(refitter, library.logger)
             check(_parsed(parser_refitter, model), "read the new weights from the model", lines)
+            held = []
         else:
-            _name_all(refitter, model, trt, lines)
+            held = _name_all(refitter, model, trt, lines)
         missing = refitter.get_missing_weights()
         what = f"replace the weights; it lacks {', '.join(missing[:5])}"
         check(not missing, what, lines)
         check(refitter.refit_cuda_engine(), "replace the weights", lines)
         # What it read from may go now.
-        del refitter
+        del refitter, held
 
 
 def _parsed(parser_refitter: Any, model: PreparedModel) -> bool:
@@ -73,8 +75,12 @@ def _whole(model: PreparedModel) -> Any:
     return whole
 
 
-def _name_all(refitter: Any, model: PreparedModel, trt: Any, lines: Any) -> None:
-    """Hand the weights over one by one, as releases before 10 want it."""
+def _name_all(refitter: Any, model: PreparedModel, trt: Any, lines: Any) -> list[Any]:
+    """Hand the weights over one by one, as releases before 10 want it.
+
+    Returns:
+        The weights, which TensorRT reads when it refits and not before.
+    """
     wanted = set(refitter.get_all_weights())
     held: list[npt.NDArray[Any]] = []
     for tensor in _whole(model).graph.initializer:
@@ -83,3 +89,4 @@ def _name_all(refitter: Any, model: PreparedModel, trt: Any, lines: Any) -> None
             held.append(array)
             done = refitter.set_named_weights(tensor.name, trt.Weights(array))
             check(done, f"take new values of weight {tensor.name!r}", lines)
+    return held

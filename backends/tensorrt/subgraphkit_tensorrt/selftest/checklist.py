@@ -7,7 +7,7 @@ from subgraphkit.backend import Check
 from subgraphkit.backend.messages import unavailable
 from subgraphkit.backend.selftest import Bench
 from subgraphkit_tensorrt.library.flavours import find, wanted_flavour
-from subgraphkit_tensorrt.selftest import computing, device
+from subgraphkit_tensorrt.selftest import borders, computing, device, engines
 
 __all__ = ["CHECKS", "run_checklist"]
 
@@ -25,10 +25,18 @@ CHECKS: Final[dict[str, Checked]] = {
     "shapes from values": computing.shapes_from_values,
     "shapes from data": computing.shapes_from_data,
     "range of shapes": computing.range_of_shapes,
+    "control flow": engines.control_flow,
+    "several ranges": engines.several_ranges,
+    "arrays on the device": borders.device_arrays,
+    "stream of the caller": borders.user_stream,
+    "allocator of the caller": borders.allocator,
     "threads": device.threads,
+    "two sessions": engines.two_sessions,
     "scratch memory": device.scratch_memory,
     "CUDA graphs": device.cuda_graphs,
     "refit": device.refit,
+    "plans without weights": engines.plans_without_weights,
+    "plans for other GPUs": engines.compatible_plans,
     "weight streaming": device.weight_streaming,
     "layers": device.layers,
     "memory of many runs": device.many_runs,

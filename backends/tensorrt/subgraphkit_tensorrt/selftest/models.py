@@ -9,6 +9,7 @@ from onnx import numpy_helper
 
 __all__ = [
     "CHAIN",
+    "CONTROLLED",
     "CONVOLUTION",
     "PERCEPTRON",
     "PICKED",
@@ -40,6 +41,15 @@ CHAIN: Final = (
     (
         "agraph (float[n,3] x) => (float[n,3] y) "
         "{ a = Relu(x) b = Add(a, x) c = Neg(b) y = Mul(c, b) }"
+    ),
+    (),
+)
+CONTROLLED: Final = (
+    (
+        "agraph (float[n,3] x) => (float[n,3] y) "
+        "{ s = ReduceSum<keepdims = 0>(x) p = Constant<value = float {0.0}>() c = Greater(s, p) "
+        "b = If(c) <then_branch = up () => (float[n,3] u) { u = Relu(x) }, "
+        "else_branch = down () => (float[n,3] d) { d = Neg(x) }> y = Add(b, x) }"
     ),
     (),
 )

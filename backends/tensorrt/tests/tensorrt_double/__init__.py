@@ -15,7 +15,7 @@ from backends.tensorrt.tests.tensorrt_api import Api
 from backends.tensorrt.tests.tensorrt_double.building import BUILDING
 from backends.tensorrt.tests.tensorrt_double.cuda import DoubleCuda
 from backends.tensorrt.tests.tensorrt_double.listeners import CALLED_BACK
-from backends.tensorrt.tests.tensorrt_double.refitting import REFITTING
+from backends.tensorrt.tests.tensorrt_double.refitting import REFITTING, Weights
 from backends.tensorrt.tests.tensorrt_double.running import RUNNING
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Library
@@ -46,6 +46,8 @@ class Double:
         cuda: CUDA's runtime library.
         library: What the backend takes for the library.
         enqueued: How many runs were put on streams.
+        compiled: How many kernels were compiled at run time, as TensorRT for RTX does.
+        device: Kind of the device, which compiled kernels are for.
         refuses_runs: Whether runs fail from now on.
         refuses_contexts: Whether contexts cannot be made.
         refuses_refits: Whether weights are not taken.
@@ -54,12 +56,15 @@ class Double:
     def __init__(self, release: str = "11.4.0", memory: int = 1 << 30) -> None:
         self.cuda = DoubleCuda(memory)
         self.enqueued = 0
+        self.compiled = 0
+        self.device = "double"
         self.refuses_runs = False
         self.refuses_contexts = False
         self.refuses_refits = False
         self.trt = self._module(Api(release))
-        capabilities = Capabilities.of(self.trt, "tensorrt")
-        self.library = Library(FLAVOURS["tensorrt"], self.trt, capabilities, logger_for(self.trt))
+        flavour = FLAVOURS[Api(release).flavour]
+        capabilities = Capabilities.of(self.trt, flavour.name)
+        self.library = Library(flavour, self.trt, capabilities, logger_for(self.trt))
 
     @property
     def violations(self) -> list[str]:
@@ -92,5 +97,5 @@ class Double:
             bases = owner.__bases__
             made = type(name, bases, {**members, "_trt": module, "_double": self})
             setattr(module, name, made)
-        module.Weights = np.asarray  # type: ignore[attr-defined]  # an array stands for itself
+        module.Weights = Weights  # type: ignore[attr-defined]
         return module

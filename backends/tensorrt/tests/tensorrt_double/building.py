@@ -232,34 +232,57 @@ class Builder:
                 "Network has dynamic or shape inputs, but no optimization profile has been defined",
             )
             return None
+        for told in ("Host Persistent Memory: 80", "Device Persistent Memory: 1024"):
+            text = f"Total {told} bytes"
+            self._logger.log(self._logger.Severity.INFO, text)
         described = {
             "shapes": profile.shapes,
             "values": profile.values,
             "flags": sorted(config.given),
         }
-        return IHostMemory(_written(described, proto.SerializeToString(), self._trt.__version__))  # type: ignore[attr-defined]
+        return IHostMemory(_written(described, proto.SerializeToString(), self._trt))  # type: ignore[attr-defined]
 
 
-def _written(described: Any, model: bytes, version: str) -> bytes:
+def magic_of(trt: Any) -> bytes:
+    """Return how plans of a library begin."""
+    return b"vtrt" if trt.__name__ == "tensorrt_rtx" else b"ftrt"
+
+
+def _written(described: Any, model: bytes, trt: Any) -> bytes:
+    version = trt.__version__
     text = json.dumps(described).encode()
     numbers = bytes(([int(one) for one in version.split(".")] + [0, 0])[:4])
     size = _HEADER + 8 + len(text) + len(model)
-    head = b"ftrt" + bytes(12) + struct.pack("<Q", size) + numbers
+    head = magic_of(trt) + bytes(12) + struct.pack("<Q", size) + numbers
     return head + struct.pack("<Q", len(text)) + text + model
 
 
-def read_plan(plan: bytes, version: str) -> tuple[Any, bytes] | str:
-    """Return what is in a plan, or what TensorRT would say of it."""
-    if plan[:4] != b"ftrt":
+def read_plan(
+    plan: bytes, trt: Any, *, host_code: bool = False, lean: bool = False
+) -> tuple[Any, bytes] | str:
+    """Return what is in a plan, or what TensorRT would say of it.
+
+    Args:
+        plan: The plan.
+        trt: The library.
+        host_code: Whether a lean runtime inside the plan may be run.
+        lean: Whether a lean runtime was loaded from a file.
+    """
+    version = trt.__version__
+    if plan[:4] != magic_of(trt):
         return "Serialization assertion header.magicTag == kEXPECTED_MAGIC_TAG failed."
     if struct.unpack_from("<Q", plan, 16)[0] != len(plan):
         return "Serialization assertion plan->header.size == blobSize failed."
     numbers = bytes(([int(one) for one in version.split(".")] + [0, 0])[:4])
-    if plan[24:28] != numbers:
-        return "Serialization assertion stdVersionRead == kSERIALIZATION_VERSION failed."
     (length,) = struct.unpack_from("<Q", plan, _HEADER)
     start = _HEADER + 8
-    return json.loads(plan[start : start + length]), plan[start + length :]
+    described = json.loads(plan[start : start + length])
+    flags = described["flags"]
+    has_lean = lean or (host_code and "EXCLUDE_LEAN_RUNTIME" not in flags)
+    reads_older = "VERSION_COMPATIBLE" in flags and has_lean and plan[24] == numbers[0]
+    if plan[24:28] != numbers and not (reads_older and plan[24:28] < numbers):
+        return "Serialization assertion stdVersionRead == kSERIALIZATION_VERSION failed."
+    return described, plan[start + length :]
 
 
 BUILDING = (

@@ -107,6 +107,9 @@ class Computation:
         """Take the initializers of another model, by name."""
         new = {one.name: one for one in onnx.load_from_string(model).graph.initializer}
         with self._lock:
+            proto = onnx.ModelProto()
+            proto.CopyFrom(self.proto)
+            self.proto = proto
             for one in self.proto.graph.initializer:
                 if one.name in new:
                     one.CopyFrom(new[one.name])

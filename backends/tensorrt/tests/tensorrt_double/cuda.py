@@ -28,7 +28,8 @@ Work = Callable[[], None]
 
 
 class _Stream:
-    def __init__(self) -> None:
+    def __init__(self, device: int = 0) -> None:
+        self.device = device
         self.work: list[Work] = []
         self.done = 0
         self.recorded: list[Work] | None = None
@@ -44,6 +45,7 @@ class DoubleCuda:
     Attributes:
         violations: What was done that a real device would not have survived.
         copies: How often was copied, by kind: 1 to the device, 2 to the host, 3 within.
+        waits: How often the host waited for a stream.
         failing: Names of functions that fail from now on, with their status.
         refuses_capture: Whether nothing can be recorded.
 
@@ -55,6 +57,7 @@ class DoubleCuda:
         self.copies = {1: 0, 2: 0, 3: 0}
         self.failing: dict[str, int] = {}
         self.launches = 0
+        self.waits = 0
         self.free_bytes = memory
         self._total = memory
         self._lock = threading.RLock()
@@ -62,6 +65,7 @@ class DoubleCuda:
         self._pinned: dict[int, Any] = {}
         self._streams: dict[int, _Stream] = {0: _Stream()}
         self._events: dict[int, tuple[_Stream, int]] = {}
+        self._event_devices: dict[int, int] = {}
         self._graphs: dict[int, list[Work]] = {}
         self._handles = 0x1000
         self._local = threading.local()
@@ -93,6 +97,11 @@ class DoubleCuda:
         return self._streams[stream].recorded is not None
 
     @property
+    def current(self) -> int:
+        """The current device of this thread."""
+        return int(getattr(self._local, "device", 0))
+
+    @property
     def live_bytes(self) -> int:
         """Bytes of device memory that are allocated."""
         return self._total - self.free_bytes
@@ -118,7 +127,7 @@ class DoubleCuda:
         return 0
 
     def cudaGetDevice(self, place: Any) -> int:
-        place._obj.value = getattr(self._local, "device", 0)
+        place._obj.value = self.current
         return 0
 
     def cudaSetDevice(self, index: Any) -> int:
@@ -177,14 +186,18 @@ class DoubleCuda:
         return 0
 
     def cudaFreeHost(self, address: Any) -> int:
-        self._pinned.pop(address.value)
+        with self._lock:
+            self._pinned.pop(address.value)
         return 0
 
     def cudaMemcpyAsync(self, target: Any, source: Any, nbytes: Any, kind: Any, stream: Any) -> int:
         to, of, size, way = target.value, source.value, nbytes.value, kind.value
+        pinned = self._pinned_at(of if way == 1 else to)
 
         def copy() -> None:
             self.copies[way] += 1
+            if pinned is not None and pinned not in self._pinned:
+                raise LookupError("memory of the host was freed while the device copied")
             if way != 1:
                 self.view(of, size)
             if way != 2:
@@ -202,7 +215,7 @@ class DoubleCuda:
         del flags
         with self._lock:
             place._obj.value = self._handle()
-            self._streams[place._obj.value] = _Stream()
+            self._streams[place._obj.value] = _Stream(self.current)
         return 0
 
     def cudaStreamDestroy(self, stream: Any) -> int:
@@ -213,6 +226,7 @@ class DoubleCuda:
 
     def cudaStreamSynchronize(self, stream: Any) -> int:
         with self._lock:
+            self.waits += 1
             found = self._streams[stream.value or 0]
             if found.recorded is not None:
                 return _NOT_WHILE_CAPTURING
@@ -224,11 +238,16 @@ class DoubleCuda:
         del flags
         with self._lock:
             place._obj.value = self._handle()
+            self._event_devices[place._obj.value] = self.current
         return 0
 
     def cudaEventRecord(self, event: Any, stream: Any) -> int:
         with self._lock:
             found = self._streams[stream.value or 0]
+            # The default stream is that of the current device.
+            where = found.device if stream.value else self.current
+            if self._event_devices[event.value] != where:
+                self.violations.append("an event is recorded on the stream of another device")
             self._events[event.value] = (found, len(found.work))
         return 0
 
@@ -241,7 +260,7 @@ class DoubleCuda:
 
     def cudaEventDestroy(self, event: Any) -> int:
         with self._lock:
-            del self._events[event.value]
+            del self._events[event.value], self._event_devices[event.value]
         return 0
 
     # -- graphs ------------------------------------------------------------------------------
@@ -275,6 +294,8 @@ class DoubleCuda:
         return 0
 
     def cudaGraphExecDestroy(self, graph: Any) -> int:
+        if self._status("cudaGraphExecDestroy"):
+            return self._status("cudaGraphExecDestroy")
         del self._graphs[graph.value]
         return 0
 
@@ -285,6 +306,12 @@ class DoubleCuda:
         return 0
 
     # -- inside ------------------------------------------------------------------------------
+
+    def _pinned_at(self, address: int) -> int | None:
+        found = (
+            start for start, one in self._pinned.items() if start <= address < start + len(one)
+        )
+        return next(found, None)
 
     def _capturing(self) -> bool:
         return any(stream.recorded is not None for stream in self._streams.values())

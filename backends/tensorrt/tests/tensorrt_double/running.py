@@ -1,6 +1,5 @@
 """The double's run side: engines that compute by NumPy, on memory that only streams may touch."""
 
-import json
 import threading
 from typing import Any
 
@@ -8,6 +7,13 @@ import numpy as np
 
 from backends.tensorrt.tests.tensorrt_double.building import IHostMemory, read_plan
 from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
+from backends.tensorrt.tests.tensorrt_double.keeping import (
+    EngineInspector,
+    IRuntimeCache,
+    IRuntimeConfig,
+    UserMemory,
+    compile_kernels,
+)
 from backends.tensorrt.tests.tensorrt_double.listeners import started
 from subgraphkit_tensorrt.running.engine import DTYPES
 
@@ -15,25 +21,41 @@ __all__ = ["RUNNING"]
 
 _ALIGNMENT = 256
 _SCRATCH = 4096
+_WEIGHTS = 512
 _POISON = 0xAB
 
 
 class Runtime:
     engine_host_code_allowed = False
+    _is_lean = False
     gpu_allocator: Any = None
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
 
     def deserialize_cuda_engine(self, serialized_engine: Any) -> Any:
-        found = read_plan(bytes(serialized_engine), self._trt.__version__)
+        found = read_plan(
+            bytes(serialized_engine),
+            self._trt,
+            host_code=getattr(self, "engine_host_code_allowed", False),
+            lean=self._is_lean,
+        )
         if isinstance(found, str):
             self._logger.log(self._logger.Severity.ERROR, found)
             return None
-        return self._trt.ICudaEngine._of(found[0], found[1])
+        engine = self._trt.ICudaEngine._of(found[0], found[1])
+        engine._memory = UserMemory(self.gpu_allocator)
+        engine._device = self._double.cuda.current
+        if not engine._memory.take(_WEIGHTS):
+            self._logger.log(self._logger.Severity.ERROR, "Requested amount of GPU memory failed")
+            return None
+        return engine
 
     def load_runtime(self, path: str) -> Any:
-        return self._trt.Runtime(self._logger) if path.endswith("lean.so") else None
+        lean = self._trt.Runtime(self._logger) if path.endswith("lean.so") else None
+        if lean is not None:
+            lean._is_lean = True
+        return lean
 
 
 class ICudaEngine:
@@ -108,8 +130,12 @@ class ICudaEngine:
         context = self._trt.IExecutionContext()
         managed = getattr(given, "name", "STATIC") == "USER_MANAGED"
         context._begin(self, managed=managed)
+        context._memory = UserMemory(self._memory.allocator)
+        context._kernels = getattr(strategy, "_cache", None)
+        if self._double.refuses_contexts or not (managed or context._memory.take(_SCRATCH)):
+            return None
         self._contexts += 1
-        return context if not self._double.refuses_contexts else None
+        return context
 
     def create_execution_context_without_device_memory(self) -> Any:
         context = self._trt.IExecutionContext()
@@ -124,30 +150,6 @@ class ICudaEngine:
 
     def serialize(self) -> IHostMemory:
         raise NotImplementedError
-
-
-class IRuntimeConfig:
-    def __init__(self) -> None:
-        self.strategy: Any = None
-
-    def set_execution_context_allocation_strategy(self, strategy: Any = None) -> None:
-        self.strategy = strategy
-
-
-class EngineInspector:
-    @classmethod
-    def _of(cls, engine: Any) -> Any:
-        inspector = cls()
-        inspector._engine = engine
-        return inspector
-
-    def get_engine_information(self, format: Any) -> str:  # noqa: A002 (their name)
-        del format
-        layers = [
-            {"Name": node.name, "Metadata": f"[ONNX Layer: {node.name}]"}
-            for node in self._engine._computation.proto.graph.node
-        ]
-        return json.dumps({"Layers": layers})
 
 
 class IExecutionContext:
@@ -250,12 +252,16 @@ class IExecutionContext:
             return self._say("Error Code 1: Cuda Runtime (an illegal memory access)")
         if self._managed and (self._scratch is None or self._scratch[1] < _SCRATCH // 2):
             return self._say("the context has no device memory")
+        if self._double.cuda.current != self._of._device:
+            self._double.violations.append("an engine is run while another device is current")
         shapes = {name: self.get_tensor_shape(name) for name in self._of._computation.outputs}
-        dynamic = [name for name, shape in shapes.items() if -1 in shape]
+        dynamic = [
+            name for name, shape in shapes.items() if -1 in shape or name in self._allocators
+        ]
         wrong = self._wrong_address([name for name in shapes if name not in dynamic])
         if wrong:
             return self._say(wrong)
-        compute = self._computing()
+        compute = self._computing(stream)
         targets = {name: self._addresses[name] for name in shapes if name not in dynamic}
         if not dynamic:
             in_turn = self._in_turn(stream)
@@ -263,6 +269,7 @@ class IExecutionContext:
         elif not self._execute_at_once(stream, compute, dynamic, targets):
             return False
         self._report(stream)
+        compile_kernels(self)
         self._double.enqueued += 1
         return True
 
@@ -296,13 +303,16 @@ class IExecutionContext:
         cuda.put(stream, lambda: self._write(results, targets))
         return True
 
-    def _computing(self) -> Any:
+    def _computing(self, stream: int) -> Any:
         """Return what computes the outputs, with everything that is read when a run is enqueued."""
         cuda, engine = self._double.cuda, self._of
         host, addresses, inputs = self._host_values(), dict(self._addresses), dict(self._shapes)
         scratch = self._scratch if self._managed else None
+        recorded_of = engine._computation.proto if cuda.is_recording(stream) else None
 
         def compute() -> dict[str, Any]:
+            if recorded_of is not None and recorded_of is not engine._computation.proto:
+                self._double.violations.append("a recorded graph has the weights of before a refit")
             feeds = {
                 name: host[name] if name in host else self._read(name, addresses[name], shape)
                 for name, shape in inputs.items()
@@ -377,6 +387,7 @@ class IExecutionContext:
 RUNNING = (
     Runtime,
     ICudaEngine,
+    IRuntimeCache,
     IRuntimeConfig,
     EngineInspector,
     IExecutionContext,

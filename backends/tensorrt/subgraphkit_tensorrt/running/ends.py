@@ -1,0 +1,94 @@
+"""Both ends of a run: where inputs come from, and where outputs go."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.errors import InputError
+from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign
+from subgraphkit_tensorrt.running.engine import Tensor
+from subgraphkit_tensorrt.running.memory import Block
+
+__all__ = ["Result", "Source", "check_target", "overlap"]
+
+
+@dataclass(slots=True)
+class Source:
+    """An input on its way: an array of the host, or one on the device."""
+
+    tensor: Tensor
+    array: npt.NDArray[Any] | DeviceArray | Foreign
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.array.shape
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements."""
+        return self.array.nbytes
+
+    @property
+    def host(self) -> npt.NDArray[Any] | None:
+        """The array, if it is on the host."""
+        return self.array if isinstance(self.array, np.ndarray) else None
+
+
+@dataclass(slots=True)
+class Result:
+    """An output: where it is and is to be, and its shape when that is known."""
+
+    tensor: Tensor
+    wanted: Any
+    shape: tuple[int, ...] = ()
+    host: npt.NDArray[Any] | None = None
+    block: Block | None = None
+    allocator: Any = None
+    target: Foreign | None = None
+    is_direct: bool = False
+
+    @property
+    def goes(self) -> bool:
+        """Whether it goes to the host."""
+        return self.wanted is None and self.host is None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.tensor.dtype.itemsize
+
+    @property
+    def address(self) -> int:
+        """Where the engine writes it on the device."""
+        if self.is_direct and self.target is not None:
+            return self.target.address
+        block = self.block if self.allocator is None else self.allocator.memory.block
+        return block.address if block is not None else 0
+
+
+def check_target(name: str, target: Foreign, result: Result) -> None:
+    """Hold the caller's memory against an output, as far as its shape is known.
+
+    Raises:
+        InputError: It is of another element type (SGK141) or shape (SGK140).
+    """
+    if target.dtype != result.tensor.dtype:
+        raise InputError(
+            "SGK141",
+            f"the buffer for output {name!r} is {target.dtype}; the engine writes "
+            f"{result.tensor.dtype}",
+        )
+    if -1 not in result.shape and target.shape != result.shape:
+        raise InputError(
+            "SGK140",
+            f"the buffer for output {name!r} has shape {target.shape}; the result has "
+            f"{result.shape}",
+        )
+
+
+def overlap(one: Foreign, other: DeviceArray | Foreign) -> bool:
+    """Say whether two arrays share memory."""
+    return one.address < other.address + other.nbytes and other.address < one.address + one.nbytes

@@ -1,0 +1,38 @@
+"""Streams of the user: for a session by an option, for single runs by a context manager."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+__all__ = ["on_stream", "stream_for"]
+
+_STREAM: Final[ContextVar[int | None]] = ContextVar("subgraphkit_tensorrt_stream", default=None)
+
+
+@contextmanager
+def on_stream(stream: int) -> Iterator[None]:
+    """Let runs of this thread, or task, work on a stream, whatever the option ``stream`` says.
+
+    What is put on the stream before a run is done before it, and what is put there afterwards finds
+    its outputs. Outputs that are left on the device are not waited for.
+
+    Args:
+        stream: A ``cudaStream_t``, such as ``torch.cuda.current_stream().cuda_stream``. It has to
+            live until all sessions on its GPU are closed and what they left there is gone: torch's
+            streams do, and so do default streams.
+
+    Thread-safety: counts for the thread or asynchronous task it is entered in alone.
+    """
+    token = _STREAM.set(int(stream))
+    try:
+        yield
+    finally:
+        _STREAM.reset(token)
+
+
+def stream_for(options: Mapping[str, Any]) -> int | None:
+    """Return the user's stream that a run is to work on; None for one of ours."""
+    given = _STREAM.get()
+    wanted: int | None = options["stream"] if given is None else given
+    return wanted

@@ -1,0 +1,391 @@
+"""Arrays on the device at the door of a session: read and written where they are."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from backends.tensorrt.tests.double_road import (
+    GROWING,
+    PICKED,
+    SUM,
+    DoubleBackend,
+    Opened,
+    X,
+    parsed,
+    summed,
+)
+from backends.tensorrt.tests.tensorrt_double import Double
+from subgraphkit.backend import ON_DEVICE
+from subgraphkit.errors import InputError
+from subgraphkit_tensorrt import on_stream
+from subgraphkit_tensorrt.running.arrays import DeviceArray
+from subgraphkit_tensorrt.running.cudart import Cuda
+
+CHAIN = """agraph (float[2,3] x) => (float[2,3] y, float[2,3] b)
+    { a = Relu(x) b = Add(a, x) c = Neg(b) d = Abs(c) e = Exp(d) y = Sqrt(e) }"""
+MIXED = """agraph (float[3] x) => (float[3] a, double[3] e)
+    { a = Relu(x) d = Cast<to = 11>(a) e = Neg(d) }"""
+
+
+class Tensor:
+    """An array of another library, made on its own stream, that speaks the array interface."""
+
+    def __init__(self, double: Double, array: Any, offset: int = 0) -> None:
+        self.cuda = Cuda(double.cuda)
+        self.stream = self.cuda.create_stream()
+        self.array = np.ascontiguousarray(array)
+        self.shape, self.dtype = self.array.shape, self.array.dtype
+        self.block = self.cuda.allocate(max(self.array.nbytes, 1) + 256)
+        self.address = self.block + offset
+        self.cuda.upload(self.address, self.array.ctypes.data, self.array.nbytes, self.stream)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "strides": None,
+            "stream": self.stream,
+        }
+
+    def numpy(self, *, stream: int | None = None) -> Any:
+        """Read it on a stream, its own unless another is named; waits for that stream alone."""
+        found, where = np.empty_like(self.array), self.stream if stream is None else stream
+        self.cuda.download(found.ctypes.data, self.address, found.nbytes, where)
+        self.cuda.wait_for_stream(where)
+        return found
+
+
+@contextmanager
+def session(double: Double, model: str, most: int | None = 1, **options: Any) -> Iterator[Any]:
+    """Open a model cut in pieces, with no copies counted yet."""
+    backend = DoubleBackend(double, most=most, **options)
+    with sk.InferenceSession(parsed(model), backend=[backend, "numpy"]) as opened:
+        double.cuda.copies.update({1: 0, 2: 0, 3: 0})
+        yield opened
+
+
+def expected(model: str, x: Any) -> list[Any]:
+    """Return what the NumPy backend computes."""
+    with sk.InferenceSession(parsed(model), backend="numpy:fusion=false") as opened:
+        return opened.run(None, {"x": x})
+
+
+def test_from_the_callers_memory_to_the_callers_memory_nothing_is_copied(double: Double) -> None:
+    x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
+    with session(double, CHAIN) as opened:
+        assert len(opened.plan.steps) == 6
+        x.cuda.wait_for_stream(y.stream)
+        x.cuda.wait_for_stream(x.stream)
+        double.cuda.copies.update({1: 0, 2: 0, 3: 0})
+        binding = opened.io_binding()
+        binding.bind_ortvalue_input("x", x)
+        binding.bind_output("b", "cuda", 0)
+        binding.bind_ortvalue_output("y", y)
+        opened.run_with_iobinding(binding)
+        assert double.cuda.copies == {1: 0, 2: 0, 3: 0}
+        b, given = binding.get_outputs()
+        assert given is y
+        assert isinstance(b, DeviceArray)
+        # written when the run is over, for readers on whatever stream
+        right = expected(CHAIN, X)
+        np.testing.assert_array_equal(y.numpy(stream=x.cuda.create_stream()), right[0])
+        np.testing.assert_array_equal(np.asarray(b), right[1])
+
+
+def test_an_output_that_an_engine_reads_as_well_is_fetched_once(double: Double) -> None:
+    with session(double, CHAIN) as opened:
+        for found, right in zip(opened.run(None, {"x": X}), expected(CHAIN, X), strict=True):
+            np.testing.assert_array_equal(found, right)
+        # x goes up twice, as two engines read it; y and b come down
+        assert double.cuda.copies == {1: 2, 2: 2, 3: 0}
+
+
+def test_outputs_left_on_the_device_are_fed_again_without_a_copy(double: Double) -> None:
+    with session(double, SUM) as opened:
+        binding = opened.io_binding()
+        binding.bind_cpu_input("x", X)
+        binding.bind_output("y", "cuda")
+        for _ in range(3):
+            opened.run_with_iobinding(binding)
+            (y,) = binding.get_outputs()
+            binding.bind_ortvalue_input("x", y)
+        binding.synchronize_outputs()
+        assert double.cuda.copies == {1: 2, 2: 0, 3: 0}
+        np.testing.assert_array_equal(np.asarray(y), summed(summed(summed(X))))
+
+
+def test_memory_is_bound_by_its_address(double: Double) -> None:
+    x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
+    x.cuda.order(x.stream, 0)  # what the default stream waits for is waited for
+    with session(double, SUM) as opened:
+        binding = opened.io_binding()
+        binding.bind_input("x", "cuda", 0, np.float32, X.shape, x.address)
+        binding.bind_output("y", "cuda", 0, np.float32, X.shape, y.address)
+        x.cuda.wait_for_stream(y.stream)
+        opened.run_with_iobinding(binding)
+        np.testing.assert_array_equal(y.numpy(), summed(X))
+        binding.bind_input("x", "cuda", 1, np.float32, X.shape, x.address)
+        with pytest.raises(InputError, match=r"SGK177.*on device 1, expected cuda:0"):
+            opened.run_with_iobinding(binding)
+
+
+def test_bfloat16_which_the_protocol_has_no_word_for_is_bound_by_its_address(
+    double: Double,
+) -> None:
+    numbers = np.array([-1, 2], ml_dtypes.bfloat16)
+    x = Tensor(double, numbers)
+    x.cuda.wait_for_stream(x.stream)
+    with session(double, "agraph (bfloat16[2] x) => (bfloat16[2] y) { y = Neg(x) }") as opened:
+        binding = opened.io_binding()
+        binding.bind_input("x", "cuda", 0, 16, (2,), x.address)
+        binding.bind_output("y")
+        opened.run_with_iobinding(binding)
+        assert binding.get_outputs()[0].tolist() == [1, -2]
+
+
+@pytest.mark.parametrize("offset", [0, 4])
+@pytest.mark.parametrize("graphs", ["off", "auto"])
+def test_a_buffer_is_written_in_place_where_the_engine_can(
+    double: Double, offset: int, graphs: str
+) -> None:
+    opened = Opened(SUM, double, cuda_graphs=graphs)
+    y = Tensor(double, np.zeros_like(X), offset)
+    for factor in (1, 2, 3):
+        (found,) = opened(X * factor, outputs=[y])
+        np.testing.assert_array_equal(y.numpy(), summed(X * factor))
+        np.testing.assert_array_equal(np.asarray(found), summed(X * factor))
+    in_place = offset == 0 and graphs == "off"
+    assert (double.cuda.copies[3] == 0) == in_place
+
+
+def test_a_buffer_that_is_read_by_the_same_engine_is_written_afterwards(double: Double) -> None:
+    both = Tensor(double, X)
+    Opened("agraph (float[2,3] x) => (float[2,3] y) { t = Neg(x) y = Add(t, x) }", double)(
+        both, outputs=[both]
+    )
+    np.testing.assert_array_equal(both.numpy(), np.zeros_like(X))
+    assert double.cuda.copies[3] == 1
+
+
+def test_an_output_whose_shape_depends_on_data_goes_into_a_buffer_that_fits(
+    double: Double,
+) -> None:
+    opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
+    x, buffer = np.array([0, 1, 0, 2], np.float32), Tensor(double, np.zeros((1, 2), np.int64))
+    opened(x, outputs=[buffer, None])
+    assert buffer.numpy().tolist() == [[1, 3]]
+    with pytest.raises(InputError, match=r"SGK140.*output 'y' has shape \(1, 2\).*\(1, 4\)"):
+        opened(np.ones(4, np.float32), outputs=[buffer, None])
+    np.testing.assert_array_equal(opened(x)[1], -x)  # the operator goes on
+
+
+@pytest.mark.parametrize(
+    ("like", "code"),
+    [(np.zeros((3, 2), np.float32), "SGK140"), (np.zeros((2, 3), np.int32), "SGK141")],
+)
+def test_a_buffer_on_the_device_that_does_not_fit_is_refused(
+    double: Double, like: Any, code: str
+) -> None:
+    with session(double, GROWING) as opened:
+        binding = opened.io_binding()
+        binding.bind_cpu_input("x", X)
+        binding.bind_output("y", Tensor(double, like))
+        with pytest.raises(InputError, match=f"{code}.*output 'y'"):
+            opened.run_with_iobinding(binding)
+        binding.bind_output("y", Tensor(double, np.zeros_like(X)))
+        opened.run_with_iobinding(binding)
+
+
+def test_what_another_backend_computes_cannot_stay(double: Double) -> None:
+    x = np.float32([-1, 0, 2])
+    with session(double, MIXED) as opened:
+        binding = opened.io_binding()
+        binding.bind_cpu_input("x", x)
+        binding.bind_output("e", "cuda")
+        with pytest.raises(InputError, match=r"SGK145.*wanted on cuda:0.*by backend 'numpy'"):
+            opened.run_with_iobinding(binding)
+        binding.bind_output("e")
+        binding.bind_output("a", "cuda")  # which NumPy reads as well
+        opened.run_with_iobinding(binding)
+        e, a = binding.get_outputs()
+        assert isinstance(a, DeviceArray)
+        assert (np.asarray(a).tolist(), e.tolist()) == ([0, 0, 2], [0, 0, -2])
+
+
+# -- streams of the caller -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["option", "run"])
+def test_on_the_callers_stream_nobody_waits_and_everything_is_in_order(
+    double: Double, how: str
+) -> None:
+    x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
+    stream = x.cuda.create_stream()
+    options = {"stream": stream} if how == "option" else {}
+    opened = Opened(SUM, double, **options)
+    waited = double.cuda.waits
+
+    def run() -> None:
+        opened(x, outputs=[y])
+
+    if how == "option":
+        run()
+    else:
+        with on_stream(stream):
+            run()
+    assert double.cuda.waits == waited
+    np.testing.assert_array_equal(y.numpy(stream=stream), summed(X))
+    # what is put on the stream before a run is done before it
+    doubled = np.ascontiguousarray(X * 2)
+    x.cuda.upload(x.address, doubled.ctypes.data, doubled.nbytes, stream)
+    with on_stream(stream):
+        run()
+    np.testing.assert_array_equal(y.numpy(stream=stream), summed(X * 2))
+
+
+def test_a_stream_counts_for_its_block_alone(double: Double) -> None:
+    opened = Opened(SUM, double)
+    stream = Cuda(double.cuda).create_stream()
+    with on_stream(stream):
+        (mine,) = opened(X, outputs=[ON_DEVICE])
+        with on_stream(0):
+            (default,) = opened(X, outputs=[ON_DEVICE])
+    (own,) = opened(mine, outputs=[ON_DEVICE])
+    assert (mine.stream, default.stream) == (stream, 0)
+    assert own.stream not in {stream, 0}
+    np.testing.assert_array_equal(np.asarray(own), summed(summed(X)))
+
+
+def test_a_stream_of_the_caller_may_go_when_all_sessions_are_closed(double: Double) -> None:
+    cuda = Cuda(double.cuda)
+    for _ in range(2):
+        opened = Opened(SUM, double, max_contexts=2)
+        stream = cuda.create_stream()
+        with on_stream(stream):
+            np.testing.assert_array_equal(opened(X)[0], summed(X))
+        np.testing.assert_array_equal(opened(X)[0], summed(X))
+        opened.operator.close()
+        cuda.destroy_stream(stream)
+    assert double.cuda.live_bytes == 0
+
+
+def test_memory_may_be_used_on_streams_of_a_session_that_is_gone(double: Double) -> None:
+    first = Opened(SUM, double)
+    (kept,) = first(X, outputs=[ON_DEVICE])
+    other = Opened(SUM, double, allow_host_code=True)  # settings of its own, so lanes of its own
+    np.testing.assert_array_equal(other(kept)[0], summed(summed(X)))
+    other.operator.close()
+    del other, kept
+    for _ in range(2):  # takes the memory that the other session has read
+        np.testing.assert_array_equal(first(X)[0], summed(X))
+
+
+# -- allocators of the caller --------------------------------------------------------------------
+
+
+class Pool:
+    """Hands out memory of the double until it is told to stop."""
+
+    def __init__(self) -> None:
+        self.cuda: Any = None
+        self.held: dict[int, int] = {}
+        self.taken = 0
+        self.empty = False
+        self.broken = False
+
+    def allocate(self, size: int, alignment: int, flags: int) -> int:
+        del flags
+        if self.broken:
+            raise RuntimeError("out of order")
+        if self.empty:
+            return 0
+        address = int(self.cuda.allocate(size))
+        assert address % alignment == 0
+        self.held[address] = size
+        self.taken += 1
+        return address
+
+    def deallocate(self, address: int) -> bool:
+        del self.held[address]
+        self.cuda.free(address)
+        return True
+
+
+POOL = Pool()
+
+
+@pytest.fixture
+def pool(double: Double) -> Iterator[Pool]:
+    """Return the allocator that the option names."""
+    POOL.__init__()  # type: ignore[misc]  # as new
+    POOL.cuda = Cuda(double.cuda)
+    yield POOL
+    POOL.cuda = None
+
+
+ALLOCATOR = f"{__name__}:POOL"
+
+
+@pytest.mark.parametrize("double", ["8.6.1", "10.3.0", "11.4.0"], indirect=True)
+def test_all_memory_comes_from_the_callers_allocator_and_goes_back(
+    double: Double, pool: Pool
+) -> None:
+    opened = Opened(SUM, double, allocator=ALLOCATOR, context_memory="static")
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+    assert sum(pool.held.values()) == double.cuda.live_bytes
+    assert pool.taken >= 4  # weights, scratch, input, output
+    opened.operator.close()
+    del opened
+    assert pool.held == {}
+
+
+@pytest.mark.parametrize("what", ["empty", "broken"])
+def test_an_allocator_without_memory_is_a_coded_error_and_the_session_goes_on(
+    double: Double, pool: Pool, what: str
+) -> None:
+    opened = Opened(GROWING, double, allocator=ALLOCATOR, dims={"n": (1, 4, 512)})
+    opened(X)
+    setattr(pool, what, True)
+    large = np.ones((512, 3), np.float32)
+    with pytest.raises(sk.errors.ExecutionError, match=r"SGK176.*POOL"):
+        opened(large)
+    setattr(pool, what, False)
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+    np.testing.assert_array_equal(opened(large)[0], summed(large))
+
+
+def test_an_engine_that_finds_no_memory_is_a_coded_error(double: Double, pool: Pool) -> None:
+    pool.empty = True
+    with pytest.raises(sk.errors.CompileError, match=r"SGK162.*load an engine"):
+        Opened(SUM, double, allocator=ALLOCATOR)
+    pool.empty = False
+    np.testing.assert_array_equal(Opened(SUM, double, allocator=ALLOCATOR)(X)[0], summed(X))
+
+
+def test_an_allocator_derived_from_tensorrts_class_is_called_as_well(
+    double: Double, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Derived(double.trt.IGpuAllocator):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            double.trt.IGpuAllocator.__init__(self)
+
+        def allocate_async(self, size: int, alignment: int, flags: int, stream: int) -> int:
+            assert stream == 0
+            return pool.allocate(size, alignment, flags)
+
+        def deallocate_async(self, memory: int, stream: int) -> bool:
+            assert stream == 0
+            return pool.deallocate(memory)
+
+    monkeypatch.setattr(f"{__name__}.POOL", Derived)
+    opened = Opened(SUM, double, allocator=ALLOCATOR)
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+    assert pool.held

@@ -1,0 +1,324 @@
+"""What a device forgives less than the host: streams, devices, garbage, other libraries."""
+
+import gc
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, parsed, summed
+from backends.tensorrt.tests.tensorrt_double import Double
+from subgraphkit.backend import ON_DEVICE
+from subgraphkit.errors import ExecutionError, InputError
+from subgraphkit_tensorrt import on_stream
+from subgraphkit_tensorrt.library import logger
+from subgraphkit_tensorrt.running import cudart, dlpack
+from subgraphkit_tensorrt.running.cudart import Cuda
+from subgraphkit_tensorrt.running.device import Device
+from subgraphkit_tensorrt.running.listening import OutputMemory
+
+RESHAPED = "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }"
+SCALED = "agraph (float[2,3] x) => (float[2,3] y) { y = Mul(x, w) }"
+
+
+class Stranger:
+    """An array on the device that speaks the array interface and says no more than it must."""
+
+    def __init__(self, double: Double, array: Any, **said: Any) -> None:
+        cuda = Cuda(double.cuda)
+        array = np.ascontiguousarray(array)
+        self.shape = array.shape
+        address = cuda.allocate(max(array.nbytes, 1))
+        cuda.upload(address, array.ctypes.data, array.nbytes, 0)
+        cuda.wait_for_stream(0)
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (address, False),
+            "strides": None,
+            "stream": 1,
+            **said,
+        }
+
+
+# -- streams -------------------------------------------------------------------------------------
+
+
+def test_memory_of_an_output_whose_shape_depends_on_data_remembers_every_stream(
+    double: Double,
+) -> None:
+    device = Device(Cuda(double.cuda))
+    streams = [device.cuda.create_stream(), device.cuda.create_stream()]
+    now = [streams[0]]
+    memory = OutputMemory(device, lambda: now[0])
+    address = memory.reserve(100)
+    now[0] = streams[1]
+    assert memory.reserve(50) == address
+    assert memory.give_up().streams == set(streams)
+
+
+def test_such_an_output_that_is_dropped_is_not_overwritten_by_its_own_engine(
+    double: Double,
+) -> None:
+    opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
+    device = opened.operator._device
+    x = np.array([0, 1, 0, 2], np.float32)
+    opened(x)
+    with device.lane() as first:
+        (dropped, _) = opened(x, outputs=[ON_DEVICE, ON_DEVICE])
+        assert dropped.stream != first.stream
+        address = dropped.address
+        del dropped  # while it is still written
+        block = device.memory.take(64, first.stream)
+        assert block.address == address
+        wanted = np.arange(64, dtype=np.uint8)
+        device.cuda.upload(address, wanted.ctypes.data, 64, first.stream)
+        first.wait()
+        found = np.empty(64, np.uint8)
+        device.cuda.wait_for_device()
+        device.cuda.download(found.ctypes.data, address, 64, first.stream)
+        first.wait()
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_an_array_that_is_written_again_on_the_callers_stream_is_read_behind_that(
+    double: Double,
+) -> None:
+    opened = Opened(SUM, double)
+    (kept,) = opened(X, outputs=[ON_DEVICE])
+    stream = Cuda(double.cuda).create_stream()
+    with on_stream(stream):
+        opened(X * 5, outputs=[kept])
+    np.testing.assert_array_equal(np.asarray(kept), summed(X * 5))
+
+
+@pytest.mark.parametrize("graphs", ["off", "auto"])
+def test_an_engine_on_the_second_device_is_run_there_from_any_thread(
+    double: Double, graphs: str
+) -> None:
+    opened = Opened(GROWING, double, device=1, dims={"n": (1, 4, 8)}, cuda_graphs=graphs)
+    results = []
+
+    def work() -> None:
+        for _ in range(2):
+            (between,) = opened(X, outputs=[ON_DEVICE])
+            results.append(opened(between)[0])
+            results.append(summed(np.asarray(between)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    work()
+    for found in results:
+        np.testing.assert_array_equal(found, summed(summed(X)))
+    assert double.cuda.current == 0
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+def test_an_array_that_outlives_its_operator_leaves_nothing_behind(double: Double) -> None:
+    opened = Opened(SUM, double)
+    (kept,) = opened(X, outputs=[ON_DEVICE])
+    opened.operator.close()
+    np.testing.assert_array_equal(np.asarray(kept), summed(X))
+    del kept
+    assert double.cuda.live_bytes == 0
+
+
+def test_memory_that_is_kept_is_given_up_for_tensorrts_own_needs(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(SUM, double)
+    opened(X)
+    memory = opened.operator._device.memory
+    for owner, name in (
+        (double.trt.Runtime, "deserialize_cuda_engine"),
+        (double.trt.ICudaEngine, "create_execution_context"),
+    ):
+        done = getattr(owner, name)
+        monkeypatch.setattr(
+            owner, name, lambda *of, done=done: None if memory.kept_bytes else done(*of)
+        )
+    kept = [opened(X * n, outputs=[ON_DEVICE])[0] for n in range(3)]
+    kept.clear()
+    assert memory.kept_bytes
+    np.testing.assert_array_equal(Opened(SUM, double)(X)[0], summed(X))
+
+
+def test_a_worker_that_was_forked_is_told_so(double: Double) -> None:
+    opened = Opened(SUM, double)
+    double.cuda.failing["cudaMemcpyAsync"] = 3
+    with pytest.raises(ExecutionError, match="SGK174") as caught:
+        opened(X)
+    assert "spawn" in caught.value.hint
+
+
+# -- graphs and weights --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("double", ["8.6.1", "10.3.0", "11.4.0"], indirect=True)
+def test_graphs_are_recorded_anew_after_new_weights(double: Double) -> None:
+    model = parsed(SCALED)
+    model.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
+    opened = Opened(model, double, refittable=True, cuda_graphs="auto")
+    for _ in range(3):
+        opened(X)
+    assert double.cuda.launches
+    assert opened.operator.update_weights({"w": np.float32([3, 2, 1])})
+    for _ in range(3):
+        np.testing.assert_array_equal(opened(X)[0], X * [3, 2, 1])
+
+
+def test_an_array_is_read_while_another_thread_records_a_graph(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (Opened(SUM, double, cuda_graphs="auto") for _ in range(2))
+    (kept,) = first(X, outputs=[ON_DEVICE])
+    execute = double.trt.IExecutionContext.execute_async_v3
+    read: list[Any] = []
+
+    def reading(context: Any, stream: int) -> Any:
+        if double.cuda.is_recording(stream):
+            thread = threading.Thread(target=lambda: read.append(np.asarray(kept)))
+            thread.start()
+            thread.join()
+        return execute(context, stream)
+
+    monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", reading)
+    for _ in range(3):
+        np.testing.assert_array_equal(second(X)[0], summed(X))
+    np.testing.assert_array_equal(read, [summed(X)])
+    assert double.cuda.launches == 2
+
+
+def test_a_device_that_fails_at_every_call_does_not_make_the_next_run_wait_for_ever(
+    double: Double,
+) -> None:
+    opened = Opened(SUM, double, cuda_graphs="auto", max_contexts=1)
+    for _ in range(2):
+        opened(X)
+    double.cuda.failing.update({"cudaGraphExecDestroy": 719, "cudaMemcpyAsync": 719})
+    told = []
+
+    def work() -> None:
+        for _ in range(2):
+            with pytest.raises(ExecutionError, match="SGK174"):
+                opened(X)
+            told.append(True)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert told == [True, True]
+    double.cuda.failing.clear()
+
+
+# -- garbage -------------------------------------------------------------------------------------
+
+
+def test_an_array_may_end_wherever_garbage_is_collected(double: Double) -> None:
+    opened = Opened(SUM, double)
+    device = opened.operator._device
+    arrays = [opened(X, outputs=[ON_DEVICE])[0] for _ in range(3)]
+    done = []
+
+    def work() -> None:
+        for lock in (device.memory._lock, device._streams._lock, dlpack._LOCK):
+            with lock:
+                arrays.pop()
+                device._streams.give_back([])
+                dlpack.export(0, (0,), np.dtype(np.float32), (1, 0), None)
+        with logger._LISTENERS._lock:
+            logger.hear("WARNING", "an engine that garbage was collected with says something")
+        done.append(True)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert done
+
+
+# -- arrays of other libraries -------------------------------------------------------------------
+
+
+def test_shapes_are_read_from_an_array_of_another_library_as_well(double: Double) -> None:
+    opened = Opened(RESHAPED, double, build_at="first_run")
+    for shape in ([2, 3], [3, 2], [2, 3]):
+        (y,) = opened(X.reshape(6), Stranger(double, np.array(shape)))
+        np.testing.assert_array_equal(y, X.reshape(shape))
+
+
+def test_memory_that_must_not_be_written_is_no_buffer(double: Double) -> None:
+    buffer = Stranger(double, np.zeros_like(X))
+    address, _ = buffer.__cuda_array_interface__["data"]
+    buffer.__cuda_array_interface__["data"] = (address, True)
+    with pytest.raises(InputError, match=r"SGK177.*output 'y'.*read-only"):
+        Opened(SUM, double)(X, outputs=[buffer])
+    np.testing.assert_array_equal(Opened(SUM, double)(buffer)[0], summed(np.zeros_like(X)))
+
+
+def test_an_array_that_does_not_say_its_type_before_it_is_read_is_never_cast(
+    double: Double,
+) -> None:
+    with pytest.raises(InputError, match=r"SGK141.*int32; the engine reads float32"):
+        Opened(SUM, double)(Stranger(double, X.astype(np.int32)))
+
+
+def test_an_empty_array_has_no_gaps_whatever_its_strides(double: Double) -> None:
+    opened = Opened("agraph (float[0,3] x) => (float[0,3] y) { y = Neg(x) }", double)
+    (y,) = opened(Stranger(double, np.zeros((0, 3), np.float32), strides=(400, 8)))
+    assert y.shape == (0, 3)
+
+
+@pytest.mark.parametrize("asked", [{"copy": True}, {"dl_device": (1, 0)}])
+def test_what_dlpack_may_ask_and_does_not_get_is_refused(
+    double: Double, asked: dict[str, Any]
+) -> None:
+    (y,) = Opened(SUM, double)(X, outputs=[ON_DEVICE])
+    with pytest.raises(BufferError):
+        y.__dlpack__(**asked)
+    y.__dlpack__(stream=-1, max_version=(1, 0), dl_device=(2, 0), copy=False)
+
+
+def test_an_array_that_a_library_refuses_keeps_the_librarys_reason_and_goes(
+    double: Double,
+) -> None:
+    (y,) = Opened(SUM, double)(X, outputs=[ON_DEVICE])
+
+    class There:
+        """On the device, and so nothing for NumPy."""
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **_: Any) -> Any:
+            return y.__dlpack__()
+
+    held = len(dlpack._HELD)
+    with pytest.raises((BufferError, RuntimeError), match="Unsupported device"):
+        np.from_dlpack(There())
+    gc.collect()
+    dlpack.export(0, (0,), np.dtype(np.float32), (1, 0), None)
+    assert len(dlpack._HELD) <= held + 1
+
+
+# -- CUDA's library ------------------------------------------------------------------------------
+
+
+def test_the_library_of_every_cuda_is_looked_for_by_the_name_it_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wheel = tmp_path / "bin" / "x86_64" / "cudart64_13.dll"
+    wheel.parent.mkdir(parents=True)
+    wheel.touch()
+    monkeypatch.setattr(cudart, "_wheel_folders", lambda: [tmp_path])
+    monkeypatch.setattr(cudart.sys, "platform", "linux")
+    assert list(cudart._candidates()) == list(cudart._NAMES)
+    assert "libcudart.so.11.0" in cudart._NAMES  # there is no libcudart.so.11
+    monkeypatch.setattr(cudart.sys, "platform", "win32")
+    assert list(cudart._candidates())[:2] == ["cudart64_13.dll", str(wheel)]
