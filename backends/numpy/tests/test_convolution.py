@@ -31,6 +31,16 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "one element, groups": ((2, 64, 40, 40), (96, 16, 1, 1), {"group": 4}),
     "many filters on few pixels": ((1, 64, 9, 9), (256, 64, 3, 3), {"pads": [1, 1, 1, 1]}),
     "many rows": ((2, 48, 61, 50), (32, 48, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "three by three, cut by filters": (
+        (2, 64, 14, 15), (96, 64, 3, 3),
+        {"pads": [1, 1, 1, 1]},
+    ),
+    "three by three, no padding": ((1, 40, 37, 38), (33, 40, 3, 3), {}),
+    "three by three, more padding on one side": (
+        (1, 48, 30, 29), (64, 48, 3, 3),
+        {"pads": [2, 0, 0, 3]},
+    ),
+    "three by three, high and narrow": ((1, 32, 200, 2), (32, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
     "three channels": ((1, 3, 90, 91), (24, 3, 7, 7), {"pads": [3, 2, 3, 4], "strides": [2, 2]}),
     "a stride": ((1, 64, 45, 46), (48, 64, 3, 3), {"pads": [1, 0, 1, 1], "strides": [2, 2]}),
     "different strides": ((1, 40, 50, 46), (48, 40, 3, 5), {"strides": [3, 2]}),
@@ -202,8 +212,11 @@ def test_a_scale_without_a_bias_leaves_none() -> None:
     compare([plain * scale.reshape(-1, 1, 1)], [kernel.call(x, *kernel.extra)])
 
 
+_SPREADING = [n for n in CASES if n.startswith(("depthwise", "three by three", "many rows"))]
+
+
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("depthwise")])
+@pytest.mark.parametrize("name", _SPREADING)
 def test_one_element_that_is_not_finite_spoils_only_its_windows(name: str, value: float) -> None:
     model, feeds = _model(name)
     compiled = compile_model(model)
@@ -218,6 +231,44 @@ def test_one_element_that_is_not_finite_spoils_only_its_windows(name: str, value
     same = np.isfinite(after)
     assert not same.all()
     np.testing.assert_allclose(after[same], before[same], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("value", [1e8, 3e18, 1e30])
+@pytest.mark.parametrize("name", _SPREADING)
+def test_one_large_element_costs_its_own_windows_alone_their_precision(
+    name: str, value: float
+) -> None:
+    model, feeds = _model(name)
+    compiled = compile_model(model)
+    x = feeds["x0"].copy()
+    (before,) = compiled.run({"x0": x})
+    place = (0, 1, *(size // 2 for size in x.shape[2:]))
+    x[place] = value
+    (after,) = compiled.run({"x0": x})
+    (expected,) = run_onnxruntime(model, {"x0": x})
+    beyond = np.abs(expected) < 1e4
+    np.testing.assert_allclose(after[beyond], before[beyond], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(after, expected, rtol=1e-4, atol=1e-6 * value)
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_windows_of_three_by_three_on_many_channels_agree_with_onnxruntime(
+    data: st.DataObject,
+) -> None:
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    channels, filters, images = draw(31, 34), draw(31, 70), draw(1, 2)
+    pads = [draw(0, 3) for _ in range(4)]
+    inputs = [
+        floats(images, channels, draw(3, 40), draw(3, 40)),
+        floats(filters, channels, 3, 3),
+        floats(filters),
+    ]
+    model = node_model("Conv", inputs, [F32], constants=(1, 2), pads=pads)
+    feeds = {"x0": inputs[0]}
+    compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds))
 
 
 @given(data=st.data())

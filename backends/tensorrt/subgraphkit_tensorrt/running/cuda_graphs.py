@@ -67,7 +67,8 @@ class Recordings:
     def run(self, recording: Recording, lane: Lane, enqueue: Callable[[int], None]) -> None:
         """Launch what was recorded, or enqueue once and record it for the next time.
 
-        ``enqueue`` is given the stream. A run that cannot be recorded is enqueued as usual, now and from now on.
+        A run that cannot be recorded is enqueued as usual, now and from now on; ``enqueue`` is
+        told on which stream.
         """
         cuda = self._device.cuda
         if recording.graph:
