@@ -1,6 +1,7 @@
 """Ctrl-C in the middle of something."""
 
 import _thread
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -27,8 +28,13 @@ def interrupt(step: Callable[[], object], after: float) -> None:
         while True:
             step()
 
+    # Ctrl-C is ignored in what a shell starts in the background, and so in all tests.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(target=strike)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        go_on_for_ever()
-    thread.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            go_on_for_ever()
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)

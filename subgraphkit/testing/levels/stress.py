@@ -3,6 +3,7 @@
 import _thread
 import gc
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -153,10 +154,14 @@ def _interrupt(call: Callable[[], Any]) -> bool:
     """Call again and again until an interruption comes through; say whether one did."""
     timer = threading.Timer(_INTERRUPT_SECONDS, _thread.interrupt_main)
     deadline = time.monotonic() + _INTERRUPT_SECONDS * 10
+    # Ctrl-C is ignored in what a shell starts in the background, and so in its children.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         timer.start()
         while time.monotonic() < deadline:
             call()
     except KeyboardInterrupt:
         return True
+    finally:
+        signal.signal(signal.SIGINT, before)
     return False
