@@ -4,7 +4,8 @@ import _thread
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -28,13 +29,19 @@ def interrupt(step: Callable[[], object], after: float) -> None:
         while True:
             step()
 
-    # Ctrl-C is ignored in what a shell starts in the background, and so in all tests.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(target=strike)
-    thread.start()
-    try:
+    with heard():
+        thread.start()
         with pytest.raises(KeyboardInterrupt):
             go_on_for_ever()
-    finally:
         thread.join()
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Let Ctrl-C through: it is ignored in what a shell starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
         signal.signal(signal.SIGINT, before)

@@ -17,6 +17,7 @@ from subgraphkit.testing import Finding, Outcome, check_backend
 from subgraphkit.testing.children import Ended, Pool, Task
 from subgraphkit.testing.faulty.computing import AbortsInRun, SleepsInRun, WrongDtype
 from subgraphkit.testing.faulty.wrapping import WrappingBackend
+from tests.interrupting import heard
 
 FAULTY = "subgraphkit.testing.faulty.computing"
 
@@ -128,13 +129,14 @@ def test_giving_up_half_way_stops_the_children() -> None:
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for children in /proc")
 def test_an_interrupted_command_stops_its_children_and_says_130(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "subgraphkit", "test", f"{FAULTY}:SleepsInRun"]
-    running = subprocess.Popen(
-        [*command, "--only", "L2/*"],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with heard():
+        running = subprocess.Popen(
+            [*command, "--only", "L2/*"],
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     try:
         children = _children_of(running.pid)
         running.send_signal(signal.SIGINT)
