@@ -124,6 +124,20 @@ class Backend(Dated, ABC):
         del bench
         yield from ()
 
+    @classmethod
+    def foreign_option(cls, name: str, value: Any) -> str:
+        """Say what to write for an option that the backend has not but its users know elsewhere.
+
+        Args:
+            name: Name of the option, as another tool has it.
+            value: The value it was given.
+
+        Returns:
+            One line per remedy; an empty string if the name means nothing.
+        """
+        del name, value
+        return ""
+
     def fingerprint(self) -> str:
         """Return the identity of library and device; part of every cache key.
 

@@ -72,6 +72,8 @@ def missing(name: str, origin: str, install: str, usable: Sequence[str]) -> Back
             f"If it is optional write '{name}?' in the list, or set SUBGRAPH_ON_MISSING=warn.",
         ),
         backend=name,
+        problem="it is not installed",
+        fix=f"Install it: {install}",
     )
 
 
@@ -129,17 +131,24 @@ def load_failed(
     )
 
 
-def unavailable(name: str, problems: Sequence[str], hint: str = "") -> BackendUnavailableError:
-    """SGK104: installed, but the machine lacks something."""
+def unavailable(
+    name: str, problems: Sequence[str], hint: str = "", way_around: str = ""
+) -> BackendUnavailableError:
+    """SGK104: installed, but the machine lacks something.
+
+    The way around is of use to those who compile here, and not to those who open a bundle.
+    """
     problem = "; ".join(problems) or "its probe gave no reason"
     return BackendUnavailableError(
         "SGK104",
         f"backend {name!r} is installed but cannot run here: {problem}",
         backend=name,
         hint=_lines(
-            hint,
+            f"{hint} {way_around}".strip(),
             f"If it is optional write '{name}?' in the list, or set SUBGRAPH_ON_MISSING=warn.",
         ),
+        problem=problem,
+        fix=hint,
     )
 
 
@@ -202,8 +211,18 @@ def bad_file(path: str, line: int | None, problem: str) -> ConfigError:
     )
 
 
-def unknown_option(backend: str, key: str, origin: str, valid: Sequence[str]) -> OptionError:
-    """SGK110: the backend has no such option."""
+def unknown_option(
+    backend: str, key: str, origin: str, valid: Sequence[str], instead: str = ""
+) -> OptionError:
+    """SGK110: the backend has no such option; ``instead`` is what its author says of the name."""
+    if instead:
+        return OptionError(
+            "SGK110",
+            f"backend {backend!r} has no option {key!r} (given by {origin})",
+            hint=_lines(instead, f"Options:          subgraphkit info {backend} --options"),
+            backend=backend,
+            option=key,
+        )
     return OptionError(
         "SGK110",
         f"backend {backend!r} has no option {key!r} (given by {origin}){did_you_mean(key, valid)}",
@@ -287,6 +306,8 @@ def blocked(name: str, origin: str, blocked_by: str) -> BackendUnavailableError:
         f"backend {name!r} is blocked by {blocked_by} (named by {origin})",
         backend=name,
         hint=f"Unblock it, or leave {name!r} out of the list.",
+        problem=f"it is blocked by {blocked_by}",
+        fix="Unblock it.",
     )
 
 

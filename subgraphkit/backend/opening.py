@@ -150,7 +150,8 @@ def _open_target(choice: BackendChoice, resolved: ResolvedConfig) -> Backend:
 
 def _build(record: BackendRecord, factory: BackendFactory, resolved: ResolvedConfig) -> Backend:
     given = resolved.options_for(record.name)
-    values = validate_options(record.name, tuple(factory.options), given)
+    foreign = getattr(factory, "foreign_option", None)
+    values = validate_options(record.name, tuple(factory.options), given, foreign)
     return build(record, factory, values, raise_errors=resolved.raise_plugin_errors)
 
 

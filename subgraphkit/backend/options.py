@@ -6,7 +6,7 @@ of the key under which a compiled engine is stored.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -45,6 +45,7 @@ class Option:
             what lies there counts; a list or shapes may name parts of the model, so their names
             count as well if such an option is given.
         alias: Former name, still accepted with a warning.
+        expected: What a value has to be, for messages, where more is asked than the kind says.
 
     Raises:
         OptionError: If default, bounds or choices do not fit the kind (SGK111, SGK112), or the
@@ -62,6 +63,7 @@ class Option:
     scope: Literal["bind", "run"] = "bind"
     cache: bool = False
     alias: str = ""
+    expected: str = ""
 
     def __post_init__(self) -> None:
         """Normalise the kind, the choices, the bounds and the default; check them."""
@@ -123,7 +125,8 @@ class Option:
             return READERS[self.kind](value)
         except ValueError as error:
             given = f"{value!r} ({remark})"
-            raise messages.bad_option_type(backend, self.name, given, str(error)) from None
+            expected = self.expected or str(error)
+            raise messages.bad_option_type(backend, self.name, given, expected) from None
 
     def _choice(self, value: object, remark: str, backend: str) -> Any:
         for choice in self.choices:
@@ -150,7 +153,10 @@ class Option:
 
 
 def validate_options(
-    backend_name: str, schema: Sequence[Option], given: Mapping[str, tuple[Any, str]]
+    backend_name: str,
+    schema: Sequence[Option],
+    given: Mapping[str, tuple[Any, str]],
+    foreign: Callable[[str, Any], str] | None = None,
 ) -> dict[str, Any]:
     """Check the options given for a backend and fill in the defaults.
 
@@ -158,6 +164,7 @@ def validate_options(
         backend_name: Name of the backend, for messages.
         schema: The options the backend understands.
         given: By option name, the value and who gave it.
+        foreign: ``Backend.foreign_option``; None if there is nobody to ask.
 
     Returns:
         A typed value for every option of ``schema``, in its order.
@@ -168,9 +175,10 @@ def validate_options(
     """
     by_name = {option.name: option for option in schema}
     renamed = _rename_aliases(backend_name, schema, given)
-    for key, (_, origin) in renamed.items():
+    for key, (value, origin) in renamed.items():
         if key not in by_name:
-            raise messages.unknown_option(backend_name, key, origin, list(by_name))
+            instead = foreign(key, value) if foreign is not None else ""
+            raise messages.unknown_option(backend_name, key, origin, list(by_name), instead)
     values = {}
     for name, option in by_name.items():
         if name in renamed:

@@ -7,8 +7,10 @@ counts is the folder's owner and mode; on Windows, where the profile's access li
 neither says anything and they are not looked at.
 """
 
+import contextlib
 import logging
 import os
+import re
 import stat
 import sys
 from collections.abc import Collection
@@ -22,6 +24,8 @@ from subgraphkit.errors import CacheError
 __all__ = [
     "default_cache_dir",
     "default_state_dir",
+    "flush_folder",
+    "forget_facts",
     "kept_folder",
     "open_plain",
     "ownership_problem",
@@ -34,6 +38,8 @@ _PROJECT: Final = "subgraphkit"
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
 _HAS_OWNERS: Final = os.name == "posix"
+_BACKENDS: Final = "backends"
+_FACT: Final = re.compile(r"[0-9a-f]{64}\.json")
 
 
 def default_cache_dir() -> Path:
@@ -57,7 +63,9 @@ def default_state_dir() -> Path:
 def kept_folder(settings: Any, backend: str) -> Path | None:
     """Return the folder where a backend may keep what makes later binds quicker, such as timings.
 
-    It is this user's alone. Whatever lies there may be gone tomorrow.
+    It is this user's alone. Whatever lies there may be gone tomorrow. What was found out about
+    models belongs into folders of its own there, each fact as ``DIGEST.json`` with a SHA-256
+    digest: ``forget_facts`` removes these.
 
     Args:
         settings: ``BoundGraph.settings``, which says whether and where anything is kept.
@@ -70,10 +78,45 @@ def kept_folder(settings: Any, backend: str) -> Path | None:
         return None
     try:
         root = private_folder(settings.cache_dir or default_cache_dir())
-        return private_folder(private_folder(root / "backends") / backend)
+        return private_folder(private_folder(root / _BACKENDS) / backend)
     except CacheError as error:
         _logger.info("backend %s keeps nothing: %s", backend, error.message)
         return None
+
+
+def forget_facts(cache_dir: Path | None) -> int:
+    """Remove what backends have found out about models; timings and kernels stay.
+
+    Args:
+        cache_dir: The folder of the cache; None for the default.
+
+    Returns:
+        How many facts were removed. Nothing else is touched, and no link is followed.
+
+    Raises:
+        CacheError: The home directory is not known (SGK151).
+    """
+    removed = 0
+    above = (cache_dir or default_cache_dir()) / _BACKENDS
+    for backend in _folders(above):
+        for kind in _folders(backend):
+            for path in _listed(kind):
+                if _FACT.fullmatch(path.name):
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+                        removed += 1
+    return removed
+
+
+def _folders(above: Path) -> list[Path]:
+    return [one for one in _listed(above) if one.is_dir() and not one.is_symlink()]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _base(variable: str, on_linux: str, on_mac: str) -> Path:
@@ -189,3 +232,15 @@ def _check_file(path: Path, status: os.stat_result, *, secret: bool) -> None:
             f"can be read by others (mode {stat.S_IMODE(status.st_mode):04o})",
             f"Remove it, and a new one is made: rm {path}",
         )
+
+
+def flush_folder(folder: Path) -> None:
+    """Make what was renamed in a folder last through a power failure, where the system lets one."""
+    if os.name != "posix":
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

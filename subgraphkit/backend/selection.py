@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.backend import messages
+from subgraphkit.backend.providers import in_our_names
 from subgraphkit.errors import ConfigError
 
 __all__ = [
@@ -212,6 +213,9 @@ class _TextReader:
         return messages.bad_selection(self.origin, problem + self._guess())
 
     def _guess(self) -> str:
+        ours = in_our_names(self.text)
+        if ours:
+            return f"; in place of ONNX Runtime's providers write {ours!r}"
         found = self.text[self.position : self.position + 1]
         before = self.text[max(self.position - 1, 0) : self.position]
         if found and (found in _LIKELY_COMMAS or before.isspace()):

@@ -4,9 +4,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from subgraphkit.backend.contract import EngineOrigin
-from subgraphkit.errors import BundleError, CompileError
+from subgraphkit.errors import (
+    BackendNotFoundError,
+    BackendUnavailableError,
+    BundleError,
+    CompileError,
+)
 
 __all__ = [
+    "backend_is_missing",
     "contradiction",
     "damaged",
     "engine_failed",
@@ -19,6 +25,10 @@ __all__ = [
     "unwritable",
 ]
 
+_OWN_BACKENDS = (
+    "A bundle runs on its own backends alone: open it where they run, or export the model again "
+    "for a backend that runs here."
+)
 _EXPORT_AGAIN = "Export the session again, or copy the whole folder again."
 
 
@@ -84,6 +94,33 @@ def untrusted(path: Path, problem: str, fix: str) -> BundleError:
 def contradiction(problem: str, fix: str) -> BundleError:
     """SGK185: what was compiled cannot be changed any more."""
     return BundleError("SGK185", problem, hint=fix)
+
+
+def backend_is_missing(
+    folder: Path,
+    error: BackendNotFoundError | BackendUnavailableError,
+    backend: str,
+    counts: tuple[int, int],
+) -> BackendNotFoundError | BackendUnavailableError:
+    """SGK101, SGK104, SGK117: what was compiled has nobody to run it.
+
+    Args:
+        folder: The bundle.
+        error: What was raised for a backend that is to be compiled for; no way around it that it
+            names helps here.
+        backend: The backend.
+        counts: How many subgraphs are the backend's, and how many there are.
+    """
+    mine, total = counts
+    problem = error.context.get("problem", error.message)
+    fix = error.context.get("fix", error.hint)
+    return type(error)(
+        error.code,
+        f"the bundle {str(folder)!r} cannot run here: {mine} of its {total} subgraphs were "
+        f"exported for backend {backend!r}, which cannot be used: {problem}",
+        backend=backend,
+        hint="\n".join([*fix.splitlines(), _OWN_BACKENDS]),
+    )
 
 
 def other_engine(

@@ -22,7 +22,7 @@ from subgraphkit.bundling.reading import BundleFiles
 from subgraphkit.bundling.rebuilding import rebuild
 from subgraphkit.bundling.writing import versions_here
 from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraph
-from subgraphkit.errors import SubgraphkitError
+from subgraphkit.errors import BackendNotFoundError, BackendUnavailableError, SubgraphkitError
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.onnx_io import Model, load_read
 from subgraphkit.partitioning import Claim, Partitioning
@@ -64,6 +64,7 @@ def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = F
     Raises:
         BundleError: It is no bundle (SGK181), damaged (SGK182), not to be trusted (SGK183), asked
             for something else (SGK185), or made for something else than is here (SGK186).
+        BackendNotFoundError: A backend of it is not installed (SGK101), optional or not.
         BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
         CompileError: A backend failed to restore an engine (SGK187) or to compile what has none
             (SGK130).
@@ -76,7 +77,7 @@ def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = F
     stored, engines = _checked(files)
     bound = _bound(files, load_read(stored, files.folder / manifest.model.name), call, choices)
     del stored
-    claims = choose_claimants(bound, None)
+    claims = _claims(files.folder, bound, manifest)
     partitioning = rebuild(files.folder, manifest, bound, claims)
     _check_structures(partitioning, manifest)
     by_name = {claim.backend.name: claim.backend for claim in claims}
@@ -112,7 +113,11 @@ def _choices(call: BundleCall, manifest: Manifest) -> list[BackendChoice]:
             f"{', '.join(names)}",
             "Leave backend out. It is for those of the bundle that are not registered by name.",
         )
-    return [given.get(name) or BackendChoice(name, origin="the bundle") for name in names]
+    # None is optional: what was compiled for one cannot be claimed by another.
+    return [
+        replace(given.get(name) or BackendChoice(name, origin="the bundle"), optional=False)
+        for name in names
+    ]
 
 
 def _checked(files: BundleFiles) -> tuple[bytes, dict[str, bytes]]:
@@ -143,7 +148,26 @@ def _bound(
         **call.settings,
     )
     settings = with_carried_options(bound.settings, manifest.backends, files.folder)
+    settings = replace(settings, on_missing="error")
     return replace(bound, name=manifest.name, settings=settings)
+
+
+def _claims(folder: Path, bound: BoundGraph, manifest: Manifest) -> list[Claim]:
+    """Open the backends of the bundle.
+
+    Raises:
+        SubgraphkitError: As ``choose_claimants``; that one is missing is told as it concerns a
+            bundle.
+    """
+    try:
+        return choose_claimants(bound, None)
+    except (BackendNotFoundError, BackendUnavailableError) as error:
+        backend = error.context.get("backend") or getattr(error, "backend", None)
+        mine = sum(one.backend == backend for one in manifest.subgraphs)
+        if not mine:
+            raise
+        counts = (mine, len(manifest.subgraphs))
+        raise messages.backend_is_missing(folder, error, str(backend), counts) from error
 
 
 def _check_structures(partitioning: Partitioning, manifest: Manifest) -> None:

@@ -1,6 +1,5 @@
 """A bundle is written beside its place and put there whole."""
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -15,6 +14,7 @@ import numpy as np
 
 from subgraphkit import __version__
 from subgraphkit.backend.messages import describe_exception
+from subgraphkit.backend.places import flush_folder
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.collecting import BundleContents, CollectedSubgraph
 from subgraphkit.bundling.manifest import (
@@ -58,7 +58,7 @@ def write_bundle(contents: BundleContents, target: Path, *, overwrite: bool = Fa
             target.parent.mkdir(parents=True, exist_ok=True)
             part.mkdir(mode=0o755)
             _fill(part, contents)
-            _flush(part)
+            flush_folder(part)
             check_target(target, overwrite=overwrite)  # for somebody else may have been faster
             _put_in_place(part, target)
         except OSError as error:
@@ -71,7 +71,7 @@ def write_bundle(contents: BundleContents, target: Path, *, overwrite: bool = Fa
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-    _flush(target.parent)
+    flush_folder(target.parent)
 
 
 def versions_here() -> dict[str, str]:
@@ -256,15 +256,3 @@ def _put_in_place(part: Path, target: Path) -> None:
                 shutil.rmtree(old, ignore_errors=True)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _flush(folder: Path) -> None:
-    """Make what is in a folder last through a power failure, where the system lets one."""
-    if os.name != "posix":
-        return
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -7,6 +7,8 @@ from typing import Final, Self
 __all__ = ["Progress"]
 
 _HEARTBEAT_SECONDS: Final = 30.0
+"""Elsewhere than on a terminal."""
+
 _REDRAW_SECONDS: Final = 0.2
 _WIDTH: Final = 30
 
@@ -34,13 +36,18 @@ class Progress:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
-    def show(self, done: int) -> None:
-        """Tell how many steps are done, unless that was told a moment ago."""
+    def show(self, done: int, said: str = "") -> None:
+        """Tell how many steps are done, unless that was told a moment ago.
+
+        Args:
+            done: How many.
+            said: What to say in place of their number.
+        """
         now = time.monotonic()
         if now - self._last < (_REDRAW_SECONDS if self._terminal else _HEARTBEAT_SECONDS):
             return
         self._last = now
-        line = self._line(done, now - self._started)
+        line = f"{self._what}: {said}" if said else self._line(done, now - self._started)
         self._stream.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
         self._stream.flush()
 

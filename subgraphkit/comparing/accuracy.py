@@ -38,11 +38,14 @@ class ValueAccuracy:
         elements: How many elements were compared.
         max_abs: Largest absolute error; infinity if something is NaN or infinite on one side only,
             or the shapes of one batch differ.
-        mean_abs: Mean absolute error.
+        mean_abs: Mean absolute error; infinity if the largest is.
         snr_db: Ratio of the power of the value to that of the error, in dB; infinity if there is
-            no error.
-        cosine: Cosine of the angle between the two as vectors; NaN if one of them is all zeros.
-        largest: Largest magnitude in the original.
+            no error, minus infinity if the largest error is infinite.
+        cosine: Cosine of the angle between the two as vectors; NaN if one of them is all zeros, or
+            the largest error is infinite.
+        largest: Largest finite magnitude in the original.
+        not_finite: How many elements are finite in the original, and NaN or infinite here.
+        noise: Power of the error as a part of that of the value, of what is finite on both sides.
     """
 
     name: str
@@ -52,11 +55,8 @@ class ValueAccuracy:
     snr_db: float
     cosine: float
     largest: float
-
-    @property
-    def noise(self) -> float:
-        """Power of the error as a part of that of the value, of what is finite on both sides."""
-        return 10 ** (-self.snr_db / 10)
+    not_finite: int = 0
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,20 @@ class AccuracyReport:
     @property
     def min_snr(self) -> float:
         """The smallest ratio of signal to noise of any output, in dB."""
-        return min((_ratio(one) for one in self.outputs), default=math.inf)
+        return min((one.snr_db for one in self.outputs), default=math.inf)
+
+    @property
+    def not_finite(self) -> str:
+        """Which outputs hold NaN or infinity where the original is finite; empty if none does.
+
+        If inner values were compared, the node in which that begins is named, too.
+        """
+        parts = [_not_finite(one) for one in self.outputs if one.not_finite]
+        if not parts:
+            return ""
+        broken = next((one for one in self.layers if math.isinf(one.born)), None)
+        begins = f", first in {broken.op_type} {broken.node!r}" if broken is not None else ""
+        return f"{'; '.join(parts)}{begins}"
 
     def meets(self, max_error: float | None = None, min_snr: float | None = None) -> bool:
         """Say whether every output is within the bounds given."""
@@ -136,7 +149,7 @@ class AccuracyReport:
         for one in sorted(self.outputs, key=lambda one: -one.max_abs):
             if max_error is not None and one.max_abs > max_error:
                 raise _inaccurate(one, f"{max_error:.4g} at most")
-            if min_snr is not None and _ratio(one) < min_snr:
+            if min_snr is not None and one.snr_db < min_snr:
                 raise _inaccurate(one, f"{min_snr:g} dB at least")
 
     def to_text(self) -> str:
@@ -255,19 +268,32 @@ def _layers(bound: BoundGraph, found: Mapping[str, ValueAccuracy]) -> list[Layer
         born = math.inf if breaks else worst.noise - entering
         if born > 0:
             label = table.names[node] or worst.name
-            entered = -10 * math.log10(entering) if entering else math.inf
-            left = -math.inf if breaks else worst.snr_db
+            entered = _decibels(entering)
+            left = -math.inf if breaks else _decibels(worst.noise)
             layers.append(
                 LayerAccuracy(label, table.op_types[node], worst.name, born, left, entered)
             )
     return sorted(layers, key=lambda one: -one.born)
 
 
-def _ratio(one: ValueAccuracy) -> float:
-    return -math.inf if math.isinf(one.max_abs) else one.snr_db
+def _decibels(noise: float) -> float:
+    """Return a ratio of signal to noise, of the power of the noise as a part of the signal's."""
+    return -10 * math.log10(noise) if noise else math.inf
+
+
+def _not_finite(one: ValueAccuracy) -> str:
+    return f"{one.not_finite} of {one.elements} values of output {one.name!r} are not finite"
 
 
 def _inaccurate(worst: ValueAccuracy, expected: str) -> CallerError:
+    if worst.not_finite:
+        return CallerError(
+            "SGK236",
+            f"{_not_finite(worst)}, and are in the original, expected {expected} "
+            f"(it reaches {worst.largest:.4g})",
+            hint="Values overflow on the way. Pass ranges, so that nodes with values beyond "
+            "data_max stay, or take bf16; the report on inner values shows where it begins.",
+        )
     return CallerError(
         "SGK236",
         f"output {worst.name!r} is off by {worst.max_abs:.4g}, expected {expected} "
@@ -296,11 +322,12 @@ def _is_floating(bound: BoundGraph, name: str) -> bool:
 
 @dataclass(eq=False)
 class Sums:
-    """What has to be added up over batches; elements that are not finite in both are left out."""
+    """What has to be added up over batches, of the elements that are finite on both sides."""
 
     elements: int = 0
     max_abs: float = 0.0
     largest: float = 0.0
+    not_finite: int = 0
     sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(5))
 
     def add(self, expected: npt.NDArray[Any], got: npt.NDArray[Any]) -> None:
@@ -310,17 +337,19 @@ class Sums:
             self.elements += expected.size
             return
         right, found = (np.asarray(one).reshape(-1).astype(np.float64) for one in (expected, got))
-        both = np.isfinite(right) & np.isfinite(found)
+        known = np.isfinite(right)
+        both = known & np.isfinite(found)
         same = both | (right == found) | (np.isnan(right) & np.isnan(found))
         if not same.all():
             self.max_abs = math.inf
+        self.not_finite += int(np.count_nonzero(known & ~both))
+        self.largest = max(self.largest, float(np.abs(right).max(where=known, initial=0.0)))
         right, found = right[both], found[both]
         self.elements += int(same.size)
         if not right.size:
             return
         error = np.abs(right - found)
         self.max_abs = max(self.max_abs, float(error.max()))
-        self.largest = max(self.largest, float(np.abs(right).max()))
         self.sums += (
             error.sum(),
             np.dot(error, error),
@@ -334,12 +363,17 @@ class Sums:
         total, squares, right, found, product = map(float, self.sums)
         lengths = math.sqrt(right * found)
         ratio = right / squares if squares else math.inf
+        # the sums know nothing of what is not finite
+        is_known = math.isfinite(self.max_abs)
+        mean = total / self.elements if self.elements else 0.0
         return ValueAccuracy(
             name=name,
             elements=self.elements,
             max_abs=self.max_abs,
-            mean_abs=total / self.elements if self.elements else 0.0,
-            snr_db=10 * math.log10(ratio) if ratio > 0 else -math.inf,
-            cosine=product / lengths if lengths else math.nan,
+            mean_abs=mean if is_known else math.inf,
+            snr_db=10 * math.log10(ratio) if is_known and ratio > 0 else -math.inf,
+            cosine=product / lengths if is_known and lengths else math.nan,
             largest=self.largest,
+            not_finite=self.not_finite,
+            noise=1 / ratio if ratio > 0 else math.inf,
         )

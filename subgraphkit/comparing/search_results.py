@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from subgraphkit.comparing.accuracy import AccuracyReport
 from subgraphkit.onnx_io.precision import Precision, Rewriting
 
 __all__ = ["Effort", "PrecisionSearch", "SearchTrial", "StillKept"]
+
+_SHOWN: Final = 10
+"""Kept nodes that people are shown; all are in ``kept``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +99,10 @@ class PrecisionSearch:
     minimal: bool
 
     def to_text(self) -> str:
-        """Return what was kept, and why, for people."""
+        """Return how much was kept, and of the worst ten nodes why, for people."""
         count, changed = len(self.kept), len(self.rewriting.changed)
         tail = "" if self.minimal else "; fewer might do, but the effort was spent"
         head = f"{count} of {count + changed} nodes stay, found in {len(self.trials)} trials{tail}"
-        return "\n".join([head, *(f"  {one.op_type} {one.node}: {one.text}" for one in self.kept)])
+        lines = [f"  {one.op_type} {one.node}: {one.text}" for one in self.kept[:_SHOWN]]
+        more = [f"  and {count - _SHOWN} more"] if count > _SHOWN else []
+        return "\n".join([head, *lines, *more])

@@ -15,6 +15,7 @@ from subgraphkit.errors import (
     ConfigError,
     InternalError,
     ModelError,
+    OptionError,
     SubgraphkitError,
 )
 from subgraphkit.ir import BoundGraph, Node
@@ -185,13 +186,14 @@ class Inquiry:
     def blame(self, code: str, question: str, node: Node | None = None) -> Iterator[None]:
         """Turn what a backend's method raises into an error that names the backend.
 
-        Errors that name a backend already, and those that are the model's fault or ours, pass; the
-        latter get a note that says who had been asked what.
+        Errors that name a backend already, those of an option that does not fit the model, and
+        those that are the model's fault or ours, pass; the latter get a note that says who had been
+        asked what.
         """
         asked = f"{question}{_about(question, node)}"
         try:
             yield
-        except BackendError:
+        except (BackendError, OptionError):
             raise
         except (InternalError, ModelError) as error:
             claim = self.claim

@@ -1,7 +1,8 @@
 """Inputs and outputs bound in advance, as with ONNX Runtime's ``IOBinding``."""
 
 import ctypes
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from itertools import combinations
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ __all__ = ["IOBinding"]
 
 _Array = npt.NDArray[Any]
 _CUDA: Final = "cuda"
+_TENSOR: Final = re.compile(r"tensor\((\w+)\)")
 
 
 class IOBinding:
@@ -33,11 +35,16 @@ class IOBinding:
     ``__cuda_array_interface__``, or an address. They are read and written where they are if the
     operators at that end of the model run on the device.
 
+    Args:
+        graph: The graph of the session.
+        devices: The devices that its operators run on.
+
     Thread-safety: none; use one binding per thread.
     """
 
-    def __init__(self, graph: BoundGraph) -> None:
+    def __init__(self, graph: BoundGraph, devices: Collection[str] = ()) -> None:
         self._graph = graph
+        self._kinds = {HOST, _CUDA, *(device.partition(":")[0] for device in devices)}
         self._inputs: dict[str, Any] = {}
         self._targets: dict[str, Any] = {}
         self._results: dict[str, Any] = {}
@@ -76,7 +83,8 @@ class IOBinding:
             name: Name of the input.
             device_type: ``"cpu"`` or ``"cuda"``.
             device_id: Number of the device.
-            element_type: NumPy's element type, or ONNX's number of one.
+            element_type: NumPy's element type, or ONNX's number of one or text, such as
+                ``tensor(float)``.
             shape: Its shape; elements are in row-major order.
             buffer_ptr: Its address.
 
@@ -108,13 +116,13 @@ class IOBinding:
             device_type: ``"cpu"`` for the host; another device, such as ``"cuda"``, to leave it
                 there; or, in short, an array to write into, which may be on a device.
             device_id: Number of the device.
-            element_type: With ``buffer_ptr``, NumPy's element type or ONNX's number of one.
+            element_type: With ``buffer_ptr``, as for ``bind_input``.
             shape: With ``buffer_ptr``, the shape.
             buffer_ptr: Where to write; without, memory is allocated anew at every run.
 
         Raises:
             InputError: The model has no such output (SGK143), or the buffer cannot be written
-                to, or the output is no tensor (SGK145).
+                to, the output is no tensor, or there is no such device (SGK145).
         """
         if name not in self._graph.outputs:
             raise InputError("SGK143", f"the model has no output {name!r}")
@@ -123,6 +131,7 @@ class IOBinding:
         if buffer_ptr is not None:
             target = _at(name, where, element_type, shape, buffer_ptr)
         elif isinstance(device_type, str):
+            self._check_kind(name, device_type)
             target = None if device_type == HOST else Stay(f"{device_type}:{device_id}")
         else:
             target = device_type
@@ -217,6 +226,15 @@ class IOBinding:
         for name, target in self._targets.items():
             self._results[name] = _delivered(name, by_name[name], target)
 
+    def _check_kind(self, name: str, kind: str) -> None:
+        if kind not in self._kinds:
+            raise InputError(
+                "SGK145",
+                f"output {name!r} is wanted on {kind!r}, expected one of "
+                f"{', '.join(map(repr, sorted(self._kinds)))}",
+                hint="The GPU of CUDA and TensorRT is called 'cuda'.",
+            )
+
     def _check_target(self, name: str, target: Any) -> None:
         if target is None:
             return
@@ -296,8 +314,7 @@ def _at(
     """Return an array over memory that is known by its address."""
     kind, index = where
     try:
-        is_onnx = isinstance(element_type, int) and not isinstance(element_type, DataType)
-        dtype = DataType(element_type).numpy if is_onnx else np.dtype(element_type)
+        dtype = _dtype_of(element_type)
         if element_type is None or dtype.hasobject:
             raise TypeError(f"{element_type} is no type of numbers")  # noqa: TRY301 (worded below)
         sizes, address = tuple(map(int, shape)), int(address)
@@ -321,6 +338,21 @@ def _at(
     buffer = (ctypes.c_byte * (count * dtype.itemsize)).from_address(address if count else 0)
     array: _Array = np.frombuffer(memoryview(buffer), dtype, count).reshape(sizes)
     return array
+
+
+def _dtype_of(element_type: Any) -> np.dtype[Any]:
+    """Read an element type of NumPy, or ONNX's number or text of one."""
+    text = _TENSOR.fullmatch(element_type) if isinstance(element_type, str) else None
+    if text is not None and text[1].upper() not in DataType.__members__:
+        raise TypeError(f"ONNX has no type {element_type!r}")
+    dtype: np.dtype[Any]
+    if text is not None:
+        dtype = DataType[text[1].upper()].numpy
+    elif isinstance(element_type, int):
+        dtype = DataType(element_type).numpy
+    else:
+        dtype = np.dtype(element_type)
+    return dtype
 
 
 def _check_fits(name: str, buffer: _Array, dtype: np.dtype[Any], shape: Shape | None) -> None:

@@ -3,24 +3,18 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from subgraphkit.binding import Shapes, bind
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
-from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
+from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
 
 __all__ = ["InferenceSession"]
-
-_WORD_HERE: Final = {
-    "providers": "backend",
-    "provider_options": "options",
-    "sess_options": "options",
-}
 
 
 class InferenceSession(Session):
@@ -58,7 +52,7 @@ class InferenceSession(Session):
         trust: bool = False,
         **settings: Any,
     ) -> None:
-        _refuse_words_of_onnx_runtime(settings)
+        refuse_arguments(settings)
         if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)
             call = BundleCall(backend, shapes, options, settings)
             super().__init__(open_bundle(Path(source), call, trust=trust))
@@ -67,19 +61,3 @@ class InferenceSession(Session):
         bound = bind(model, shapes, backend=backend, options=options, **settings)
         partitioning = partition(bound)
         super().__init__(plan(partitioning, compile_subgraphs(partitioning)))
-
-
-def _refuse_words_of_onnx_runtime(settings: Mapping[str, Any]) -> None:
-    """Say which argument takes the place of one that only ONNX Runtime has.
-
-    Raises:
-        CallerError: One of them was given (SGK114).
-    """
-    for word in settings.keys() & _WORD_HERE.keys():
-        raise CallerError(
-            "SGK114",
-            f"InferenceSession has no argument {word!r}; it names execution providers of ONNX "
-            "Runtime",
-            hint=f"Choose backends with {_WORD_HERE[word]}=..., or leave the choice to "
-            "SUBGRAPH_BACKEND.",
-        )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy.typing as npt
 
@@ -31,6 +31,7 @@ from subgraphkit.running.emission import Emitted, emit, picked
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import not_feeds, run_closed, step_failed, unknown_run_options
 from subgraphkit.running.observing import Observer
+from subgraphkit.running.onnxruntime_words import no_attribute
 from subgraphkit.running.values import NodeArg, node_args
 from subgraphkit.running.weights import Weights
 
@@ -147,7 +148,7 @@ class Session:
 
     def io_binding(self) -> IOBinding:
         """Return an empty binding of inputs and output buffers for this session."""
-        return IOBinding(self.graph)
+        return IOBinding(self.graph, {step.operator.device for step in self._plan.steps})
 
     def run_with_iobinding(self, binding: IOBinding, run_options: None = None) -> None:
         """Run with the inputs and into the outputs of a binding.
@@ -241,6 +242,14 @@ class Session:
     def __enter__(self) -> Self:
         """Return the session, which is closed on leaving."""
         return self
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what to use in place of a method that only ONNX Runtime's class has.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise no_attribute(self, name)
 
     def __exit__(
         self,

@@ -6,6 +6,7 @@ import onnx
 import pytest
 
 from subgraphkit.backend.contract import EngineOrigin
+from subgraphkit.backend.messages import missing, unavailable
 from subgraphkit.bundling import messages
 from subgraphkit.errors import CODES, SubgraphkitError
 from subgraphkit.onnx_io.weights import IN_ENGINES, array_of
@@ -31,6 +32,20 @@ def _left_out() -> SubgraphkitError:
 
 
 MESSAGES: dict[str, SubgraphkitError] = {
+    "SGK101_backend_is_missing": messages.backend_is_missing(
+        FOLDER, missing("tensorrt", "the bundle", "pip install ours", ["numpy"]), "tensorrt", (2, 3)
+    ),
+    "SGK104_backend_is_missing": messages.backend_is_missing(
+        FOLDER,
+        unavailable(
+            "tensorrt",
+            ["TensorRT 11.4.0 needs a GPU: there is no NVIDIA GPU"],
+            "Is a GPU built in?",
+            "Or set the option build_only=true.",
+        ),
+        "tensorrt",
+        (2, 3),
+    ),
     "SGK180_unwritable": messages.unwritable(
         FOLDER,
         "there is something else in it, such as 'thesis.tex'",
@@ -72,7 +87,8 @@ def test_the_message_reads_as_it_was_agreed(name: str, golden: GoldenCheck) -> N
 
 def test_every_code_about_bundles_is_rendered() -> None:
     codes = {code for code in CODES if code.startswith("SGK18")}
-    assert {name.split("_")[0] for name in MESSAGES} == codes
+    rendered = {name.split("_")[0] for name in MESSAGES}
+    assert rendered - {"SGK101", "SGK104"} == codes
 
 
 def test_no_golden_file_is_left_over(golden_folder: Path) -> None:

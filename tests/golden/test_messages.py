@@ -67,6 +67,9 @@ MESSAGES: dict[str, SubgraphkitError] = {
     "SGK110_unknown_option": messages.unknown_option(
         "tensorrt", "precison", ENV, ["precision", "workspace", "device", "timing_cache"]
     ),
+    "SGK110_foreign_option": messages.unknown_option(
+        "tensorrt", "trt_fp16_enable", ENV, ["precision"], "trt_fp16_enable is precision=fp16"
+    ),
     "SGK111_bad_option_type": messages.bad_option_type(
         "tensorrt", "workspace", f"'lots' (given by {ENV})", "a size such as 4096, 500MB or 2GiB"
     ),

@@ -12,7 +12,14 @@ from subgraphkit.calibrating import calibrate
 from subgraphkit.comparing.accuracy import measure_accuracy
 from subgraphkit.comparing.precision_search import precision_search
 from subgraphkit.errors import CODES, SubgraphkitError
-from subgraphkit.onnx_io.precision import Precision, Range, Ranges, read_calibration_cache, rewrite
+from subgraphkit.onnx_io.precision import (
+    Precision,
+    Range,
+    Ranges,
+    is_calibration_cache,
+    read_calibration_cache,
+    rewrite,
+)
 from tests.golden_support import GoldenCheck
 from tests.models import CHAIN, parsed
 
@@ -34,6 +41,12 @@ def _inaccurate() -> None:
     measure_accuracy(parsed(CHAIN), parsed(negated), batches).check(0.25)
 
 
+def _overflown() -> None:
+    batches = [{"x": np.full((1, 4), 300, np.float32)}]
+    model = parsed("g (float[N,4] x) => (float[N,4] y) { a = Mul(x, x) y = Neg(a) }")
+    measure_accuracy(model, rewrite(model, "fp16").model, batches).check(min_snr=40)
+
+
 def _unreached() -> None:
     batches = [{"x": np.full((1, 4), 0.1, np.float32)}]
     model = parsed("g (float[N,4] x) => (float[N,4] y) { a = Exp(x) y = Neg(a) }")
@@ -48,10 +61,12 @@ CAUSES: dict[str, Callable[[], Any]] = {
     "SGK231_unknown": lambda: rewrite(parsed(PRODUCT), "fp8"),
     "SGK232_other_model": lambda: Ranges({}, "0" * 64).check_model(sk.load(parsed(CHAIN))),
     "SGK233_damaged_cache": _damaged,
+    "SGK233_no_file": lambda: is_calibration_cache("nope.json"),
     "SGK234_nan": lambda: calibrate(parsed(CHAIN), [{"x": np.full((1, 4), np.nan, np.float32)}]),
     "SGK234_nothing": lambda: calibrate(parsed(CHAIN), []),
     "SGK235_asymmetric": lambda: rewrite(parsed(UNSIGNED), "int8"),
     "SGK236_inaccurate": _inaccurate,
+    "SGK236_not_finite": _overflown,
     "SGK237_unreached": _unreached,
 }
 

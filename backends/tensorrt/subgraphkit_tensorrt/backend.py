@@ -31,6 +31,7 @@ from subgraphkit_tensorrt.library.flavours import Finding, Library, find, wanted
 from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.options import OPTIONS, check_agreement, check_library, defaults
+from subgraphkit_tensorrt.options.from_onnxruntime import in_our_words
 from subgraphkit_tensorrt.running.operator import restore
 from subgraphkit_tensorrt.selftest import run_checklist
 
@@ -119,6 +120,11 @@ class TensorRTBackend(Backend):
         """
         return run_checklist(bench)
 
+    @classmethod
+    def foreign_option(cls, name: str, value: Any) -> str:
+        """Say what to write for an option of ONNX Runtime's TensorRT provider."""
+        return in_our_words(name, value)
+
     def fingerprint(self) -> str:
         """Return library, device and driver, and what plugin libraries and converters hold.
 
@@ -196,7 +202,7 @@ def _usable(found: Finding, *, build_only: bool) -> Library:
 
 def _cannot_run(found: Finding) -> BackendUnavailableError:
     way = "Or set the option build_only=true, to build engines for another machine."
-    return unavailable("tensorrt", [found.problem], f"{found.hint} {way}")
+    return unavailable("tensorrt", [found.problem], found.hint, way)
 
 
 def _described(device: Device, compatible: str, found: Finding) -> str:

@@ -363,8 +363,9 @@ def test_a_machine_without_a_gpu_exports_and_says_what_is_missing_to_run(rtx: st
     assert list(Path("bundle").glob("weights.*")) == []
     library = {"tensorrt": {"flavour": "tensorrt_rtx"}}
     if not find("tensorrt_rtx").machine.devices:
-        with pytest.raises(BackendUnavailableError, match=r"SGK104.*cannot run them"):
+        with pytest.raises(BackendUnavailableError, match=r"SGK104.*cannot run them") as caught:
             sk.InferenceSession("bundle", options=library)
+        assert "build_only" not in caught.value.hint
     only_built = {"tensorrt": {**library["tensorrt"], "build_only": True}}
     with sk.InferenceSession("bundle", options=only_built) as opened:
         shape = {one.name: [2, 16, *one.shape[2:]] for one in opened.get_inputs()}

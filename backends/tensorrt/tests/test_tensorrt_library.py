@@ -83,14 +83,17 @@ def _with_devices(monkeypatch: pytest.MonkeyPatch, *found: Device) -> None:
 def test_an_absent_package_is_told_with_the_commands_that_install_one() -> None:
     found = find()
     assert (found.state, found.library) == ("absent package", None)
-    assert found.problem == "TensorRT is not installed"
+    assert found.problem == (
+        "TensorRT itself, NVIDIA's library, is not installed; the package subgraphkit-tensorrt "
+        "only drives it"
+    )
     assert found.hint.splitlines() == [
         "Install it: pip install 'subgraphkit-tensorrt[cu13]'",
         "Or, for GeForce RTX and RTX PRO: pip install 'subgraphkit-tensorrt[rtx]'",
     ]
     probe = TensorRTBackend.probe(deep=True)
     assert (probe.available, probe.problems) == (False, (found.problem,))
-    with pytest.raises(BackendUnavailableError, match="TensorRT is not installed"):
+    with pytest.raises(BackendUnavailableError, match="TensorRT itself, NVIDIA's library, is not"):
         TensorRTBackend()
 
 
@@ -99,7 +102,9 @@ def test_the_flavour_that_was_asked_for_is_the_one_that_is_missed() -> None:
     with pytest.raises(BackendUnavailableError) as caught:
         TensorRTBackend({"flavour": "tensorrt_lean"})
     assert caught.value.code == "SGK104"
-    assert "TensorRT's lean runtime is not installed" in caught.value.message
+    assert (
+        "TensorRT's lean runtime itself, NVIDIA's library, is not installed" in caught.value.message
+    )
     assert "pip install tensorrt-lean" in caught.value.hint
 
 

@@ -336,6 +336,38 @@ def test_what_cannot_be_translated_is_an_error(given: Mapping[str, Any], said: s
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("trt_fp16_enable", "true", "trt_fp16_enable is precision=fp16"),
+        ("trt_min_subgraph_size", 5, "trt_min_subgraph_size is min_subgraph_nodes=5"),
+        ("trt_timing_cache_enable", True, "timing_cache=False"),
+        ("trt_dump_subgraphs", True, "has no equivalent"),
+        ("trt_fp16_enabel", True, "did you mean 'trt_fp16_enable'"),
+        ("trt_fp16_enable", "false", "trt_fp16_enable=false says nothing here"),
+    ],
+)
+def test_an_option_of_onnxruntime_is_answered_with_ours_and_with_what_translates_all(
+    name: str, value: Any, said: str
+) -> None:
+    given = {name: (value, "a test")}
+    with pytest.raises(OptionError, match=f"SGK110.*{name}") as caught:
+        validate_options("tensorrt", OPTIONS, given, TensorRTBackend.foreign_option)
+    assert said in caught.value.hint
+    assert "subgraphkit_tensorrt.from_onnxruntime" in caught.value.hint
+    assert len(caught.value.hint) < 400
+
+
+def test_a_name_that_onnxruntime_has_not_is_answered_with_the_list() -> None:
+    assert TensorRTBackend.foreign_option("precison", "fp16") == ""
+
+
+def test_a_range_that_cannot_be_read_is_answered_with_the_forms_of_one() -> None:
+    with pytest.raises(OptionError, match=r"SGK111.*smallest, usual and largest") as caught:
+        _with(dims={"batch": "1-8"})
+    assert "'batch=1x8x32'" in caught.value.message
+
+
 def test_options_without_equivalent_do_not_matter_while_they_are_off() -> None:
     translated = from_onnxruntime({"trt_build_heuristics_enable": "0", "trt_dump_subgraphs": False})
     assert translated.options == {}

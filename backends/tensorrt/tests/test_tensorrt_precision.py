@@ -18,6 +18,7 @@ from backends.tensorrt.tests.tensorrt_models import (
     typed_model,
     whole,
 )
+from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io.precision import Range, Ranges
 from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.model import prepare_model
@@ -64,10 +65,28 @@ def test_a_subgraph_in_which_nothing_can_be_quantized_is_fp16_as_a_whole(tmp_pat
     table = _calibrated(tmp_path, ("another",))
     asked = options(dims=RANGES, precision="int8", calibration=table)
     subgraph = cut(bound(blocks((0,), width=128)), 0)
-    assert build_engine(subgraph, asked, rtx()).report["products"] == {"float16": 2}
-    rewriting = prepare_model(subgraph, asked).rewriting
+    with pytest.warns(SubgraphkitWarning, match="no node of a subgraph reads int8: no node can be"):
+        plan = build_engine(subgraph, asked, rtx())
+    assert plan.report["products"] == {"float16": 2}
+    with pytest.warns(SubgraphkitWarning, match="no range for"):
+        rewriting = prepare_model(subgraph, asked).rewriting
     assert rewriting is not None
     assert "no node can be quantized" in rewriting.notes[0]
+
+
+def test_a_subgraph_whose_products_are_all_too_small_for_int8_says_so(tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.ones((8, 8), np.float32), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")]
+    model = typed_model(nodes, {"x": [32, 8]}, {"y": [32, 8]}, [weight])
+    asked = options(precision="int8", calibration=_calibrated(tmp_path, ("x",)))
+    with pytest.warns(SubgraphkitWarning, match=r"reads int8: 1 kept, all because: .*\(small\)"):
+        prepare_model(whole(model), asked)
+
+
+def test_a_calibration_that_does_not_exist_is_said_not_to(tmp_path: Path) -> None:
+    asked = options(dims=RANGES, precision="int8", calibration=tmp_path / "nope.json")
+    with pytest.raises(CallerError, match=r"SGK233.*nope\.json' do not exist"):
+        prepare_model(cut(bound(blocks((0,), width=128)), 0), asked)
 
 
 def test_what_a_search_found_is_named_by_outputs_and_stays_float32() -> None:

@@ -2,10 +2,25 @@
 
 import argparse
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from subgraphkit.backend.option_values import read_bytes
+from subgraphkit.backend.suggestion import did_you_mean
 
 __all__ = ["add_cache"]
+
+_ACTIONS: Final = ("ls", "verify", "prune", "clear")
+_LIKELY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("list", "dir", "show"), "ls"),
+        "check": "verify",
+        **dict.fromkeys(("rm", "delete", "remove", "purge"), "clear"),
+        **dict.fromkeys(("gc", "trim"), "prune"),
+    }
+)
+"""What other programs call the same."""
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:
@@ -13,7 +28,7 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         metavar="ACTION",
-        choices=("ls", "verify", "prune", "clear"),
+        type=_action,
         help="ls: list the engines; verify: check every one; prune: remove those least recently "
         "used; clear: remove all",
     )
@@ -30,6 +45,15 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
         "--older-than", metavar="DAYS", type=_days, help="engines not used for so many days"
     )
     prune.add_argument("--backend", metavar="NAME", help="engines of this backend and no others")
+
+
+def _action(text: str) -> str:
+    if text in _ACTIONS:
+        return text
+    found = _LIKELY.get(text.lower())
+    guess = f"; did you mean {found!r}?" if found else did_you_mean(text, _ACTIONS)
+    expected = f"{', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}"
+    raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}{guess}")
 
 
 def _size(text: str) -> int:

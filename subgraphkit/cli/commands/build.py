@@ -1,11 +1,13 @@
 """``subgraphkit build``: everything compiled ahead, so that the next bind finds it."""
 
+import warnings
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.config import ResolvedConfig
+from subgraphkit.backend.selection import AUTO
 from subgraphkit.bundling import check_target, collect, write_bundle
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
@@ -14,7 +16,7 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.compiling.caching import stores_engines
-from subgraphkit.errors import CallerError
+from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
@@ -22,6 +24,10 @@ from subgraphkit.planning import plan
 __all__ = ["execute"]
 
 _NEEDS_NONE: Final = "needs none"
+_IDLE: Final = (
+    "backend {!r} was named first and made no engine: no subgraph is on it. "
+    "'subgraphkit plan MODEL --reasons', with the same backends and options, says why."
+)
 
 
 def execute(arguments: Namespace, report: Report) -> ExitCode:
@@ -31,9 +37,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
         CallerError: Nothing would be kept, or there is no engine to write (SGK301).
     """
     target = file_to_write(arguments.engine, "the engine cannot be written")
-    bundle = Path(arguments.bundle) if arguments.bundle is not None else None
-    if bundle is not None:
-        check_target(bundle, overwrite=arguments.overwrite)
+    bundle = _bundle_to_write(arguments)
     bound = bind_as_told(load(arguments.model), arguments)
     _check_that_something_stays(bound.settings, is_written=bool(target or bundle))
     with report.doing("partitioning"):
@@ -41,6 +45,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     # Backends show themselves how far they are, so nothing else is drawn meanwhile.
     compiled = compile_subgraphs(partitioning)
     try:
+        _tell_idle(compiled)
         rows = list(_rows(compiled, is_kept=bound.settings.cache))
         report.data = {"model": bound.name, "subgraphs": rows, "engine_file": None, "bundle": None}
         report.note(f"backends: {chosen_backends(bound)}")
@@ -67,6 +72,26 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     return ExitCode.OK
 
 
+def _bundle_to_write(arguments: Namespace) -> Path | None:
+    """Refuse a place that is taken, or more likely misspelt than meant, before any work is done.
+
+    Raises:
+        BundleError: There is something else (SGK180).
+        CallerError: The folder that the bundle is to be in is missing (SGK301).
+    """
+    if arguments.bundle is None:
+        return None
+    bundle = Path(arguments.bundle)
+    check_target(bundle, overwrite=arguments.overwrite)
+    if not bundle.absolute().parent.is_dir():
+        raise CallerError(
+            "SGK301",
+            f"the bundle cannot be written to {str(bundle)!r}: its folder is missing",
+            hint="Name a place in a folder that exists.",
+        )
+    return bundle
+
+
 def _check_that_something_stays(settings: ResolvedConfig, *, is_written: bool) -> None:
     if settings.cache or is_written:
         return
@@ -77,6 +102,22 @@ def _check_that_something_stays(settings: ResolvedConfig, *, is_written: bool) -
         hint="Leave SUBGRAPH_CACHE=off out, or write what is built with --engine FILE or "
         "--bundle DIR.",
     )
+
+
+def _idle_backend(compiled: CompiledSubgraphs) -> str:
+    """Name the backend that was named first, if others got everything; empty otherwise."""
+    named = compiled.partitioning.graph.settings.backends
+    if not named or named[0].name == AUTO or not len(compiled):
+        return ""
+    name = str(named[0].name)
+    used = {one.backend for one in compiled.partitioning.subgraphs}
+    return "" if name in used else name
+
+
+def _tell_idle(compiled: CompiledSubgraphs) -> None:
+    idle = _idle_backend(compiled)
+    if idle:
+        warnings.warn(SubgraphkitWarning(_IDLE.format(idle)), stacklevel=2)
 
 
 def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, Any]]:
@@ -112,9 +153,17 @@ def _write(compiled: CompiledSubgraphs, target: Path) -> None:
     """Write the only engine there is.
 
     Raises:
-        CallerError: There are several subgraphs, or the backend has no engine to write, or the file
-            cannot be written (SGK301).
+        CallerError: There are several subgraphs, none on the backend that was named first, or the
+            backend has no engine to write, or the file cannot be written (SGK301).
     """
+    idle = _idle_backend(compiled)
+    if idle:
+        raise CallerError(
+            "SGK301",
+            f"no subgraph is on backend {idle!r}, so there is no engine of it to write",
+            hint="'subgraphkit plan MODEL --reasons', with the same backends and options, says "
+            "why.",
+        )
     if len(compiled) != 1:
         named = ", ".join(one.id for one in compiled.partitioning.subgraphs[:4])
         raise CallerError(

@@ -4,9 +4,11 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.config import resolve
+from subgraphkit.backend.places import forget_facts
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
@@ -48,7 +50,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
         case "prune":
             return _prune(store, report, arguments)
         case _:
-            return _clear(store, report)
+            return _clear(store, report, settings.cache_dir)
 
 
 def _list(store: EngineStore, report: Report) -> ExitCode:
@@ -93,11 +95,15 @@ def _prune(store: EngineStore, report: Report, arguments: Namespace) -> ExitCode
     return _tell_removed(removed, store, report)
 
 
-def _clear(store: EngineStore, report: Report) -> ExitCode:
+def _clear(store: EngineStore, report: Report, cache_dir: Path | None) -> ExitCode:
     entries = store.entries()
     for entry in entries:
         store.remove(entry.digest)
     store.remove_left_overs(age=_BEING_WRITTEN)
+    forgotten = forget_facts(cache_dir)
+    report.data["facts_removed"] = forgotten
+    if forgotten:
+        report.note(f"removed {counted(forgotten, 'fact')} that backends had found out")
     return _tell_removed(entries, store, report)
 
 

@@ -1,8 +1,9 @@
 """``subgraphkit convert``: a model written anew in fp16, bf16 or int8."""
 
 import math
+import warnings
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import onnx
 
 from subgraphkit.binding import bind
+from subgraphkit.calibrating.progress import Progress
 from subgraphkit.cli.batches import Batches, batches_in
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
@@ -19,6 +21,7 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write, merge_options
 from subgraphkit.comparing.accuracy import (
     AccuracyReport,
+    ValueAccuracy,
     measure_accuracy,
 )
 from subgraphkit.comparing.precision_search import (
@@ -26,7 +29,7 @@ from subgraphkit.comparing.precision_search import (
     PrecisionSearch,
     precision_search,
 )
-from subgraphkit.errors import CallerError
+from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import Model, load
 from subgraphkit.onnx_io.precision import (
     Precision,
@@ -55,21 +58,18 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     is_bounded = any(bound is not None for bound in bounds.values())
     accuracy = None
     if arguments.search is not None:
-        batches, settings = _batches(arguments, model, report)
-        effort = _effort(arguments.search, report)
-        settings |= bounds
-        found = precision_search(model, wanted, batches, ranges=ranges, effort=effort, **settings)
+        found = _searched(arguments, model, wanted, ranges, report)
         done, accuracy = found.rewriting, found.accuracy
         report.data = {**_data(done), "search": _search_data(found)}
         report.show(found.to_text())
     else:
         done = rewrite(model, wanted, ranges)
         report.data = _data(done)
-    report.show(done.to_text())
+    _show_account(done, wanted, report)
     if arguments.values or (accuracy is None and (arguments.report or is_bounded)):
         accuracy = _accuracy(arguments, model, done, report)
     if accuracy is not None:
-        _show_accuracy(accuracy, report)
+        _show_accuracy(accuracy, arguments, report)
         if not accuracy.meets(**bounds):
             report.show(_missed(bounds))
             return ExitCode.CHECK_FAILED
@@ -94,16 +94,60 @@ def _wanted(arguments: Namespace) -> Precision:
     )
 
 
-def _effort(seconds: float, report: Report) -> Effort:
-    limit = None if math.isinf(seconds) else seconds
-    return Effort(seconds=limit, on_trial=lambda trial: report.note(trial.to_text()))
+def _searched(
+    arguments: Namespace, model: Model, wanted: Precision, ranges: Ranges | None, report: Report
+) -> PrecisionSearch:
+    batches, settings = _batches(arguments, model, report)
+    limit = None if math.isinf(arguments.search) else arguments.search
+    with Progress("searching", None) as progress:
+        effort = Effort(
+            seconds=limit, on_trial=lambda trial: progress.show(trial.number, trial.to_text())
+        )
+        return precision_search(
+            model,
+            wanted,
+            batches,
+            max_error=arguments.max_error,
+            min_snr=arguments.min_snr,
+            ranges=ranges,
+            effort=effort,
+            **settings,
+        )
 
 
-def _show_accuracy(accuracy: AccuracyReport, report: Report) -> None:
+def _warn(text: str) -> None:
+    warnings.warn(SubgraphkitWarning(text), stacklevel=2)
+
+
+def _overflowing(accuracy: AccuracyReport, arguments: Namespace) -> str:
+    """Say that the rewritten model overflows, and what to do."""
+    where = "" if arguments.values else " --values shows where it begins."
+    remedies = ["--search and a bound find nodes to keep"]
+    if arguments.precision == "fp16" or arguments.high_precision == "fp16":
+        limit = "a lower --data-max" if arguments.ranges else "--ranges (see --data-max)"
+        remedies.insert(0, f"with {limit}, nodes that see large values stay")
+        remedies.append("bf16 has the range of float32")
+    return (
+        "the rewritten model returns values that are not finite where the original's are: "
+        f"{accuracy.not_finite}.{where} What helps: {'; '.join(remedies)}"
+    )
+
+
+def _show_account(done: Rewriting, wanted: Precision, report: Report) -> None:
+    report.show(done.to_text())
+    if wanted.kind == "int8" and (why := done.why_no_int8()):
+        _warn(f"int8 was asked for and no node reads int8: {why}")
+
+
+def _show_accuracy(accuracy: AccuracyReport, arguments: Namespace, report: Report) -> None:
     report.data["accuracy"] = _accuracy_data(accuracy)
-    report.show(_table(accuracy))
-    if accuracy.layers:
+    # a search looks at inner values whether or not anyone wants to see them
+    shown = accuracy.values if arguments.values else ()
+    report.show(_table((*shown, *accuracy.outputs)))
+    if accuracy.layers and arguments.values:
         report.show(_layer_table(accuracy))
+    if accuracy.not_finite:
+        _warn(_overflowing(accuracy, arguments))
 
 
 def _missed(bounds: Mapping[str, float | None]) -> str:
@@ -197,7 +241,7 @@ def _in_json(one: Any) -> dict[str, Any]:
     }
 
 
-def _table(found: AccuracyReport) -> Table:
+def _table(found: Sequence[ValueAccuracy]) -> Table:
     columns = "value max_abs mean_abs snr_db cosine largest"
     rows = [
         (
@@ -208,7 +252,7 @@ def _table(found: AccuracyReport) -> Table:
             f"{one.cosine:.6f}",
             f"{one.largest:.3g}",
         )
-        for one in (*found.values, *found.outputs)
+        for one in found
     ]
     return Table.of(columns, rows, right=columns.removeprefix("value "))
 

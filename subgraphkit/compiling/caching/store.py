@@ -18,7 +18,12 @@ from pathlib import Path
 from typing import Final, Self
 
 from subgraphkit.backend.locking import locked
-from subgraphkit.backend.places import default_cache_dir, open_plain, private_folder
+from subgraphkit.backend.places import (
+    default_cache_dir,
+    flush_folder,
+    open_plain,
+    private_folder,
+)
 from subgraphkit.compiling.caching import messages
 from subgraphkit.compiling.caching.entries import (
     DamagedError,
@@ -277,7 +282,7 @@ class EngineStore:
             with contextlib.suppress(OSError):
                 part.unlink()
             raise
-        _flush_folder(self.folder)
+        flush_folder(self.folder)
 
 
 def _read(path: Path, limit: int) -> bytes:
@@ -293,15 +298,3 @@ def _size_of(path: Path) -> int:
     with contextlib.suppress(OSError):
         return path.lstat().st_size
     return 0
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make renames last through a power failure, where the system lets one."""
-    if os.name != "posix":
-        return
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -27,11 +27,17 @@ def is_calibration_cache(path: str | os.PathLike[str]) -> bool:
     """Say whether a file begins as a calibration cache does.
 
     Raises:
-        CallerError: The file cannot be opened (SGK233).
+        CallerError: The file does not exist or cannot be opened (SGK233).
     """
     try:
         with Path(path).open("rb") as file:
             return file.read(4) == b"TRT-"
+    except FileNotFoundError:
+        raise CallerError(
+            "SGK233",
+            f"the ranges or calibration cache {str(path)!r} do not exist",
+            hint="Make them with 'subgraphkit calibrate', or correct the path.",
+        ) from None
     except OSError as error:
         raise _unreadable(path, str(error.strerror)) from error
 

@@ -89,6 +89,23 @@ class Rewriting:
     notes: tuple[str, ...] = ()
     was_quantized: bool = False
 
+    def why_no_int8(self) -> str:
+        """Say why no node reads int8, where int8 was asked for.
+
+        Returns:
+            How many nodes were not quantized and why most of them were not; empty if a node reads
+            int8, the model came quantized, or the caller kept every node that could.
+        """
+        counts = Counter(one.code for one in self.kept if one.step == "quantize")
+        if self.quantized or self.was_quantized or set(counts) == {"user"}:
+            return ""
+        if not counts:
+            return "there is no Conv, ConvTranspose, Gemm or MatMul"
+        code, count = counts.most_common(1)[0]
+        total = counts.total()
+        part = "all" if count == total else f"{count} of them"
+        return f"{total} kept, {part} because: {KEPT_CODES[code]} ({code})"
+
     def to_text(self) -> str:
         """Return the account for people."""
         lines = [*self.notes]

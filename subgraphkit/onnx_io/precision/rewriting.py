@@ -92,8 +92,8 @@ def _to_int8(
         raise CallerError(
             "SGK231",
             "int8 needs ranges of the model's values, and none were given",
-            hint="Find them with subgraphkit.calibrating.calibrate, or read those of another "
-            "tool with read_calibration_cache.",
+            hint="Find them with 'subgraphkit calibrate' and pass them with --ranges; in Python, "
+            "with subgraphkit.calibrating.calibrate, or read_calibration_cache for TensorRT's.",
         )
     if draft.opset() < _PER_CHANNEL:
         raise UnsupportedModelError(

@@ -193,6 +193,9 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(
     with progress.Progress("calibrating", 4) as told:
         told.show(1)
     err = capsys.readouterr().err
+    with progress.Progress("searching", None) as told:
+        told.show(1, "trial 1: 0 kept")
+    assert "searching: trial 1: 0 kept" in capsys.readouterr().err
     assert ("[#######......................." in err) is terminal
     assert "1 of 4, 120 s left" in err
     assert err.endswith("\r\x1b[K" if terminal else "\n")

@@ -125,3 +125,25 @@ def test_a_file_that_cannot_be_written_is_refused_first(cli: Cli, backend: type[
     assert ended.code == 2
     assert "its folder is missing" in ended.err
     assert backend.compilations == 0
+
+
+def test_a_backend_that_was_named_first_and_got_nothing_is_named(cli: Cli) -> None:
+    made = storing(name="stores", operators=("Abs",))
+    sk.register_backend(made)
+    try:
+        built = cli("build", *WORDS, "--backend", "stores,numpy")
+        written = cli("build", *WORDS, "--backend", "stores,numpy", "--engine", "model.engine")
+    finally:
+        sk.unregister_backend("stores")
+    assert built.code == 0
+    assert "warning: backend 'stores' was named first and made no engine" in built.err
+    assert "plan MODEL --reasons" in built.err
+    assert written.code == 2
+    assert "[SGK301] no subgraph is on backend 'stores'" in written.err
+    assert "plan MODEL --reasons" in written.err
+
+
+def test_nothing_is_said_of_backends_that_have_something_to_do(
+    cli: Cli, backend: type[Storing]
+) -> None:
+    assert "warning" not in cli("build", *WORDS, "--backend", "stores,numpy").err

@@ -51,6 +51,13 @@ def test_a_bundle_is_something_that_stays_where_engines_are_not_kept(
     assert cli("build", *WORDS, "--bundle", "out").code == 0
 
 
+def test_a_place_in_a_folder_that_is_missing_is_refused_and_nothing_is_made(cli: Cli) -> None:
+    ended = cli("build", "missing.onnx", "--bundle", "nowhere/out")
+    assert (ended.code, "SGK301" in ended.err) == (2, True)
+    assert "its folder is missing" in ended.err
+    assert not Path("nowhere").exists()
+
+
 def test_a_place_that_is_taken_is_refused_before_anything_is_built(cli: Cli) -> None:
     cli("build", *WORDS, "--bundle", "out")
     ended = cli("build", "missing.onnx", "--bundle", "out")

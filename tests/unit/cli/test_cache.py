@@ -176,3 +176,24 @@ def test_a_cache_that_cannot_be_trusted_is_an_error_here(cli: Cli, engines: Path
 def test_the_times_are_those_of_this_place(cli: Cli) -> None:
     row = cli("cache", "ls").out.splitlines()[1]
     assert time.strftime("%Y-%m-%d") in row
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("list", "ls"), ("remove", "clear"), ("verfy", "verify"), ("gc", "prune")]
+)
+def test_what_other_programs_call_the_same_is_answered_with_our_word(
+    cli: Cli, word: str, meant: str
+) -> None:
+    ended = cli("cache", word)
+    assert ended.code == 2
+    assert f"got {word!r}; did you mean {meant!r}?" in ended.err
+
+
+def test_clear_makes_backends_forget_what_they_learned_of_models(cli: Cli, engines: Path) -> None:
+    fact = engines.parent / "backends" / "old" / "learned" / f"{'0' * 64}.json"
+    fact.parent.mkdir(parents=True)
+    fact.write_text("{}")
+    ended = cli("cache", "clear")
+    assert "removed 1 fact that backends had found out" in ended.err
+    assert not fact.exists()
+    assert data_of(cli, "clear")["facts_removed"] == 0

@@ -1,6 +1,7 @@
 """``calibrate`` and ``convert``."""
 
 import json
+import math
 import struct
 from pathlib import Path
 
@@ -100,11 +101,22 @@ def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(
     assert set(data["search"]["keep"]) == {"c", "d"}
     assert data["search"]["minimal"]
     assert data["accuracy"]["outputs"][0]["snr_db"] >= 60
-    assert "trial 1: 0 kept" in ended.err
+    assert len(data["search"]["trials"]) > 1
+    assert "trial" not in ended.err  # over at once
     keep = [word for one in data["search"]["keep"] for word in ("--keep", one)]
     stored = Path("o.onnx").read_bytes()
     assert cli("convert", overflowing, *words, *keep).code == 0
     assert Path("o.onnx").read_bytes() == stored
+
+
+def test_a_search_that_ends_at_once_shows_outputs_alone(cli: Cli, overflowing: str) -> None:
+    words = ("--precision", "bf16", "-o", "o.onnx", "--max-error", "1", "--data", "x.npy")
+    ended = cli("convert", overflowing, *words, "--search")
+    assert ended.code == 0, ended.err
+    table = ended.out[ended.out.index("VALUE") :].splitlines()
+    assert [line.split()[0] for line in table[:2]] == ["VALUE", "y"]
+    assert table[2] == ""
+    assert "NODE" not in ended.out
 
 
 def test_a_search_that_may_not_take_any_time_says_what_it_reached(
@@ -125,6 +137,54 @@ def test_the_nodes_in_which_error_is_born_are_shown(cli: Cli, overflowing: str) 
     assert table[1].split() == ["c", "Mul", table[1].split()[2], "-inf"]
     layers = json.loads(cli("convert", overflowing, *words, "--json").out)["data"]["accuracy"]
     assert layers["layers"][0]["born"] == "inf"
+
+
+def test_what_overflows_is_told_and_advised_on_and_stored_where_no_bound_is_given(
+    cli: Cli, overflowing: str
+) -> None:
+    words = ("convert", overflowing, "--precision", "fp16", "-o", "o.onnx", "--data", "x.npy")
+    ended = cli(*words, "--report", "--json")
+    assert ended.code == 0, ended.err
+    (y,) = json.loads(ended.out)["data"]["accuracy"]["outputs"]
+    # tanh of infinity is 1, so that only what was small is wrong
+    assert math.isfinite(y["max_abs"])
+    onnx.save(parsed(OVERFLOWING.replace("Tanh", "Neg")), overflowing)
+    ended = cli(*words, "--report", "--json")
+    assert ended.code == 0, ended.err
+    (y,) = json.loads(ended.out)["data"]["accuracy"]["outputs"]
+    assert [y[key] for key in ("max_abs", "mean_abs", "snr_db")] == ["inf", "inf", "-inf"]
+    assert 0 < y["not_finite"] < 128
+    assert f"{y['not_finite']} of 128 values of output 'y' are not finite." in ended.err
+    for remedy in ("--values shows where", "--ranges (see --data-max)", "bf16"):
+        assert remedy in ended.err
+    assert Path("o.onnx").exists()
+    assert "are not finite, first in Mul 'c'. What helps" in cli(*words, "--values").err
+    Path("o.onnx").unlink()
+    ended = cli(*words, "--min-snr", "40")
+    assert ended.code == 1
+    assert "-inf" in ended.out
+    assert not Path("o.onnx").exists()
+
+
+def test_int8_that_no_node_reads_is_a_warning(cli: Cli) -> None:
+    onnx.save(parsed(LINEAR), "linear.onnx")
+    np.save("x.npy", np.ones((2, 3), np.float32))
+    ended = cli("calibrate", "linear.onnx", "--data", "x.npy", "-o", "r.json")
+    assert ended.code == 0, ended.err
+    words = ("--precision", "int8", "--ranges", "r.json", "-o", "o.onnx")
+    ended = cli("convert", "linear.onnx", *words)
+    assert ended.code == 0, ended.err
+    told = "int8 was asked for and no node reads int8: 1 kept, all because: "
+    assert told in ended.err
+
+
+def test_ranges_that_do_not_exist_are_said_not_to(cli: Cli, model: str) -> None:
+    words = ("convert", model, "--precision", "int8", "-o", "o.onnx")
+    ended = cli(*words, "--ranges", "nope.json")
+    assert ended.code == 2
+    assert "'nope.json' do not exist" in ended.err
+    assert "damaged" not in ended.err
+    assert "--ranges" in cli(*words).err
 
 
 def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli: Cli, overflowing: str) -> None:

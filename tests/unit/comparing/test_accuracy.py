@@ -50,6 +50,30 @@ def test_nan_on_one_side_is_an_infinite_error() -> None:
         report.check(1e9)
 
 
+def test_what_is_not_finite_any_more_is_counted_and_outweighs_all_that_is() -> None:
+    body = "g (float[N,4] x) => (float[N,4] y) { a = Relu(x) z = Sub(x, x) y = Div(a, z) }"
+    with np.errstate(all="ignore"):
+        report = measure_accuracy(parsed(adds(0.0)), parsed(body), [TWO, ONE], values=True)
+    (y,) = report.outputs
+    assert (y.elements, y.not_finite, y.largest) == (8, 8, 3.0)
+    assert (y.max_abs, y.mean_abs, y.snr_db) == (math.inf, math.inf, -math.inf)
+    assert math.isnan(y.cosine)
+    assert report.min_snr == -math.inf
+    assert not report.meets(min_snr=-1000)
+    assert report.not_finite == "8 of 8 values of output 'y' are not finite, first in Add 'y'"
+    with pytest.raises(
+        CallerError, match=r"SGK236.*8 of 8 values of output 'y' are not finite, .*\(it reaches 3\)"
+    ):
+        report.check(min_snr=40)
+
+
+def test_what_is_infinite_in_the_original_as_well_is_no_error() -> None:
+    body = "g (float[N,4] x) => (float[N,4] y) { z = Sub(x, x) y = Div(x, z) }"
+    with np.errstate(all="ignore"):
+        report = measure_accuracy(parsed(body), parsed(body), [ONE])
+    assert (report.max_error, report.min_snr, report.not_finite) == (0.0, math.inf, "")
+
+
 def test_a_bound_that_is_missed_is_an_error() -> None:
     report = measure_accuracy(parsed(adds(1.0)), parsed(adds(1.5)), [ONE])
     report.check(0.5)

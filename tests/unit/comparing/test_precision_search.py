@@ -190,3 +190,10 @@ def test_what_was_needed_beside_others_is_given_back_once_they_are_gone() -> Non
     lab._give_back(list("abc"))
     assert lab._tried["a", "b"] is False
     assert lab._tried["b",] is True
+
+
+def test_of_many_nodes_that_stay_ten_are_told_and_the_rest_counted() -> None:
+    found = precision_search(parsed(OVERFLOWING), FP16, batches(), min_snr=60)
+    many = replace(found, kept=found.kept[:1] * 12)
+    _, *lines = many.to_text().splitlines()
+    assert lines == [*[f"  Mul c: {found.kept[0].text}"] * 10, "  and 2 more"]

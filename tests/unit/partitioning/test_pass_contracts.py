@@ -14,6 +14,7 @@ from subgraphkit.errors import (
     CompileError,
     ConfigError,
     InvalidModelError,
+    OptionError,
     SelectorContractError,
     UnclaimedNodesError,
 )
@@ -353,3 +354,15 @@ def test_prepare_and_finish_are_called_once_for_every_property_that_was_asked() 
         (property_,) = made.properties()
         assert property_.prepared == times  # type: ignore[attr-defined]
         assert property_.finished == [found] * times  # type: ignore[attr-defined]
+
+
+def test_an_option_that_does_not_fit_the_model_is_no_fault_of_the_backend() -> None:
+    class Choosy(SubgraphProperty):
+        def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+            return All()
+
+        def prepare(self, graph: BoundGraph, context: Any) -> None:
+            raise OptionError("SGK112", "option 'only' names 'Rellu'")
+
+    with pytest.raises(OptionError, match="names 'Rellu'"):
+        partition(bound(DIAMOND), [backend("fake", Choosy())])

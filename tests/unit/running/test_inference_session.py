@@ -1,9 +1,12 @@
 """The whole road in one call."""
 
+from typing import Any
+
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.errors import CallerError
+from subgraphkit.errors import CallerError, ConfigError
+from subgraphkit.running.onnxruntime_words import METHODS
 from tests.models import CHAIN, parsed
 
 
@@ -13,6 +16,72 @@ from tests.models import CHAIN, parsed
 def test_words_of_onnx_runtime_are_answered_with_ours(argument: str, instead: str) -> None:
     with pytest.raises(CallerError, match=instead):
         sk.InferenceSession(parsed(CHAIN), **{argument: ["CPUExecutionProvider"]})
+
+
+def _refusal(**arguments: Any) -> CallerError:
+    with pytest.raises(CallerError) as caught:
+        sk.InferenceSession(parsed(CHAIN), **arguments)
+    assert caught.value.code == "SGK114"
+    return caught.value
+
+
+def test_providers_are_answered_with_the_backends_to_name() -> None:
+    named = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "OpenVINOExecutionProvider"]
+    error = _refusal(providers=[*named, "CPUExecutionProvider"])
+    assert error.hint == 'Write backend="tensorrt,openvino,onnxruntime".'
+    assert "backend=..." in _refusal(providers=["NoSuchExecutionProvider"]).hint
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"providers": [("TensorrtExecutionProvider", {"trt_fp16_enable": True})]},
+        {"providers": ["TensorrtExecutionProvider"], "provider_options": [{"device_id": 0}]},
+        {"provider_options": [{"device_id": 0}]},
+    ],
+)
+def test_options_of_providers_are_answered_with_what_translates_them(
+    arguments: dict[str, Any],
+) -> None:
+    assert "subgraphkit_tensorrt.from_onnxruntime" in _refusal(**arguments).hint
+
+
+def test_session_options_are_not_taken_for_providers() -> None:
+    error = _refusal(sess_options=object())
+    assert "SessionOptions" in error.message
+    assert "provider" not in str(error)
+
+
+def test_a_provider_named_as_a_backend_is_answered_with_the_backend() -> None:
+    with pytest.raises(ConfigError, match=r"SGK107.*providers write 'tensorrt'"):
+        sk.InferenceSession(parsed(CHAIN), backend=["TensorrtExecutionProvider"])
+
+
+@pytest.mark.parametrize(
+    ("method", "instead"),
+    [
+        ("get_providers", "session.partitioning"),
+        ("set_providers", "backend="),
+        ("get_modelmeta", "proto"),
+        ("end_profiling", "subgraphkit bench"),
+    ],
+)
+def test_a_method_that_only_onnx_runtime_has_is_answered_with_ours(
+    method: str, instead: str
+) -> None:
+    session = sk.InferenceSession(parsed(CHAIN), "numpy")
+    assert not hasattr(session, method)
+    with pytest.raises(AttributeError, match=f"{method}.*ONNX Runtime.*{instead}"):
+        getattr(session, method)
+    with pytest.raises(AttributeError, match=r"has no attribute 'runn'$"):
+        session.runn  # noqa: B018 (looked up and not used)
+
+
+def test_every_method_that_is_answered_is_one_of_onnx_runtime_and_none_of_ours() -> None:
+    theirs = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    for method in METHODS:
+        assert hasattr(theirs.InferenceSession, method), method
+        assert not hasattr(sk.InferenceSession, method), method
 
 
 def test_a_loaded_model_can_be_bound_more_than_once() -> None:

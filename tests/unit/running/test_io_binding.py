@@ -63,6 +63,28 @@ def test_names_and_buffers_are_checked_when_they_are_bound(session: sk.Inference
         binding.bind_output("y", locked)
 
 
+def test_a_device_that_nothing_runs_on_is_refused_when_it_is_bound(
+    session: sk.InferenceSession,
+) -> None:
+    with pytest.raises(InputError, match=r"SGK145.*on 'gpu', expected one of 'cpu', 'cuda'"):
+        session.io_binding().bind_output("y", "gpu")
+
+
+def test_element_types_are_understood_as_get_inputs_writes_them(
+    session: sk.InferenceSession,
+) -> None:
+    binding = session.io_binding()
+    fed, buffer = np.ones((1, 3), np.float32), np.zeros((1, 2), np.float32)
+    kind = session.get_inputs()[0].type
+    assert kind == "tensor(float)"
+    binding.bind_input("x", "cpu", 0, kind, (1, 3), fed.ctypes.data)
+    binding.bind_output("y", "cpu", 0, kind, (1, 2), buffer.ctypes.data)
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(buffer, [[19, 32]])
+    with pytest.raises(InputError, match=r"SGK145.*no type 'tensor\(real\)'"):
+        binding.bind_input("x", "cpu", 0, "tensor(real)", (1, 3), fed.ctypes.data)
+
+
 def test_a_binding_can_be_cleared(session: sk.InferenceSession) -> None:
     binding = session.io_binding()
     binding.bind_cpu_input("x", np.ones((1, 3), np.float32))

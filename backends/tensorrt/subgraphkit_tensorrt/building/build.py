@@ -10,6 +10,7 @@ from typing import Any, Final
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
+from subgraphkit_tensorrt.building.failure import build_failure
 from subgraphkit_tensorrt.building.memory import memory_told
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
@@ -25,7 +26,6 @@ from subgraphkit_tensorrt.building.sharing import (
     separate_weights,
 )
 from subgraphkit_tensorrt.building.timing_cache import timing_cache_for
-from subgraphkit_tensorrt.library.checks import tail
 from subgraphkit_tensorrt.library.devices import machine
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening, noting
@@ -36,16 +36,6 @@ _logger = logging.getLogger("subgraphkit.tensorrt")
 
 # Kernels are timed while a plan is built, and two builds on a device would time each other.
 _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
-_NEEDS_GPU: Final = (
-    "This build needs a GPU: refittable, stripped and shared plans do, and so does timing kernels."
-)
-_HINTS: Final = (
-    ("workspace", "Leave workspace_limit out, or give more; TensorRT then chooses by itself."),
-    ("out of memory", "Free memory of the device, or give less with workspace_limit."),
-    ("libnvinfer_lean", "Version-compatible plans need TensorRT's lean runtime to be installed."),
-    ("CUDA_SUCCESS", _NEEDS_GPU),
-    ("Cuda Runtime", _NEEDS_GPU),
-)
 
 
 def build_engine(
@@ -71,8 +61,8 @@ def build_engine(
 
     Raises:
         CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
-            builder fails (SGK172), shapes are not known or do not fit (SGK169), or an
-            option cannot be honoured (SGK173).
+            builder fails (SGK172), shapes are not known or do not fit (SGK169), an option cannot
+            be honoured (SGK173), CUDA fails (SGK174), or memory is short (SGK176).
         OptionError: The ranges asked for are not ranges of the model (SGK169).
         KeyboardInterrupt: The build was stopped by Ctrl-C.
     """
@@ -144,7 +134,7 @@ def _built(
     if progress.cancelled_by is not None:
         raise progress.cancelled_by
     if made is None:
-        raise _failed(parsed.model, subgraph, lines)
+        raise build_failure(parsed.model, subgraph, lines, options)
     if timings is not None and attached is not None:
         timings.keep(config)
     return made
@@ -161,22 +151,6 @@ def _run(
 def _device(index: int) -> str:
     devices = machine().devices
     return str(devices[index].name) if index < len(devices) else "none"
-
-
-def _failed(model: PreparedModel, subgraph: Subgraph, lines: Sequence[str]) -> CompileError:
-    places = sorted({place for line in lines for place in model.names.places(line)})
-    said = model.names.readable(tail(lines)) or "It gave no reason."
-    hints = [hint for word, hint in _HINTS if word.lower() in said.lower()]
-    return CompileError(
-        "SGK172",
-        f"TensorRT could not build an engine for subgraph {subgraph.id!r} "
-        f"({len(subgraph.nodes)} nodes)",
-        backend="tensorrt",
-        subgraph=subgraph.id,
-        hint="\n".join(["It said:", said, *hints[:1]]),
-        nodes=tuple(subgraph.nodes[place] for place in places),
-        lines=tuple(lines),
-    )
 
 
 def _shapes_unknown(subgraph: Subgraph) -> CompileError:

@@ -1,5 +1,6 @@
 """Precision by rewriting the model, since the library computes in the types a model states."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from subgraphkit.errors import UnsupportedModelError
+from subgraphkit.errors import SubgraphkitWarning, UnsupportedModelError
 from subgraphkit.onnx_io.precision import (
     Precision,
     Ranges,
@@ -35,7 +36,7 @@ def in_precision(
     Returns:
         The new model with its weights and an account. Where nothing in the subgraph can be
         quantized, all of it is in ``high_precision``; where nothing can be rewritten, it is the
-        model as it is. A note says why.
+        model as it is. A note says why, and a warning where a product might have read int8.
 
     Raises:
         CallerError: The calibration cannot be read (SGK233), or none is given for int8 (SGK231).
@@ -59,9 +60,20 @@ def in_precision(
             if error.code != _NOTHING_TO_REWRITE:
                 raise
             notes = (*notes, error.message)
+            if step.kind == "int8":
+                _warn(error.message)
         else:
+            # a subgraph without products is what is left between others
+            if step.kind == "int8" and any(one.step == "quantize" for one in done.kept):
+                _warn(done.why_no_int8())
             return replace(done, notes=(*notes, *done.notes))
     return Rewriting(proto, weights, notes=notes)
+
+
+def _warn(why: str) -> None:
+    if why:
+        told = f"precision=int8 was asked for, and no node of a subgraph reads int8: {why}"
+        warnings.warn(SubgraphkitWarning(told), stacklevel=3)
 
 
 def read_calibration(path: Path | None) -> Ranges | None:

@@ -1,6 +1,7 @@
 """The third sieve: nodes of which the builder could make nothing although the parser took them.
 
-They are learnt for one graph, library and device, and left out from the start the next time.
+They are learnt for one graph, library, device and set of options that shape an engine, and left out
+from the start the next time.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit_tensorrt.building.naming import Names
 from subgraphkit_tensorrt.claiming.kept import Kept
+from subgraphkit_tensorrt.options import OPTIONS
 
 __all__ = ["Learned", "blamed_nodes"]
 
@@ -24,13 +26,16 @@ class Learned:
     Args:
         graph: The graph.
         identity: Names the library and the device.
+        options: Values of the backend's options.
 
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, graph: BoundGraph, identity: str) -> None:
+    def __init__(self, graph: BoundGraph, identity: str, options: Mapping[str, Any]) -> None:
         self._kept = Kept("learned", graph.settings)
-        self._key = hashlib.sha256(f"{identity}\n{_structure(graph)}".encode()).hexdigest()
+        shaping = [(one.name, repr(options[one.name])) for one in OPTIONS if one.cache]
+        facts = f"{identity}\n{shaping}\n{_structure(graph)}"
+        self._key = hashlib.sha256(facts.encode()).hexdigest()
         self._count = len(graph.nodes)
 
     def refusals(self) -> dict[int, Refusal]:

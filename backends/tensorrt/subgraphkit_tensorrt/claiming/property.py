@@ -1,6 +1,6 @@
 """The property: which nodes TensorRT gets, proven by rules, by its parser and by its builder."""
 
-import re
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -15,9 +15,11 @@ from subgraphkit.backend import (
 )
 from subgraphkit.errors import BackendUnavailableError, CompileError, InternalError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit_tensorrt.building.failure import fault_of_machine
 from subgraphkit_tensorrt.claiming.borders import Borders
 from subgraphkit_tensorrt.claiming.compiling import compile_region
 from subgraphkit_tensorrt.claiming.coverage import check_coverage
+from subgraphkit_tensorrt.claiming.filters import Exclusions, check_filters
 from subgraphkit_tensorrt.claiming.learned import Learned, blamed_nodes
 from subgraphkit_tensorrt.claiming.plugins import load_plugins, plugin_refusal
 from subgraphkit_tensorrt.claiming.questions import Questions
@@ -79,31 +81,38 @@ class Claims:
         self._questions: Questions | None = None
         self._learned: Learned | None = None
 
-    def look_at(self, graph: BoundGraph) -> None:
+    def look_at(self, graph: BoundGraph, logger: logging.Logger) -> None:
         """Sieve a graph; nothing happens the second time.
 
+        Args:
+            graph: The graph.
+            logger: Where it is said what was learnt, and which filters match nothing.
+
         Raises:
-            OptionError: A plugin library or a module cannot be used (SGK167, SGK168).
+            OptionError: A plugin library or a module cannot be used (SGK167, SGK168), or a filter
+                names an operator that there is not (SGK112).
         """
         if self._graph is graph:
             return
         options, library = self.options, self.library
         load_modules(options["modules"])
         load_plugins(library, options["plugin_libraries"])
+        check_filters(graph, options, logger)
         asks = library.capabilities.can_build
         rules = rules_for(library, options)
         conversions = Conversions(rules)
         self._graph = graph
         self._borders = Borders(graph, rules)
-        self._learned = Learned(graph, self._identity)
-        self.refusals = self._learned.refusals()
-        excluded = _Exclusions(options)
+        self._learned = Learned(graph, self._identity, options)
+        if options["on_build_failure"] != "raise":
+            self.refusals = self._learned.refusals()
+            _tell_learned(self.refusals, logger)
+        excluded = Exclusions(options)
         for node in graph.nodes:
             if graph.is_constant_node(node.id) or node.id in self.refusals:
                 continue
             refusal = excluded.refusal(node)
-            if refusal is None:
-                refusal = self._static(node, rules, conversions)
+            refusal = refusal if refusal is not None else self._static(node, rules, conversions)
             if refusal is not None:
                 self.refusals[node.id] = refusal
         if asks:
@@ -179,7 +188,6 @@ class TensorRTProperty(SubgraphProperty):
         Raises:
             BackendUnavailableError: The library cannot build (SGK104).
         """
-        del context
         library = self.claims.library
         if not library.capabilities.can_build:
             title = f"{library.flavour.title} {library.capabilities.version}"
@@ -190,7 +198,7 @@ class TensorRTProperty(SubgraphProperty):
                 hint="Open a bundle that was exported with version_compatible=true, or install a "
                 "library that builds: pip install 'subgraphkit-tensorrt[cu13]'",
             )
-        self.claims.look_at(graph)
+        self.claims.look_at(graph, context.logger)
 
     def create_selector(self, graph: BoundGraph) -> TensorRTSelector:
         """Make the selector."""
@@ -218,7 +226,8 @@ class TensorRTProperty(SubgraphProperty):
 
         Raises:
             Unsupported: The builder refuses nodes, or the whole.
-            CompileError: It does, and ``on_build_failure`` is ``"raise"``.
+            CompileError: It does, and ``on_build_failure`` is ``"raise"``; or it is not the nodes
+                that are at fault, but the machine or an option.
             BackendError: Less than was demanded would be left (SGK165).
         """
         claims = self.claims
@@ -226,6 +235,8 @@ class TensorRTProperty(SubgraphProperty):
             return compile_region(subgraph, claims.library, claims.options, context.logger)
         except CompileError as error:
             if claims.options["on_build_failure"] == "raise" or error.code not in _BUILDING:
+                raise
+            if fault_of_machine(error.context.get("lines", ())):
                 raise
             raise self._given_back(subgraph, error) from error
 
@@ -259,27 +270,12 @@ class SecondLook(TensorRTProperty):
     name: ClassVar[str] = "second look"
 
 
-class _Exclusions:
-    """What the user keeps from TensorRT.
-
-    Args:
-        options: Values of the backend's options; patterns were checked.
-    """
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._operators = frozenset(options["exclude_ops"])
-        self._only = frozenset(options["only_ops"])
-        self._patterns = [re.compile(text) for text in options["exclude_nodes"]]
-
-    def refusal(self, node: Node) -> Refusal | None:
-        """Say which option keeps a node; None if none does."""
-        names = {node.op_type, node.qualified_op_type}
-        if names & self._operators:
-            return Refusal("excluded", f"option exclude_ops names {node.op_type}")
-        if self._only and not names & self._only:
-            return Refusal("excluded", f"option only_ops does not name {node.op_type}")
-        for pattern in self._patterns:
-            if pattern.fullmatch(node.name):
-                text = f"option exclude_nodes has {pattern.pattern!r}, which is {node.name!r}"
-                return Refusal("excluded", text)
-        return None
+def _tell_learned(refusals: Mapping[int, Refusal], logger: logging.Logger) -> None:
+    if refusals:
+        logger.warning(
+            "backend 'tensorrt' leaves %d %s out because an earlier build failed: %s\n"
+            "  'subgraphkit cache clear' forgets it; on_build_failure=raise builds all the same.",
+            len(refusals),
+            "node" if len(refusals) == 1 else "nodes",
+            next(iter(refusals.values())).text,
+        )

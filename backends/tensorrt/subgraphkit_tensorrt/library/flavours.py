@@ -140,12 +140,15 @@ def find(flavour: str = "auto") -> Finding:
             return _load(candidate, module)
     looked_for = candidates if flavour != "auto" else (FLAVOURS["tensorrt"],)
     titles = " and ".join(one.title for one in looked_for)
+    # The backend is installed and the library is not: two packages of much the same name.
+    problem = (
+        f"{titles} itself, NVIDIA's library, is not installed; the package subgraphkit-tensorrt "
+        "only drives it"
+    )
     hints = [f"Install it: {one.install}" for one in looked_for]
     if flavour == "auto":
         hints.append(f"Or, for GeForce RTX and RTX PRO: {FLAVOURS['tensorrt_rtx'].install}")
-    return Finding(
-        "absent package", None, machine(), f"{titles} is not installed", "\n".join(hints)
-    )
+    return Finding("absent package", None, machine(), problem, "\n".join(hints))
 
 
 def _unknown(flavour: str) -> Finding:

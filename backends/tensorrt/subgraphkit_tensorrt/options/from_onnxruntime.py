@@ -22,8 +22,12 @@ from subgraphkit.backend.suggestion import did_you_mean
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.options.table import TABLE
 
-__all__ = ["Translation", "from_onnxruntime"]
+__all__ = ["Translation", "from_onnxruntime", "in_our_words"]
 
+_PREFIX: Final = "trt_"
+_SHIM: Final = (
+    "All of ONNX Runtime's options at once: subgraphkit_tensorrt.from_onnxruntime(provider_options)"
+)
 _Step = Callable[["Translation", str, Any], None]
 
 
@@ -75,6 +79,20 @@ def from_onnxruntime(provider_options: Mapping[str, Any]) -> Translation:
                 text = f"{name} is {provider_options[name]!r}, expected {error}"
                 raise _error(name, text) from None
     return translation
+
+
+def in_our_words(name: str, value: Any) -> str:
+    """Say what to write for one option of ONNX Runtime; empty if it has none of that name.
+
+    Names that start as its options do are answered even if it has none of them.
+    """
+    if name not in _STEPS and not name.startswith(_PREFIX):
+        return ""
+    try:
+        notes = from_onnxruntime({name: value}).notes or [f"{name}={value} says nothing here"]
+    except OptionError as error:
+        notes = [error.message, *(error.hint.splitlines() if name in _STEPS else ())]
+    return "\n".join([*notes, _SHIM])
 
 
 def _error(

@@ -17,6 +17,9 @@ SHAPING: Final[tuple[Entry, ...]] = (
             "{'batch': (1, 8, 32)} or 'batch=1x8x32'; inner shapes follow from them. Several "
             "ranges, [1, (1, 8, 32)] or 'batch=1|1x8x32', have an engine each.",
             cache=True,
+            expected="smallest, usual and largest value by symbolic dimension, such as "
+            "{'batch': (1, 8, 32)} or 'batch=1x8x32', or a list of several, such as "
+            "{'batch': [1, (1, 8, 32)]} or 'batch=1|1x8x32'",
         ),
         trtexec="--minShapes, --optShapes, --maxShapes",
     ),
