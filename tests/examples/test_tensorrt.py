@@ -46,7 +46,7 @@ def test_without_a_gpu_the_script_runs_on_numpy_and_says_why() -> None:
     done = _run(None)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "backend 'tensorrt' is left out: " in done.stdout
-    assert "TensorRT's dispatch runtime is not installed" in done.stdout
+    assert "TensorRT's dispatch runtime itself, NVIDIA's library, is not installed" in done.stdout
     assert done.stdout.splitlines()[-1] == "ran on: numpy"
     assert done.stderr == ""
 
