@@ -160,18 +160,8 @@ def read_manifest(members: Mapping[str, Any]) -> Manifest:
         raise MemberError("its manifest cannot be written again as it is") from None
     if members.get(_DIGEST) != digest:
         raise MemberError("its manifest has another SHA-256 than when it was written")
-    top = _Members("", rest)
-    manifest = Manifest(
-        name=top.read("name", _text),
-        versions=top.read("versions", _mapping(_text)),
-        model=top.read("model", _file),
-        weights=top.read("weights", _optional(_file)),
-        symbols=top.read("symbols", _mapping(_size)),
-        shapes=top.read("shapes", _mapping(_tuple(_dim))),
-        backends=top.read("backends", _tuple(_backend)),
-        subgraphs=top.read("subgraphs", _tuple(_subgraph)),
-    )
-    top.check_all_read(MARK)
+    rest.pop(MARK, None)
+    manifest = _manifest("", rest)
     names = [file.name for file in manifest.files]
     if len(set(names)) != len(names):
         raise MemberError("its manifest names a file twice")
@@ -189,31 +179,6 @@ def _check_backends(manifest: Manifest) -> None:
             raise MemberError(f"its manifest does not list backend {subgraph.backend!r}")
         if subgraph.engine is not None and entry.origin is None:
             raise MemberError(f"its manifest does not say what {subgraph.id!r} was made for")
-
-
-class _Members:
-    """The members of one JSON object, each to be read once."""
-
-    def __init__(self, where: str, members: object) -> None:
-        if not isinstance(members, dict):
-            raise MemberError(f"member {where!r} of its manifest is no object")
-        self._where = where
-        self._members = members
-        self._read: set[str] = set()
-
-    def read(self, name: str, kind: Callable[[str, Any], _Read]) -> _Read:
-        if name not in self._members:
-            raise MemberError(f"member {self._path(name)!r} of its manifest is missing")
-        self._read.add(name)
-        return kind(self._path(name), self._members[name])
-
-    def check_all_read(self, *known: str) -> None:
-        unknown = sorted(self._members.keys() - self._read - set(known))
-        if unknown:
-            raise MemberError(f"member {self._path(unknown[0])!r} of its manifest is unknown")
-
-    def _path(self, name: str) -> str:
-        return f"{self._where}.{name}" if self._where else name
 
 
 def _wrong(where: str, expected: str) -> MemberError:
@@ -277,52 +242,54 @@ def _as_it_is(where: str, value: Any) -> Any:
     return value
 
 
-def _file(where: str, value: Any) -> FileEntry:
-    members = _Members(where, value)
-    read = FileEntry(
-        members.read("name", _file_name),
-        members.read("size", _size),
-        members.read("sha256", _digest),
-    )
-    members.check_all_read()
+def _object(
+    make: Callable[..., _Read], **members: Callable[[str, Any], Any]
+) -> Callable[[str, Any], _Read]:
+    """Read a JSON object that has these members and no others."""
+
+    def read(where: str, value: Any) -> _Read:
+        if not isinstance(value, dict):
+            raise MemberError(f"member {where!r} of its manifest is no object")
+        prefix = f"{where}." if where else ""
+        found = {}
+        for name, kind in members.items():
+            if name not in value:
+                raise MemberError(f"member {prefix + name!r} of its manifest is missing")
+            found[name] = kind(prefix + name, value[name])
+        unknown = sorted(value.keys() - members.keys())
+        if unknown:
+            raise MemberError(f"member {prefix + unknown[0]!r} of its manifest is unknown")
+        return make(**found)
+
     return read
 
 
-def _origin(where: str, value: Any) -> EngineOrigin:
-    members = _Members(where, value)
-    read = EngineOrigin(
-        members.read("fingerprint", _text),
-        members.read("system", _text),
-        members.read("implementation", _text),
-    )
-    members.check_all_read()
-    return read
-
-
-def _backend(where: str, value: Any) -> BackendEntry:
-    members = _Members(where, value)
-    read = BackendEntry(
-        members.read("name", _text),
-        members.read("options", _mapping(_as_it_is)),
-        members.read("origin", _optional(_origin)),
-    )
-    members.check_all_read()
-    return read
-
-
-def _subgraph(where: str, value: Any) -> SubgraphEntry:
-    members = _Members(where, value)
-    read = SubgraphEntry(
-        id=members.read("id", _text),
-        backend=members.read("backend", _text),
-        property=members.read("property", _text),
-        nodes=members.read("nodes", _tuple(_size)),
-        copies=members.read("copies", _tuple(_size)),
-        inputs=members.read("inputs", _tuple(_text)),
-        outputs=members.read("outputs", _tuple(_text)),
-        constants=members.read("constants", _tuple(_text)),
-        structure=members.read("structure", _text),
-        engine=members.read("engine", _optional(_file)),
-    )
-    members.check_all_read()
-    return read
+_file: Final = _object(FileEntry, name=_file_name, size=_size, sha256=_digest)
+_origin: Final = _object(EngineOrigin, fingerprint=_text, system=_text, implementation=_text)
+_backend: Final = _object(
+    BackendEntry, name=_text, options=_mapping(_as_it_is), origin=_optional(_origin)
+)
+_subgraph: Final = _object(
+    SubgraphEntry,
+    id=_text,
+    backend=_text,
+    property=_text,
+    nodes=_tuple(_size),
+    copies=_tuple(_size),
+    inputs=_tuple(_text),
+    outputs=_tuple(_text),
+    constants=_tuple(_text),
+    structure=_text,
+    engine=_optional(_file),
+)
+_manifest: Final = _object(
+    Manifest,
+    name=_text,
+    versions=_mapping(_text),
+    model=_file,
+    weights=_optional(_file),
+    symbols=_mapping(_size),
+    shapes=_mapping(_tuple(_dim)),
+    backends=_tuple(_backend),
+    subgraphs=_tuple(_subgraph),
+)
