@@ -29,17 +29,17 @@ _HOMES: Final = {
     "Unsupported": "subgraphkit.backend.refusal",
     "bind": "subgraphkit.binding",
     "compile_subgraphs": "subgraphkit.compiling",
-    "config": "subgraphkit.backend.config",
+    "config": "subgraphkit.configuration.config",
     "errors": "subgraphkit.errors",
-    "get_backend": "subgraphkit.backend.registry",
+    "get_backend": "subgraphkit.finding.registry",
     "hookimpl": "subgraphkit.backend.hookspecs",
-    "list_backends": "subgraphkit.backend.listing",
+    "list_backends": "subgraphkit.finding.listing",
     "load": "subgraphkit.onnx_io",
     "partition": "subgraphkit.partitioning",
     "plan": "subgraphkit.planning",
-    "register_backend": "subgraphkit.backend.registry",
-    "register_property": "subgraphkit.backend.properties",
-    "unregister_backend": "subgraphkit.backend.registry",
+    "register_backend": "subgraphkit.finding.registry",
+    "register_property": "subgraphkit.finding.properties",
+    "unregister_backend": "subgraphkit.finding.registry",
 }
 __all__ = sorted(_HOMES)  # noqa: PLE0605 (the table above is the list)
 

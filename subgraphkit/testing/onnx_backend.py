@@ -9,10 +9,10 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
-from subgraphkit.backend.config import resolve
-from subgraphkit.backend.registry import find_record, load_record
-from subgraphkit.backend.selection import parse_selection
+from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError, ConfigError, UnclaimedNodesError
+from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.running import InferenceSession, Session
 from subgraphkit.testing.official_cases import as_value
 

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 import subgraphkit
-from subgraphkit.backend.discovery import State
 from subgraphkit.cli.parser import COMMANDS
+from subgraphkit.finding.catalogue import State
 from tests.house.tree import CORE, ROOT, shown
 
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))

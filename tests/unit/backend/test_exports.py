@@ -35,8 +35,8 @@ def test_every_name_of_the_package_can_be_imported() -> None:
 
 def test_listing_backends_imports_nothing_heavy() -> None:
     program = (
-        "import sys, subgraphkit.backend; subgraphkit.backend.list_backends(all=True); "
-        "import subgraphkit.backend.options, subgraphkit.backend.config; "
+        "import sys, subgraphkit; subgraphkit.list_backends(all=True); "
+        "import subgraphkit.backend.options, subgraphkit.configuration.config; "
         "print([m for m in ('google', 'ml_dtypes', 'networkx', 'numpy', 'onnx', 'pluggy') "
         "if m in sys.modules])"
     )

@@ -10,7 +10,7 @@ import onnx
 
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import outside_weights
-from subgraphkit.onnx_io.precision import Rewriting
+from subgraphkit.rewriting import Rewriting
 from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
 from subgraphkit_tensorrt.building.precision import in_precision
 from subgraphkit_tensorrt.lowering import lower

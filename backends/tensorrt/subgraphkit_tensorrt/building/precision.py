@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from subgraphkit.errors import SubgraphkitWarning, UnsupportedModelError
-from subgraphkit.onnx_io.precision import (
+from subgraphkit.rewriting import (
     Precision,
     Ranges,
     Rewriting,
