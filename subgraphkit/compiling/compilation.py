@@ -18,7 +18,7 @@ from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import BackendError, CompileError, OptionError, SelectorContractError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.claiming.claimants import Claim
 
 __all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]
 

@@ -12,8 +12,8 @@ from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions, levels_if
 from subgraphkit.partitioning.algorithms.nets import Nets, cut_bytes
+from subgraphkit.partitioning.algorithms.pieces import split_to_size
 from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract, quotient
-from subgraphkit.partitioning.algorithms.splitting import split_to_size
 from subgraphkit.partitioning.algorithms.verifying import find_violation
 from tests.property.partition_oracles import (
     Graph,

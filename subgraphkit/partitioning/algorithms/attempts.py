@@ -8,7 +8,7 @@ best order so far is varied by moving a few edges that it left uncut to the fron
 
 from collections.abc import Iterator, Sequence
 
-from subgraphkit.partitioning.algorithms.kernel import Knot
+from subgraphkit.partitioning.algorithms.knots import Knot
 
 __all__ = ["Pairs", "claimed_pairs", "systematic_orders"]
 

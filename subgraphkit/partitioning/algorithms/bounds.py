@@ -5,7 +5,7 @@ regions, since no region may hold nodes from before and after. Regions lie withi
 numbers of all components add up.
 """
 
-from subgraphkit.partitioning.algorithms.kernel import Knot
+from subgraphkit.partitioning.algorithms.knots import Knot
 from subgraphkit.partitioning.algorithms.unknotting import joined_components
 
 __all__ = ["connected_bound"]

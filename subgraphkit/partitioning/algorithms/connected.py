@@ -11,13 +11,13 @@ from functools import cached_property
 
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.components import claimed_components, find_knots
-from subgraphkit.partitioning.algorithms.kernel import make_knot
+from subgraphkit.partitioning.algorithms.knots import make_knot
 from subgraphkit.partitioning.algorithms.levels import level_bound
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.pausing import collector_paused
 from subgraphkit.partitioning.algorithms.peers import leaving_places
 from subgraphkit.partitioning.algorithms.quotient import run_order
-from subgraphkit.partitioning.algorithms.searching import cost_within, peer_regions, search
+from subgraphkit.partitioning.algorithms.search import cost_within, peer_regions, search
 from subgraphkit.partitioning.algorithms.unknotting import unknot
 
 __all__ = ["ConnectedResult", "connected_regions", "default_work_limit"]

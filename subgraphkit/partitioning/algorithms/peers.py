@@ -11,8 +11,8 @@ Source:
 from collections.abc import Iterator, Sequence
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.kernel import Knot
-from subgraphkit.partitioning.algorithms.merging import MERGED, Merging
+from subgraphkit.partitioning.algorithms.knots import Knot
+from subgraphkit.partitioning.algorithms.merger import MERGED, Merging
 
 __all__ = ["MxnetGrowth", "grow_like_mxnet", "leaving_places", "merge_like_tensorflow"]
 

@@ -1,13 +1,13 @@
 """Solve what can be solved of a knot without trying: shrink it, cut it apart, and again.
 
 What is left are knots in which some pair of regions can be had only at the price of another; for
-them ``subgraphkit.partitioning.algorithms.merging`` tries several orders.
+them ``subgraphkit.partitioning.algorithms.merger`` tries several orders.
 """
 
 import heapq
 
 from subgraphkit.partitioning.algorithms.components import strong_components
-from subgraphkit.partitioning.algorithms.kernel import Knot, shrink
+from subgraphkit.partitioning.algorithms.knots import Knot, shrink
 
 __all__ = ["Unknotting", "joined_components", "unknot"]
 

@@ -6,11 +6,11 @@ import pytest
 
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.connected import connected_regions
-from subgraphkit.partitioning.algorithms.kernel import make_knot, shrink
+from subgraphkit.partitioning.algorithms.knots import make_knot, shrink
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions, levels_if
 from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.pieces import split_to_size
 from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract
-from subgraphkit.partitioning.algorithms.splitting import split_to_size
 from subgraphkit.partitioning.algorithms.unknotting import Unknotting, _lies_between
 from subgraphkit.partitioning.algorithms.verifying import find_violation
 from tests.property.partition_oracles import check

@@ -14,12 +14,12 @@ import numpy as np
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning.algorithms.arrays import Longs, as_ints, distinct
 from subgraphkit.partitioning.algorithms.verifying import Violation, find_violation
-from subgraphkit.partitioning.asking import Inquiry
-from subgraphkit.partitioning.claimants import Claim
-from subgraphkit.partitioning.columns import Longs, as_ints, distinct
-from subgraphkit.partitioning.questioning import BorderQuestions
-from subgraphkit.partitioning.workspace import Region, Workspace
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.questioning import BorderQuestions
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.work_table import Region, Workspace
 
 __all__ = ["region_by_rank", "verify_borders", "verify_edges", "verify_regions"]
 

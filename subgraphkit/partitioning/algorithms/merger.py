@@ -13,8 +13,8 @@ Source:
 
 from collections.abc import Iterable
 
-from subgraphkit.partitioning.algorithms.kernel import Knot, move_edges
-from subgraphkit.partitioning.algorithms.ordering import RunningOrder
+from subgraphkit.partitioning.algorithms.knots import Knot, move_edges
+from subgraphkit.partitioning.algorithms.running_order import RunningOrder
 
 __all__ = ["Merging"]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Adjacency, BoundGraph, Node
+from subgraphkit.partitioning.algorithms.arrays import as_array, as_ints, distinct
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.quotient import (
     Contraction,
@@ -20,8 +21,7 @@ from subgraphkit.partitioning.algorithms.quotient import (
     run_order,
     tied_groups,
 )
-from subgraphkit.partitioning.columns import as_array, as_ints, distinct
-from subgraphkit.partitioning.sizing import bytes_of, bytes_of_all
+from subgraphkit.partitioning.claiming.values import bytes_of, bytes_of_all
 
 __all__ = ["Region", "View", "Workspace"]
 

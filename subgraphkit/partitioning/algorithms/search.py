@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from subgraphkit.partitioning.algorithms.attempts import Pairs, claimed_pairs, systematic_orders
 from subgraphkit.partitioning.algorithms.bounds import connected_bound
-from subgraphkit.partitioning.algorithms.kernel import Knot
-from subgraphkit.partitioning.algorithms.merging import Merging
+from subgraphkit.partitioning.algorithms.knots import Knot
+from subgraphkit.partitioning.algorithms.merger import Merging
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.peers import grow_like_mxnet, merge_like_tensorflow
 
