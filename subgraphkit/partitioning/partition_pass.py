@@ -2,7 +2,7 @@
 
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.ir import BoundGraph
-from subgraphkit.partitioning.algorithms.pausing import collector_paused
+from subgraphkit.partitioning.algorithms.collector import collector_paused
 from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.partitioning.claiming.constraints import Constraints, resolve_constraints
 from subgraphkit.partitioning.claiming.turns import finish_turns, require_all_claimed, take_turns

@@ -1,18 +1,28 @@
-"""The best of several attempts at a knot, within a budget."""
+"""The best of several attempts at a knot, within a budget.
+
+Which contractions remain possible depends on those made before, and finding the best order is as
+hard as the feedback vertex problem. Each systematic order does best on some family of graphs; the
+first two are mirror images that suit graphs that fan in and graphs that fan out. After them, the
+best order so far is varied by moving a few edges that it left uncut to the front.
+
+How few regions there could be at best is known in part: a component of claimed nodes that a path
+leaves and comes back to ``k`` times needs ``k + 1``, since no region may hold nodes from before and
+after. Regions lie within components, so the numbers of all components add up.
+"""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from subgraphkit.partitioning.algorithms.attempts import Pairs, claimed_pairs, systematic_orders
-from subgraphkit.partitioning.algorithms.bounds import connected_bound
-from subgraphkit.partitioning.algorithms.knots import Knot
-from subgraphkit.partitioning.algorithms.merger import Merging
+from subgraphkit.partitioning.algorithms.knots import Knot, joined_components
+from subgraphkit.partitioning.algorithms.merger import Merger
 from subgraphkit.partitioning.algorithms.nets import Nets
-from subgraphkit.partitioning.algorithms.peers import grow_like_mxnet, merge_like_tensorflow
 
-__all__ = ["Cost", "cost_within", "peer_regions", "search"]
+__all__ = ["Division", "claimed_pairs", "cost_within", "groups_of", "search"]
 
-Cost = Callable[[Sequence[int]], int]
+_Pairs = list[tuple[int, int]]
+
+_Cost = Callable[[Sequence[int]], int]
 """Adds up the bytes cut if the nodes of a knot are labelled with their regions."""
 
 # How often the best order is varied, as far as the budget goes.
@@ -21,26 +31,31 @@ _VARIATIONS = 40
 _TIES = 3
 
 
-class Found:
-    """A partitioning of a knot.
+@dataclass(slots=True)
+class Division:
+    """Connected regions, and how good they are.
 
     Attributes:
         regions: Sets of units.
-        maximal: Whether no two neighbouring regions can be merged.
-        bound: No partitioning of the knot into connected regions has fewer.
-        work: Edges looked at to find it.
+        lower_bound: No partitioning of the same units into connected regions has fewer.
+        work: Edges looked at to find them.
+        maximal: Whether it is known that no two neighbouring regions can still be merged.
     """
 
-    __slots__ = ("bound", "maximal", "regions", "work")
+    regions: list[list[int]] = field(default_factory=list)
+    lower_bound: int = 0
+    work: int = 0
+    maximal: bool = True
 
-    def __init__(self, bound: int) -> None:
-        self.regions: list[list[int]] = []
-        self.maximal = False
-        self.bound = bound
-        self.work = 0
+    def add(self, part: "Division") -> None:
+        """Take in a division of other units that waits on this one or lets it wait."""
+        self.regions += part.regions
+        self.lower_bound += part.lower_bound
+        self.maximal = self.maximal and part.maximal
+        self.work += part.work
 
 
-def search(knot: Knot, cost: Cost | None, limit: int) -> Found:
+def search(knot: Knot, cost: _Cost | None, limit: int) -> Division:
     """Try orders of contraction until the bound is met or the budget is spent.
 
     Args:
@@ -49,7 +64,7 @@ def search(knot: Knot, cost: Cost | None, limit: int) -> Found:
         limit: Edges to look at. The first attempt is cut short only if it alone exceeds that.
     """
     state = _Search(knot, cost, limit)
-    for order in systematic_orders(knot):
+    for order in _systematic_orders(knot):
         if state.is_done():
             return state.found
         state.attempt(order)
@@ -71,9 +86,11 @@ class _Search:
         order: The order that gave it; later ones win ties, so that the search can wander.
     """
 
-    def __init__(self, knot: Knot, cost: Cost | None, limit: int) -> None:
-        self.found = Found(connected_bound(knot, 4 * (len(knot.members) + knot.edge_count)))
-        self.order: Pairs = []
+    def __init__(self, knot: Knot, cost: _Cost | None, limit: int) -> None:
+        self.found = Division(
+            lower_bound=_connected_bound(knot, 4 * (len(knot.members) + knot.edge_count))
+        )
+        self.order: _Pairs = []
         self._knot = knot
         self._cost = cost
         self._limit = limit
@@ -86,24 +103,24 @@ class _Search:
         """Tell whether another attempt is pointless or too dear."""
         if self._best is None:
             return False
-        met = self._best[0] <= self.found.bound
+        met = self._best[0] <= self.found.lower_bound
         if met and (self._cost is None or self._attempts >= _TIES):
             return True
         return self.found.work + self._longest > self._limit
 
-    def cut_pairs(self) -> Pairs:
+    def cut_pairs(self) -> _Pairs:
         """List the pairs that the order at hand left in different regions."""
         labels = self._labels
         return [pair for pair in self.order if labels[pair[0]] != labels[pair[1]]]
 
-    def attempt(self, order: Pairs) -> None:
+    def attempt(self, order: _Pairs) -> None:
         """Contract in one order and keep the result if it is the best so far."""
-        merging = Merging(self._knot)
-        complete = merging.merge_all(order, self._limit - self.found.work)
-        self._longest = max(self._longest, merging.work)
-        self.found.work += merging.work
+        merger = Merger(self._knot)
+        complete = merger.merge_all(order, self._limit - self.found.work)
+        self._longest = max(self._longest, merger.work)
+        self.found.work += merger.work
         self._attempts += 1
-        labels = [merging.find(node) for node in range(len(merging.root))]
+        labels = [merger.find(node) for node in range(len(merger.root))]
         groups = groups_of(self._knot, labels)
         if self._best and len(groups) > self._best[0]:
             return
@@ -114,7 +131,7 @@ class _Search:
         if self._best is None or rank < self._best:
             self._best = rank
             self.found.regions = groups
-            self.found.maximal = complete or len(groups) <= self.found.bound
+            self.found.maximal = complete or len(groups) <= self.found.lower_bound
 
 
 def groups_of(knot: Knot, labels: Sequence[int]) -> list[list[int]]:
@@ -126,7 +143,7 @@ def groups_of(knot: Knot, labels: Sequence[int]) -> list[list[int]]:
     return list(groups.values())
 
 
-def cost_within(nets: Nets, knot: Knot) -> Cost:
+def cost_within(nets: Nets, knot: Knot) -> _Cost:
     """Make a function that adds up the bytes that a labelling of the knot's nodes cuts."""
     node_of = {unit: node for node, units in enumerate(knot.members) for unit in units}
     rows: list[tuple[int, int, list[int]]] = []
@@ -149,43 +166,101 @@ def cost_within(nets: Nets, knot: Knot) -> Cost:
     return cost
 
 
-def peer_regions(knot: Knot, places: Sequence[int], limit: int) -> Found:
-    """Return the better of what MXNet and TF-TRT would make of a knot.
+def claimed_pairs(knot: Knot) -> _Pairs:
+    """List the neighbours that could share a region, producer first, ascending."""
+    return [
+        (node, other)
+        for node, others in enumerate(knot.joins)
+        for other in sorted(others)
+        if other > node
+    ]
+
+
+def _systematic_orders(knot: Knot) -> Iterator[_Pairs]:
+    """Yield the claimed pairs of a knot in one order after the other, most promising first.
 
     Args:
-        knot: A knot in which nothing was contracted, numbered topologically.
-        places: What ``leaving_places`` returned for the graph it was cut from.
-        limit: Edges to look at; a peer that needs more is left out. ``regions`` is empty if both
-            were.
+        knot: The knot, numbered topologically.
     """
-    found = Found(0)
     pairs = claimed_pairs(knot)
-    for like_mxnet in (False, True):
-        merging = Merging(knot)
-        left = limit - found.work
-        valid = (
-            _merge_like_mxnet(merging, knot, left)
-            if like_mxnet
-            else merge_like_tensorflow(merging, knot, places, left)
-        )
-        # Neither peer's result need be maximal; merging further never makes it worse.
-        complete = valid and merging.merge_all(pairs, limit - found.work)
-        found.work += merging.work
-        if valid:
-            labels = [merging.find(node) for node in range(len(merging.root))]
-            groups = groups_of(knot, labels)
-            if not found.regions or len(groups) < len(found.regions):
-                found.regions, found.maximal = groups, complete
-    return found
+    latest = _latest(knot)
+    backwards = pairs[::-1]
+    # Sorting is stable, so that pairs of equal rank stay in the order they come in.
+    yield sorted(backwards, key=lambda pair: (-latest[pair[0]], -latest[pair[1]]))
+    earliest = _earliest(knot)
+    forwards = sorted(pairs, key=lambda pair: (pair[1], pair[0]))
+    yield sorted(forwards, key=lambda pair: (earliest[pair[1]], earliest[pair[0]]))
+    yield backwards
+    degree = [len(joins) for joins in knot.joins]
+    yield sorted(backwards, key=lambda pair: min(degree[pair[0]], degree[pair[1]]))
+    yield forwards
+    yield sorted(backwards, key=lambda pair: latest[pair[1]] - latest[pair[0]])
+    yield sorted(forwards, key=lambda pair: earliest[pair[1]] - earliest[pair[0]])
 
 
-def _merge_like_mxnet(merging: Merging, knot: Knot, limit: int) -> bool:
-    growth = grow_like_mxnet(knot, limit)
-    merging.work += growth.work
-    labels = growth.labels
-    if labels is None:
-        return False
-    inside = [pair for pair in claimed_pairs(knot) if labels[pair[0]] == labels[pair[1]]]
-    if not merging.merge_all(inside, limit):
-        return False
-    return all(merging.find(first) == merging.find(last) for first, last in inside)
+def _earliest(knot: Knot) -> list[int]:
+    """Count, for each node, the most runs of claimed nodes on a way that ends in it."""
+    return _runs(range(len(knot.members)), knot.needs, knot.claimed)
+
+
+def _latest(knot: Knot) -> list[int]:
+    """Count likewise for ways that start in a node, as negative numbers."""
+    runs = _runs(range(len(knot.members) - 1, -1, -1), knot.feeds, knot.claimed)
+    return [-run for run in runs]
+
+
+def _runs(nodes: Sequence[int], rows: Sequence[set[int]], claimed: bytearray) -> list[int]:
+    runs = [0] * len(rows)
+    for node in nodes:
+        most = here = claimed[node]
+        for other in rows[node]:
+            run = runs[other] + (here and not claimed[other])
+            if run > most:  # noqa: PLR1730 (a call costs more here)
+                most = run
+        runs[node] = most
+    return runs
+
+
+def _connected_bound(knot: Knot, limit: int) -> int:
+    """Return a number of regions below which no partitioning of the knot into connected ones goes.
+
+    Args:
+        knot: The knot, numbered topologically.
+        limit: Edges to look at. Components left over then count as one region.
+    """
+    components: dict[int, list[int]] = {}
+    for node, home in enumerate(joined_components(knot)):
+        if knot.claimed[node]:
+            components.setdefault(home, []).append(node)
+    bound = 0
+    for nodes in components.values():
+        if len(nodes) == 1 or limit <= 0:
+            bound += 1
+        else:
+            returns, work = _count_runs(knot, nodes)
+            bound += returns
+            limit -= work
+    return bound
+
+
+def _count_runs(knot: Knot, nodes: list[int]) -> tuple[int, int]:
+    """Return the most runs of ``nodes`` on one path, and the edges looked at."""
+    first, last = min(nodes), max(nodes)
+    inside = bytearray(last - first + 1)
+    for node in nodes:
+        inside[node - first] = 1
+    runs = [0] * len(inside)
+    work = len(inside)
+    for place, here in enumerate(inside):
+        needs = knot.needs[first + place]
+        work += len(needs)
+        most = 0
+        for other in needs:
+            if other >= first:
+                run = runs[other - first]
+                if here and run and not inside[other - first]:
+                    run += 1
+                if run > most:  # noqa: PLR1730 (a call costs more here)
+                    most = run
+        runs[place] = most or here
+    return max(runs), work

@@ -371,8 +371,8 @@ def _map_nets(nets: Nets, view: View) -> Nets:
     used = net[starts]
     sizes = np.frombuffer(nets.bytes_, np.int64)[used] if len(used) else np.zeros(0, np.int64)
     return Nets(
-        as_array("i", source[used].astype(np.int32)),
-        as_array("q", sizes),
-        as_array("i", np.append(starts, len(sinks)).astype(np.int32)),
-        as_array("i", sinks.astype(np.int32)),
+        as_array(source[used]),
+        as_array(sizes, "q"),
+        as_array(np.append(starts, len(sinks))),
+        as_array(sinks),
     )
