@@ -4,11 +4,12 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral
-from typing import Any, Final, cast
+from typing import Any, Final, Unpack, cast
 
 import numpy.typing as npt
 
 from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import BindError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import BoundGraph, Graph
@@ -29,7 +30,7 @@ def bind(
     *,
     backend: Any = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
-    **settings: Any,
+    **settings: Unpack[OtherSettings],
 ) -> BoundGraph:
     """Fix shapes, type every value and choose backends.
 
