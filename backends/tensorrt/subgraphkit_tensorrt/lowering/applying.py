@@ -113,10 +113,9 @@ def lower(proto: Any, subgraph: Subgraph, options: Mapping[str, Any]) -> None:
 
 def rules_for(library: Library, options: Mapping[str, Any]) -> Rules:
     """Return the static rules for a library."""
-    asked = partial(has_operator, library) if library.capabilities.can_build else None
     return Rules(
         library.capabilities,
-        parser=asked,
+        has_operator=partial(has_operator, library),
         truncate_double=options["truncate_double"],
     )
 

@@ -14,7 +14,7 @@ from onnx import helper
 
 from subgraphkit.ir import Node
 from subgraphkit_tensorrt.lowering.registry import Fresh, Lowering, Replacement
-from subgraphkit_tensorrt.rules.window_rules import wide_axes
+from subgraphkit_tensorrt.rules.windows import wide_axes
 
 __all__ = ["POOLING"]
 
