@@ -71,11 +71,8 @@ def run_checklist(bench: Bench) -> Iterator[Check]:
 def _finding(name: str, check: Checked, bench: Bench) -> Check:
     try:
         return Check(name, "ok", check(bench))
-    except NotAvailable as missing:
+    except computing.NotAvailable as missing:
         return Check(name, "warning", f"not tried: {missing}")
     except Exception as error:  # noqa: BLE001 (whatever goes wrong is the finding)
         text = " ".join(str(error).split())
         return Check(name, "failure", f"{type(error).__name__}: {text}")
-
-
-NotAvailable = computing.NotAvailable
