@@ -16,7 +16,7 @@ from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import DeviceArray, is_on_device
-from subgraphkit_tensorrt.running.conversion import from_engine
+from subgraphkit_tensorrt.running.ends import from_engine
 from subgraphkit_tensorrt.running.engine import Engine
 from subgraphkit_tensorrt.running.engines import Builder, Engines
 from subgraphkit_tensorrt.running.execution import Execution
