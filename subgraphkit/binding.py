@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 
 import numpy.typing as npt
 
-from subgraphkit.backend.config import resolve
-from subgraphkit.backend.extensions import ExtensionManager
+from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import BindError
+from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import BoundGraph, Graph
 from subgraphkit.onnx_io import Model, infer
 from subgraphkit.types import Dim, Shape, TensorType, ValueType

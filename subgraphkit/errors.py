@@ -37,6 +37,7 @@ __all__ = [
     "UnclaimedNodesError",
     "UnsupportedModelError",
     "WeightUpdateError",
+    "describe_exception",
 ]
 
 CODES: Final[Mapping[str, str]] = MappingProxyType(
@@ -318,3 +319,9 @@ class InternalError(SubgraphkitError):
         """
         hint = "This is a bug in subgraphkit; report it with the model and this message."
         super().__init__("SGK900", message, hint=hint, **context)
+
+
+def describe_exception(error: BaseException) -> str:
+    """Return the type and the first line of the text of an exception."""
+    text = str(error).strip().split("\n", 1)[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

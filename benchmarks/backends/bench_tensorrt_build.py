@@ -32,7 +32,7 @@ from exporting import ensure_export  # noqa: E402 (see above)
 from measuring import Table, base_parser, machine, show  # noqa: E402 (see above)
 
 import subgraphkit as sk  # noqa: E402 (see above)
-from subgraphkit.calibrating import calibrate  # noqa: E402 (see above)
+from subgraphkit.precision import calibrate  # noqa: E402 (see above)
 from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_model  # noqa: E402 (see above)
 
 LIBRARY: Final = "tensorrt_rtx"

@@ -1,13 +1,5 @@
-from subgraphkit.backend.child_probe import (
-    ChildProbe,
-    probe_in_child,
-)
-from subgraphkit.backend.config import (
-    Config,
-    ConfigUndo,
-    ResolvedConfig,
-    resolve,
-)
+# Written by python -m tests.house.stubs from the table in __init__.py.
+
 from subgraphkit.backend.conformance import (
     Conformance,
 )
@@ -16,41 +8,20 @@ from subgraphkit.backend.contract import (
     EngineOrigin,
     ProbeResult,
 )
-from subgraphkit.backend.discovery import (
-    BackendRecord,
-)
-from subgraphkit.backend.drift import (
-    manifest_drift,
-    manifest_from_class,
-    render_manifest,
-)
 from subgraphkit.backend.events import (
     Check,
     CompileEvent,
     FallbackEvent,
     RunEvent,
 )
-from subgraphkit.backend.extensions import (
-    ExtensionManager,
-    register_extension,
-    unregister_extension,
-)
 from subgraphkit.backend.hookspecs import (
     hookimpl,
     hookspec,
-)
-from subgraphkit.backend.listing import (
-    list_backends,
-    refresh_backends,
 )
 from subgraphkit.backend.manifest import (
     Manifest,
     parse_manifest,
     read_manifest,
-)
-from subgraphkit.backend.opening import (
-    open_backends,
-    open_fallback,
 )
 from subgraphkit.backend.operator import (
     ON_DEVICE,
@@ -64,11 +35,6 @@ from subgraphkit.backend.options import (
 from subgraphkit.backend.plugin_api import (
     PLUGIN_API,
 )
-from subgraphkit.backend.properties import (
-    properties_of,
-    register_property,
-    unregister_property,
-)
 from subgraphkit.backend.property import (
     BindContext,
     Connectivity,
@@ -79,17 +45,6 @@ from subgraphkit.backend.refusal import (
     Answer,
     Refusal,
     Unsupported,
-)
-from subgraphkit.backend.registry import (
-    get_backend,
-    register_backend,
-    registered,
-    unregister_backend,
-)
-from subgraphkit.backend.selection import (
-    BackendChoice,
-    Selection,
-    parse_selection,
 )
 from subgraphkit.backend.selector import (
     OpSelector,
@@ -103,18 +58,12 @@ __all__ = [
     "PLUGIN_API",
     "Answer",
     "Backend",
-    "BackendChoice",
-    "BackendRecord",
     "BindContext",
     "Check",
-    "ChildProbe",
     "CompileEvent",
-    "Config",
-    "ConfigUndo",
     "Conformance",
     "Connectivity",
     "EngineOrigin",
-    "ExtensionManager",
     "FallbackEvent",
     "Manifest",
     "OpSelector",
@@ -124,36 +73,15 @@ __all__ = [
     "Predicate",
     "ProbeResult",
     "Refusal",
-    "ResolvedConfig",
     "RunEvent",
-    "Selection",
     "SubgraphOperator",
     "SubgraphProperty",
     "SubgraphSelector",
     "Unsupported",
     "cache_values",
-    "get_backend",
     "hookimpl",
     "hookspec",
-    "list_backends",
-    "manifest_drift",
-    "manifest_from_class",
-    "open_backends",
-    "open_fallback",
     "parse_manifest",
-    "parse_selection",
-    "probe_in_child",
-    "properties_of",
     "read_manifest",
-    "refresh_backends",
-    "register_backend",
-    "register_extension",
-    "register_property",
-    "registered",
-    "render_manifest",
-    "resolve",
-    "unregister_backend",
-    "unregister_extension",
-    "unregister_property",
     "validate_options",
 ]

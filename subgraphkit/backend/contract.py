@@ -7,11 +7,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from subgraphkit.backend.conformance import Conformance
-from subgraphkit.backend.dated import Dated
 from subgraphkit.backend.events import Check
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import Option
-from subgraphkit.backend.plugin_api import PLUGIN_API
+from subgraphkit.backend.plugin_api import PLUGIN_API, Dated
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Answer
 from subgraphkit.backend.selftest import Bench

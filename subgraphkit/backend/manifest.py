@@ -17,11 +17,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.backend import messages
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.options import Option
-from subgraphkit.backend.plugin_api import parse_api
-from subgraphkit.backend.selection import BACKEND_NAME
-from subgraphkit.backend.suggestion import did_you_mean
-from subgraphkit.errors import OptionError
+from subgraphkit.backend.plugin_api import BACKEND_NAME, parse_api
+from subgraphkit.errors import OptionError, describe_exception
 
 __all__ = [
     "MANIFEST_FILE",
@@ -149,7 +148,7 @@ def read_manifest(path: Path, backend: str) -> Manifest:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        problem = messages.describe_exception(error)
+        problem = describe_exception(error)
         raise messages.bad_manifest(backend, str(path), problem) from error
     return parse_manifest(text, backend, source=str(path))
 

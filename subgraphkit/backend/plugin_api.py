@@ -1,14 +1,30 @@
-"""The version of the plugin contract, and the rule by which versions agree.
+"""The identity of a plugin: the version of the contract, the form of a name, the date of a class.
 
-Apart from the package's own version: a new major breaks plugins, a new minor adds to what they may
-use. Kept in a module without imports, so that versions are compared before a plugin, or anything
-heavy, is imported.
+The version is apart from the package's own: a new major breaks plugins, a new minor adds to what
+they may use. Kept in a module without imports of ours, so that versions are compared before a
+plugin, or anything heavy, is imported.
 """
 
 import re
-from typing import Final
+import time
+from typing import Any, ClassVar, Final
 
-__all__ = ["PLUGIN_API", "api_text", "is_compatible", "parse_api"]
+__all__ = [
+    "BACKEND_NAME",
+    "PLUGIN_API",
+    "RESERVED_NAMES",
+    "Dated",
+    "api_text",
+    "is_compatible",
+    "name_problem",
+    "parse_api",
+]
+
+RESERVED_NAMES: Final = frozenset({"auto", "none", "default", "reference", "loopback"})
+"""Words that mean something in a selection, or may come to, and name no backend."""
+
+BACKEND_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
+"""The form of a backend's name."""
 
 PLUGIN_API: Final = (1, 0)
 """Version of the contract this release provides, as (major, minor)."""
@@ -36,3 +52,24 @@ def api_text(version: tuple[int, int]) -> str:
 def is_compatible(needed: tuple[int, int], provided: tuple[int, int] = PLUGIN_API) -> bool:
     """Say whether a plugin that uses ``needed`` works with a core that provides ``provided``."""
     return needed[0] == provided[0] and needed[1] <= provided[1]
+
+
+def name_problem(name: str) -> str:
+    """Say why a backend cannot have this name; an empty string if it can."""
+    if BACKEND_NAME.fullmatch(name) is None:
+        return "the name is not a lower-case identifier of 1 to 32 characters"
+    if name in RESERVED_NAMES:
+        return f"the name is reserved ({', '.join(sorted(RESERVED_NAMES))})"
+    return ""
+
+
+class Dated:
+    """Notes when each of its subclasses was defined, which is when its module was loaded."""
+
+    defined_at: ClassVar[float] = 0.0
+    """Moment of the definition of this class, in seconds since 1970."""
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        """Note the moment."""
+        super().__init_subclass__(**words)
+        cls.defined_at = time.time()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol
 
-from subgraphkit.backend.dated import Dated
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.plugin_api import Dated
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph

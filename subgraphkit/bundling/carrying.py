@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from subgraphkit.backend.config import ResolvedConfig
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.manifest import BackendEntry
+from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import OptionError
 
 __all__ = ["carried_options", "check_options", "with_carried_options"]

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.messages import describe_exception
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.bundling import messages
@@ -15,7 +14,7 @@ from subgraphkit.bundling.origins import origin_here
 from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.compiling.caching.structure import NoKeyError, structure_digest
-from subgraphkit.errors import InternalError
+from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.planning import Plan, Step

@@ -8,10 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.messages import describe_exception
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Refusal, Unsupported
-from subgraphkit.backend.selection import BackendChoice, parse_selection
 from subgraphkit.binding import Shapes, bind
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import check_options, with_carried_options
@@ -22,7 +20,13 @@ from subgraphkit.bundling.reading import BundleFiles
 from subgraphkit.bundling.rebuilding import rebuild
 from subgraphkit.bundling.writing import versions_here
 from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraph
-from subgraphkit.errors import BackendNotFoundError, BackendUnavailableError, SubgraphkitError
+from subgraphkit.configuration.selection import BackendChoice, parse_selection
+from subgraphkit.errors import (
+    BackendNotFoundError,
+    BackendUnavailableError,
+    SubgraphkitError,
+    describe_exception,
+)
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.onnx_io import Model, load_read
 from subgraphkit.partitioning import Claim, Partitioning

@@ -8,7 +8,6 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend.places import ownership_problem
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.manifest import (
     FORMAT,
@@ -18,6 +17,7 @@ from subgraphkit.bundling.manifest import (
     MemberError,
     read_manifest,
 )
+from subgraphkit.storing.folders import ownership_problem
 
 __all__ = ["MANIFEST", "BundleFiles", "is_bundle"]
 

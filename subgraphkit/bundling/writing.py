@@ -13,8 +13,6 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from subgraphkit import __version__
-from subgraphkit.backend.messages import describe_exception
-from subgraphkit.backend.places import flush_folder
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.collecting import BundleContents, CollectedSubgraph
 from subgraphkit.bundling.manifest import (
@@ -25,8 +23,10 @@ from subgraphkit.bundling.manifest import (
 )
 from subgraphkit.bundling.reading import MANIFEST, is_bundle
 from subgraphkit.compiling.caching.digests import data_digest
+from subgraphkit.errors import describe_exception
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import write_bundled_model
+from subgraphkit.storing.folders import flush_folder
 from subgraphkit.types import TensorType
 
 __all__ = ["check_target", "versions_here", "write_bundle"]

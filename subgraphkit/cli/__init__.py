@@ -79,8 +79,8 @@ def _add_extension_commands(line: CommandLine) -> None:
     """Let extensions add their commands; importing them is spared where there are none."""
     if not entry_points(group=_EXTENSIONS_GROUP):
         return
-    extensions = import_module("subgraphkit.backend.extensions")
-    resolved = import_module("subgraphkit.backend.config").resolve()
+    extensions = import_module("subgraphkit.finding.extensions")
+    resolved = import_module("subgraphkit.configuration.config").resolve()
     manager = extensions.ExtensionManager.from_config(resolved)
     manager.notify("subgraphkit_cli", subparsers=line.commands)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend.suggestion import did_you_mean
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.reporting import Report
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph

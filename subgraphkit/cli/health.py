@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from subgraphkit.backend.child_probe import ChildProbe, judged
-from subgraphkit.backend.child_process import Ended, how_it_ended, run_child
+from subgraphkit.finding.child_probe import ChildProbe, judged
+from subgraphkit.processes.child_process import Ended, how_it_ended, run_child
 
 __all__ = ["Health", "look_after"]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from subgraphkit import __version__
-from subgraphkit.backend.suggestion import did_you_mean
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.arguments.bench import add_bench
 from subgraphkit.cli.arguments.cache import add_cache
 from subgraphkit.cli.arguments.model import add_bind_words, add_feed_words

@@ -14,16 +14,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend.child_probe import answering
-from subgraphkit.backend.config import resolve
-from subgraphkit.backend.registry import find_record, load_record
-from subgraphkit.backend.selection import AUTO
 from subgraphkit.binding import bind
 from subgraphkit.comparing.memory import peak_bytes, resident_bytes
 from subgraphkit.comparing.step_times import StepTimes
 from subgraphkit.comparing.storing import restore_values, store_values
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import SubgraphkitError
+from subgraphkit.finding.child_probe import answering
+from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import Plan, plan

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.backend.selection import parse_selection
 from subgraphkit.comparing.contenders import Contender, Failed
 from subgraphkit.comparing.differences import Difference, ToleranceOf, compare_values
 from subgraphkit.comparing.storing import restore_values, store_values
 from subgraphkit.comparing.tolerances import tolerance_for
+from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import ModelSource
 

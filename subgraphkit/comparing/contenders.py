@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from subgraphkit.backend.answering_child import AnsweringChild, NoAnswer
 from subgraphkit.comparing.messages import crashed, hung
 from subgraphkit.errors import SubgraphkitError
+from subgraphkit.processes.answering_child import AnsweringChild, NoAnswer
 
 __all__ = ["Contender", "Failed"]
 

@@ -1,7 +1,7 @@
 """Messages about backends that were tried in a process of their own."""
 
-from subgraphkit.backend.child_process import how_it_ended
 from subgraphkit.errors import BackendError
+from subgraphkit.processes.child_process import how_it_ended
 
 __all__ = ["crashed", "hung", "wrong"]
 

@@ -12,16 +12,16 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend.child_probe import end_of_traceback
-from subgraphkit.backend.config import resolve
-from subgraphkit.backend.opening import open_fallback
-from subgraphkit.backend.selection import NONE
 from subgraphkit.binding import bind
 from subgraphkit.comparing.differences import compare_values
 from subgraphkit.comparing.messages import wrong
 from subgraphkit.comparing.tolerances import tolerance_for
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.selection import NONE
 from subgraphkit.errors import SubgraphkitError, UnclaimedNodesError
+from subgraphkit.finding.child_probe import end_of_traceback
+from subgraphkit.finding.opening import open_fallback
 from subgraphkit.onnx_io import Model, model_of_text
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, TextIO
 
-from subgraphkit.backend.child_probe import answering, probe_here
-from subgraphkit.backend.config import resolve
 from subgraphkit.comparing.trial import try_backend
+from subgraphkit.configuration.config import resolve
+from subgraphkit.finding.child_probe import answering, probe_here
 
 __all__ = ["main"]
 

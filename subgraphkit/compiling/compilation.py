@@ -9,12 +9,12 @@ from operator import index as as_index
 from types import MappingProxyType
 from typing import Any, overload
 
-from subgraphkit.backend.config import ResolvedConfig
 from subgraphkit.backend.events import CompileEvent, FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
+from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import BackendError, CompileError, OptionError, SelectorContractError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning

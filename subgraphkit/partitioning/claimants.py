@@ -7,16 +7,15 @@ from operator import index
 from types import MappingProxyType
 from typing import Any
 
-from subgraphkit.backend.config import ResolvedConfig, resolve
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
-from subgraphkit.backend.messages import describe_exception
-from subgraphkit.backend.opening import open_backends, open_fallback
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.properties import properties_of
 from subgraphkit.backend.property import BindContext, SubgraphProperty
-from subgraphkit.backend.selection import Selection
-from subgraphkit.errors import BackendNotFoundError, SelectorContractError
+from subgraphkit.configuration.config import ResolvedConfig, resolve
+from subgraphkit.configuration.selection import Selection
+from subgraphkit.errors import BackendNotFoundError, SelectorContractError, describe_exception
+from subgraphkit.finding.opening import open_backends, open_fallback
+from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import BoundGraph, Subgraph
 
 __all__ = ["AT_FAULT", "Claim", "choose_claimants"]

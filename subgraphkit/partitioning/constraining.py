@@ -6,8 +6,8 @@ from operator import index
 from types import MappingProxyType
 from typing import Any
 
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.backend.suggestion import did_you_mean
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import BoundGraph, Node
 

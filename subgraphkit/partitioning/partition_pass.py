@@ -1,6 +1,6 @@
 """The partition step: from a bound graph to a partitioning."""
 
-from subgraphkit.backend.selection import Selection
+from subgraphkit.configuration.selection import Selection
 from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning.algorithms.pausing import collector_paused
 from subgraphkit.partitioning.claimants import choose_claimants

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.backend.suggestion import did_you_mean
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.partitioning.claimants import Claim

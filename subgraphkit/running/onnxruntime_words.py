@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from subgraphkit.backend.providers import in_our_names
+from subgraphkit.configuration.providers import in_our_names
 from subgraphkit.errors import CallerError
 
 __all__ = ["METHODS", "no_attribute", "refuse_arguments"]

@@ -9,11 +9,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend.config import resolve
-from subgraphkit.backend.discovery import IN_PROCESS
-from subgraphkit.backend.registry import find_record
-from subgraphkit.backend.selection import parse_selection
+from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import ConfigError
+from subgraphkit.finding.catalogue import IN_PROCESS
+from subgraphkit.finding.registry import find_record
 from subgraphkit.testing.cases import LEVELS, Finding
 from subgraphkit.testing.children import Ended, Pool, Task
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from subgraphkit.backend.answering_child import AnsweringChild, NoAnswer
-from subgraphkit.backend.child_process import how_it_ended
+from subgraphkit.processes.answering_child import AnsweringChild, NoAnswer
+from subgraphkit.processes.child_process import how_it_ended
 from subgraphkit.testing.cases import Finding, Outcome
 
 __all__ = ["Ended", "Pool", "Task"]

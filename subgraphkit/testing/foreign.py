@@ -14,13 +14,13 @@ import numpy.typing as npt
 from subgraphkit.backend import (
     Answer,
     Backend,
-    BackendChoice,
     BindContext,
     Connectivity,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
 )
+from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning import Constraints
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from subgraphkit.backend.child_process import how_it_ended, run_child
 from subgraphkit.backend.contract import ProbeResult
-from subgraphkit.backend.listing import list_backends
+from subgraphkit.finding.listing import list_backends
+from subgraphkit.processes.child_process import how_it_ended, run_child
 from subgraphkit.testing.process_state import changes, output_kept, process_state
 from subgraphkit.testing.subject import Subject
 

@@ -14,14 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.backend.config import resolve
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import validate_options
-from subgraphkit.backend.registry import find_record, load_record
-from subgraphkit.backend.selection import BackendChoice
 from subgraphkit.binding import Shapes, bind
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.errors import (
     BackendUnavailableError,
     CallerError,
@@ -32,6 +31,7 @@ from subgraphkit.errors import (
     SubgraphkitError,
     UnclaimedNodesError,
 )
+from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.partitioning import Constraints, Partitioning, partition

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Final
 
-from subgraphkit.backend.child_process import how_it_ended, run_child
+from subgraphkit.processes.child_process import how_it_ended, run_child
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.process_state import changes, output_kept, process_state
 from subgraphkit.testing.small_models import model_taken

@@ -6,7 +6,8 @@ import sys
 import numpy as np
 
 import subgraphkit as sk
-from subgraphkit.backend import unregister_backend, unregister_property
+from subgraphkit.finding.properties import unregister_property
+from subgraphkit.finding.registry import unregister_backend
 from tests.scripts import EXAMPLES, load_script
 
 

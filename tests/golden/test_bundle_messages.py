@@ -6,9 +6,10 @@ import onnx
 import pytest
 
 from subgraphkit.backend.contract import EngineOrigin
-from subgraphkit.backend.messages import missing, unavailable
+from subgraphkit.backend.messages import unavailable
 from subgraphkit.bundling import messages
 from subgraphkit.errors import CODES, SubgraphkitError
+from subgraphkit.finding.messages import missing
 from subgraphkit.onnx_io.weights import IN_ENGINES, array_of
 from tests.golden_support import GoldenCheck
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.calibrating import calibrate
-from subgraphkit.comparing.accuracy import measure_accuracy
-from subgraphkit.comparing.precision_search import precision_search
 from subgraphkit.errors import CODES, SubgraphkitError
-from subgraphkit.onnx_io.precision import (
+from subgraphkit.precision import calibrate
+from subgraphkit.precision.accuracy import measure_accuracy
+from subgraphkit.precision.search import precision_search
+from subgraphkit.rewriting import (
     Precision,
     Range,
     Ranges,

@@ -28,7 +28,7 @@ def test_every_example_of_a_page_is_collected(page: Path) -> None:
 
 
 def test_the_examples_of_docstrings_are_collected() -> None:
-    module = ROOT / "subgraphkit" / "backend" / "config.py"
+    module = ROOT / "subgraphkit" / "configuration" / "config.py"
     assert DOCSTRINGS.should_parse(module)
     assert list(DOCSTRINGS.parse(module).examples())
 

@@ -12,8 +12,8 @@ from packaging.version import Version
 
 import subgraphkit
 from subgraphkit.backend import contract, plugin_api
-from subgraphkit.backend.known import KNOWN_BACKENDS
 from subgraphkit.backend.plugin_api import PLUGIN_API, is_compatible, parse_api
+from subgraphkit.configuration.names import KNOWN_BACKENDS
 from tests.house.tree import PROJECTS, ROOT, shown
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from subgraphkit.backend.known import KNOWN_BACKENDS
+from subgraphkit.configuration.names import KNOWN_BACKENDS
 from tests.plugins.conftest import RunProgram
 
 PREFIX = "sgk_test_"
@@ -42,7 +42,9 @@ NAMED = {
 
 OPEN = """
 import json, sys
-from subgraphkit.backend import list_backends, open_backends, resolve
+from subgraphkit.configuration.config import resolve
+from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.opening import open_backends
 from subgraphkit.errors import SubgraphkitError
 told = {}
 for name in %r:
@@ -59,7 +61,7 @@ print(json.dumps({"told": told, "states": states, "good": good, "imported": impo
 PROBE = """
 import json
 from dataclasses import asdict
-from subgraphkit.backend import probe_in_child
+from subgraphkit.finding.child_probe import probe_in_child
 found = probe_in_child(%r, timeout_seconds=%r)
 print(json.dumps(asdict(found)))
 """
@@ -75,7 +77,7 @@ def test_importing_and_listing_import_no_plugin(run_program: RunProgram) -> None
     program = """
 import json, sys
 import subgraphkit
-from subgraphkit.backend import list_backends
+from subgraphkit.finding.listing import list_backends
 listed = [[r.name, r.distribution, r.state] for r in list_backends()]
 print(json.dumps([listed, [name for name in sys.modules if name.startswith("sgk_test_")]]))
 """
@@ -113,7 +115,8 @@ def test_a_bind_imports_the_plugins_it_names_and_no_others(run_program: RunProgr
 def test_one_of_two_rivals_can_be_named(run_program: RunProgram) -> None:
     program = """
 import json
-from subgraphkit.backend import open_backends, resolve
+from subgraphkit.configuration.config import resolve
+from subgraphkit.finding.opening import open_backends
 (backend,) = open_backends(resolve())
 print(json.dumps(type(backend).__module__))
 """
@@ -124,7 +127,8 @@ print(json.dumps(type(backend).__module__))
 def test_auto_takes_the_good_ones_and_warns_of_the_broken(run_program: RunProgram) -> None:
     program = """
 import json, warnings
-from subgraphkit.backend import open_backends, resolve
+from subgraphkit.configuration.config import resolve
+from subgraphkit.finding.opening import open_backends
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     opened = [backend.name for backend in open_backends(resolve())]
@@ -144,7 +148,7 @@ print(json.dumps([opened, sorted(str(warning.message)[1:7] for warning in caught
 def test_authors_can_have_their_own_error(run_program: RunProgram) -> None:
     program = """
 import json
-from subgraphkit.backend import get_backend
+from subgraphkit.finding.registry import get_backend
 try:
     get_backend("broken_import")
 except ImportError as error:
@@ -193,7 +197,9 @@ def test_the_child_loads_the_libraries_that_the_parent_does_not(run_program: Run
 def test_an_extension_that_fails_is_switched_off_and_named(run_program: RunProgram) -> None:
     program = """
 import json, warnings
-from subgraphkit.backend import CompileEvent, ExtensionManager, resolve
+from subgraphkit.backend import CompileEvent
+from subgraphkit.configuration.config import resolve
+from subgraphkit.finding.extensions import ExtensionManager
 manager = ExtensionManager.from_config(resolve())
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -211,7 +217,9 @@ print(json.dumps([str(warning.message) for warning in caught]))
 def test_the_manifests_of_the_good_ones_agree_with_their_classes(run_program: RunProgram) -> None:
     program = """
 import json
-from subgraphkit.backend import get_backend, list_backends, manifest_drift
+from subgraphkit.finding.drift import manifest_drift
+from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.registry import get_backend
 (record,) = [record for record in list_backends() if record.name == "good_class"]
 print(json.dumps(manifest_drift(record.manifest, get_backend("good_class"))))
 """

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.calibrating import calibrate
-from subgraphkit.onnx_io.precision import Precision, Ranges, rewrite
+from subgraphkit.precision import calibrate
+from subgraphkit.rewriting import Precision, Ranges, rewrite
 from subgraphkit.testing.forms import without_foreign
 from subgraphkit.testing.random_graphs import random_graph
 

@@ -9,11 +9,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.calibrating import calibrate
 from subgraphkit.cli import main
-from subgraphkit.comparing.accuracy import AccuracyReport, measure_accuracy
-from subgraphkit.comparing.precision_search import Effort, precision_search
-from subgraphkit.onnx_io.precision import Precision, rewrite
+from subgraphkit.precision import calibrate
+from subgraphkit.precision.accuracy import AccuracyReport, measure_accuracy
+from subgraphkit.precision.search import Effort, precision_search
+from subgraphkit.rewriting import Precision, rewrite
 from subgraphkit.testing import light_models
 
 NETWORKS = ("squeezenet", "shufflenet", "resnet50")

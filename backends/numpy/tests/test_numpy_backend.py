@@ -10,8 +10,8 @@ import subgraphkit_numpy
 from backends.numpy.tests.models import parsed
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
-from subgraphkit.backend.drift import manifest_drift
 from subgraphkit.backend.manifest import parse_manifest
+from subgraphkit.finding.drift import manifest_drift
 from subgraphkit.ir import Graph, Node, NodeTable, build_graph
 from subgraphkit_numpy import NumpyBackend
 from subgraphkit_numpy.kernels import FAMILIES

@@ -9,9 +9,9 @@ import pytest
 
 from backends.onednn.tests.onednn_road import compile_model, conv_net
 from subgraphkit import InferenceSession
-from subgraphkit.backend.drift import manifest_drift
 from subgraphkit.backend.manifest import find_manifest, read_manifest
 from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit.finding.drift import manifest_drift
 from subgraphkit_onednn import OnednnBackend
 from subgraphkit_onednn.library import LIBRARY_VARIABLE, open_library
 

@@ -11,8 +11,9 @@ import pytest
 import subgraphkit as sk
 import subgraphkit_onnxruntime
 from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed
-from subgraphkit.backend import BindContext, manifest_drift
+from subgraphkit.backend import BindContext
 from subgraphkit.backend.manifest import read_manifest
+from subgraphkit.finding.drift import manifest_drift
 from subgraphkit_onnxruntime import OnnxRuntimeBackend, backend
 from subgraphkit_onnxruntime.settings import SessionSettings
 

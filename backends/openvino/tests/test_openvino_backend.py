@@ -10,8 +10,9 @@ import pytest
 
 import subgraphkit as sk
 from backends.openvino.tests.openvino_road import SELECTION, parsed, session
-from subgraphkit.backend import manifest_drift, read_manifest
+from subgraphkit.backend import read_manifest
 from subgraphkit.errors import CompileError, OptionError
+from subgraphkit.finding.drift import manifest_drift
 from subgraphkit_openvino import OpenVINOBackend, compiling
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Exp(a) }"

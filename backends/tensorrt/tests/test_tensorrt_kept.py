@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import resolve
+from subgraphkit.configuration.config import resolve
 from subgraphkit_tensorrt.claiming.kept import Kept
 
 

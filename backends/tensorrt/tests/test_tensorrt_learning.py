@@ -8,9 +8,9 @@ import pytest
 import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_claims import homes, loaded, parsed, workers
 from backends.tensorrt.tests.tensorrt_models import needs_rtx, options
-from subgraphkit.backend.places import forget_facts
 from subgraphkit.errors import CompileError
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.storing.folders import forget_facts
 from subgraphkit_tensorrt.building.failure import build_failure, fault_of_machine
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.library.devices import machine

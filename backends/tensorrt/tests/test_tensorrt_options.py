@@ -10,8 +10,9 @@ import pytest
 
 import subgraphkit_tensorrt
 from backends.tensorrt.tests.tensorrt_api import Api, releases
-from subgraphkit.backend import manifest_drift, read_manifest, validate_options
+from subgraphkit.backend import read_manifest, validate_options
 from subgraphkit.errors import OptionError
+from subgraphkit.finding.drift import manifest_drift
 from subgraphkit_tensorrt import TensorRTBackend, from_onnxruntime
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.options import (

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from subgraphkit.backend.settings import SETTINGS
+from subgraphkit.configuration.settings import SETTINGS
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt import from_onnxruntime
 from subgraphkit_tensorrt.library.flavours import State

@@ -9,8 +9,9 @@ import pytest
 
 from backends.tensorrt.tests.double_road import DoubleBackend, parsed
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit.backend import ProbeResult, registered
+from subgraphkit.backend import ProbeResult
 from subgraphkit.cli import main
+from subgraphkit.finding.registry import registered
 
 MODEL = """agraph (float[2,3] x) => (float[2,3] y)
     { a = Relu(x) b = Add(a, x) c = Neg(b) y = Mul(c, b) }"""

@@ -11,9 +11,10 @@ import pytest
 import subgraphkit as sk
 from backends.tensorrt.tests.double_road import DoubleBackend
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit.backend import Backend, Check, ProbeResult, registered, validate_options
+from subgraphkit.backend import Backend, Check, ProbeResult, validate_options
 from subgraphkit.cli import main
 from subgraphkit.errors import BackendUnavailableError
+from subgraphkit.finding.registry import registered
 from subgraphkit_tensorrt.library.devices import Device, Machine
 from subgraphkit_tensorrt.library.flavours import Finding
 from subgraphkit_tensorrt.options import OPTIONS, check_library

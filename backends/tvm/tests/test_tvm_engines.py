@@ -12,8 +12,8 @@ import pytest
 import subgraphkit as sk
 import subgraphkit_tvm
 from backends.tvm.tests.tvm_models import dense, homes, open_tvm, operators, parsed, refusals
-from subgraphkit.backend import manifest_drift
 from subgraphkit.backend.manifest import read_manifest
+from subgraphkit.finding.drift import manifest_drift
 from subgraphkit_tvm import TvmBackend, backend, building, claims, tuning
 
 X = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.option_values import read_bytes
-from subgraphkit.backend.suggestion import did_you_mean
 
 __all__ = ["add_cache"]
 

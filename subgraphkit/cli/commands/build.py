@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend.config import ResolvedConfig
-from subgraphkit.backend.selection import AUTO
 from subgraphkit.bundling import check_target, collect, write_bundle
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
@@ -16,6 +14,8 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.compiling.caching import stores_engines
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition

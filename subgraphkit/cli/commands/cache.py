@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend.config import resolve
-from subgraphkit.backend.places import forget_facts
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, size_text
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
+from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
+from subgraphkit.storing.folders import forget_facts
 
 __all__ = ["execute"]
 

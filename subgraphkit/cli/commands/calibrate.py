@@ -16,7 +16,7 @@ __all__ = ["execute"]
 
 def execute(arguments: Namespace, report: Report) -> ExitCode:
     """Run the model over the batches and store the ranges."""
-    calibrating = import_module("subgraphkit.calibrating")
+    calibrating = import_module("subgraphkit.precision")
     file_to_write(arguments.output, "the ranges cannot be stored")
     shapes = shapes_as_told(arguments)
     model = load(arguments.model)

@@ -5,11 +5,11 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from subgraphkit.backend.config import ResolvedConfig, resolve
-from subgraphkit.backend.config_files import config_paths
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
+from subgraphkit.configuration.config import ResolvedConfig, resolve
+from subgraphkit.configuration.files import config_paths
 
 __all__ = ["described_settings", "execute"]
 

@@ -11,7 +11,6 @@ from typing import Any
 import onnx
 
 from subgraphkit.binding import bind
-from subgraphkit.calibrating.progress import Progress
 from subgraphkit.cli.batches import Batches, batches_in
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
@@ -19,19 +18,20 @@ from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write, merge_options
-from subgraphkit.comparing.accuracy import (
+from subgraphkit.errors import CallerError, SubgraphkitWarning
+from subgraphkit.onnx_io import Model, load
+from subgraphkit.precision.accuracy import (
     AccuracyReport,
     ValueAccuracy,
     measure_accuracy,
 )
-from subgraphkit.comparing.precision_search import (
+from subgraphkit.precision.progress import Progress
+from subgraphkit.precision.search import (
     Effort,
     PrecisionSearch,
     precision_search,
 )
-from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.onnx_io import Model, load
-from subgraphkit.onnx_io.precision import (
+from subgraphkit.rewriting import (
     Precision,
     Ranges,
     Rewriting,
@@ -199,7 +199,7 @@ def _store(model: onnx.ModelProto, path: Path) -> int:
             "SGK301",
             f"the model would be {model.ByteSize()} bytes; a file of one part has "
             f"{_LARGEST_MESSAGE} at most",
-            hint="Use subgraphkit.onnx_io.precision.rewrite with weights=, and store them beside.",
+            hint="Use subgraphkit.rewriting.rewrite with weights=, and store them beside.",
         )
     try:
         return path.write_bytes(model.SerializeToString())

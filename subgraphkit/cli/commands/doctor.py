@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from subgraphkit import __version__
-from subgraphkit.backend.child_probe import ChildProbe
-from subgraphkit.backend.config import ResolvedConfig, resolve
-from subgraphkit.backend.discovery import CATALOGUE
 from subgraphkit.backend.events import Check
-from subgraphkit.backend.known import KNOWN_BACKENDS
-from subgraphkit.backend.selection import AUTO, NONE, BackendChoice
 from subgraphkit.cli.commands.config import described_settings
 from subgraphkit.cli.commands.version import package_versions
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.health import Health, look_after
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
+from subgraphkit.configuration.config import ResolvedConfig, resolve
+from subgraphkit.configuration.names import KNOWN_BACKENDS
+from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
 from subgraphkit.errors import SubgraphkitError
+from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.finding.child_probe import ChildProbe
 
 __all__ = ["execute"]
 
@@ -274,7 +274,7 @@ def _of_extensions(resolved: ResolvedConfig) -> list[Check]:
     """Ask the extensions; where none is installed, the hooks and NumPy are not imported."""
     if not entry_points(group=_EXTENSIONS_GROUP):
         return []
-    extensions = import_module("subgraphkit.backend.extensions")
+    extensions = import_module("subgraphkit.finding.extensions")
     manager = extensions.ExtensionManager.from_config(resolved)
     answers: list[list[Check]] = manager.notify("subgraphkit_doctor")
     return [check for answer in answers for check in answer]

@@ -5,10 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from subgraphkit.backend import messages
-from subgraphkit.backend.discovery import BackendRecord
-from subgraphkit.backend.known import KNOWN_BACKENDS
-from subgraphkit.backend.listing import list_backends, usable_names
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
 from subgraphkit.cli.commands.list import describe_record
@@ -16,6 +12,10 @@ from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import size_text
+from subgraphkit.configuration.names import KNOWN_BACKENDS
+from subgraphkit.finding import messages
+from subgraphkit.finding.catalogue import BackendRecord
+from subgraphkit.finding.listing import list_backends, usable_names
 
 __all__ = ["execute"]
 

@@ -3,13 +3,13 @@
 from argparse import Namespace
 from typing import Any
 
-from subgraphkit.backend.discovery import BackendRecord
-from subgraphkit.backend.known import KNOWN_BACKENDS
-from subgraphkit.backend.listing import list_backends
 from subgraphkit.backend.plugin_api import api_text
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
+from subgraphkit.configuration.names import KNOWN_BACKENDS
+from subgraphkit.finding.catalogue import BackendRecord
+from subgraphkit.finding.listing import list_backends
 
 __all__ = ["describe_record", "execute"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from subgraphkit.backend.suggestion import did_you_mean
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.dot import as_dot
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report

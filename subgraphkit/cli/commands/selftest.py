@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from subgraphkit import InferenceSession, __version__
-from subgraphkit.backend import messages
-from subgraphkit.backend.config import resolve
 from subgraphkit.backend.events import Check
-from subgraphkit.backend.registry import get_backend
+from subgraphkit.backend.messages import unavailable
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
+from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
+from subgraphkit.finding.registry import get_backend
 
 __all__ = ["execute"]
 
@@ -32,7 +32,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     backend = get_backend(arguments.name)
     found = backend.probe()
     if not found.available:
-        raise messages.unavailable(arguments.name, found.problems, found.hint)
+        raise unavailable(arguments.name, found.problems, found.hint)
     checks = []
     for check in _checked(backend, _Bench(arguments.name), arguments.name):
         report.note(f"{_MARKS[check.status]:4}  {check.name}: {check.text}")

@@ -7,11 +7,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from subgraphkit import __version__
-from subgraphkit.backend.listing import list_backends
 from subgraphkit.backend.plugin_api import PLUGIN_API, api_text
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
+from subgraphkit.finding.listing import list_backends
 
 __all__ = ["PACKAGES", "execute", "package_versions"]
 

@@ -12,9 +12,8 @@ from string import Template
 from typing import Final, Self
 
 from subgraphkit import __version__
-from subgraphkit.backend.known import KNOWN_BACKENDS
-from subgraphkit.backend.plugin_api import PLUGIN_API
-from subgraphkit.backend.selection import BACKEND_NAME, RESERVED_NAMES
+from subgraphkit.backend.plugin_api import BACKEND_NAME, PLUGIN_API, RESERVED_NAMES
+from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.errors import CallerError
 
 __all__ = ["Names", "write_package"]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.messages import describe_exception
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.property import BindContext
@@ -28,7 +27,7 @@ from subgraphkit.compiling.caching.keying import (
 )
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.compiling.caching.structure import NoKeyError
-from subgraphkit.errors import CacheError, InvalidModelError
+from subgraphkit.errors import CacheError, InvalidModelError, describe_exception
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning.claimants import Claim
 

@@ -1,7 +1,7 @@
 """The wording of what can go wrong with the engine cache; each is rendered in a golden test."""
 
-from subgraphkit.backend.cache_messages import untrusted, unusable
 from subgraphkit.errors import CacheError
+from subgraphkit.storing.messages import untrusted, unusable
 
 __all__ = ["engine_failed", "untrusted", "unusable"]
 

@@ -10,9 +10,9 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from subgraphkit.backend.places import default_state_dir, open_plain, private_folder
 from subgraphkit.compiling.caching import messages
 from subgraphkit.errors import CacheError
+from subgraphkit.storing.folders import default_state_dir, open_plain, private_folder
 
 __all__ = ["signing_key"]
 

@@ -17,13 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from subgraphkit.backend.locking import locked
-from subgraphkit.backend.places import (
-    default_cache_dir,
-    flush_folder,
-    open_plain,
-    private_folder,
-)
 from subgraphkit.compiling.caching import messages
 from subgraphkit.compiling.caching.entries import (
     DamagedError,
@@ -34,6 +27,13 @@ from subgraphkit.compiling.caching.entries import (
 from subgraphkit.compiling.caching.keying import EngineKey
 from subgraphkit.compiling.caching.signing import signing_key
 from subgraphkit.errors import CacheError
+from subgraphkit.storing.folders import (
+    default_cache_dir,
+    flush_folder,
+    open_plain,
+    private_folder,
+)
+from subgraphkit.storing.locks import locked
 
 __all__ = ["EngineStore", "StoredEngine"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend.child_process import how_it_ended, run_child
+from subgraphkit.processes.child_process import how_it_ended, run_child
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.restoring import MODULE, restored
 from subgraphkit.testing.subject import Stopped, Subject

@@ -8,9 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from subgraphkit.backend.discovery import CATALOGUE, BackendRecord, name_problem
-from subgraphkit.backend.drift import manifest_drift
+from subgraphkit.backend.plugin_api import name_problem
 from subgraphkit.errors import OptionError
+from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
+from subgraphkit.finding.drift import manifest_drift
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.importing import Imported, import_in_child
 from subgraphkit.testing.subject import Subject

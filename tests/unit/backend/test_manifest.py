@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from subgraphkit.backend import Backend, Option, SubgraphProperty
-from subgraphkit.backend.drift import manifest_drift, manifest_from_class, render_manifest
 from subgraphkit.backend.manifest import find_manifest, parse_manifest, read_manifest
-from subgraphkit.backend.requirements import missing_requirements
 from subgraphkit.errors import BackendLoadError
-from tests.unit.backend.conftest import Install
+from subgraphkit.finding.drift import manifest_drift, manifest_from_class, render_manifest
+from subgraphkit.finding.requirements import missing_requirements
+from tests.unit.finding.conftest import Install
 
 FULL = """
 name = "tensorrt"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend.selection import BackendChoice
+from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.errors import BackendNotFoundError, BackendUnavailableError
 from tests.storing import Storing
 

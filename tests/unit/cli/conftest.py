@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
-from subgraphkit.backend import refresh_backends
 from subgraphkit.cli import main
+from subgraphkit.finding.listing import refresh_backends
 from tests.models import LINEAR, parsed
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,7 +9,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit import SubgraphOperator
-from subgraphkit.backend import registered
+from subgraphkit.finding.registry import registered
 from tests.fakes import claiming
 from tests.models import DIAMOND, parsed
 from tests.unit.cli.conftest import Cli

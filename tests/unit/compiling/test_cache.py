@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend.extensions import register_extension, unregister_extension
-from subgraphkit.backend.registry import registered
 from subgraphkit.errors import CompileError, SubgraphkitWarning
+from subgraphkit.finding.extensions import register_extension, unregister_extension
+from subgraphkit.finding.registry import registered
 from tests.fakes import claiming
 from tests.models import parsed
 from tests.scripts import ROOT

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import subgraphkit as sk
-from subgraphkit.backend import dated
+from subgraphkit.backend import plugin_api
 from subgraphkit.compiling.caching import implementations, keying
 from subgraphkit.compiling.caching.digests import weight_digests
 from subgraphkit.compiling.caching.keying import identify, make_key
@@ -187,7 +187,7 @@ def test_code_that_was_changed_after_it_was_loaded_has_no_key(
     os.utime(place, (later, later))
     with pytest.raises(NoKeyError, match="plugin_edited was changed after it was loaded"):
         identify(module.Plugin(), property_, "p")
-    monkeypatch.setattr(dated, "time", SimpleNamespace(time=lambda: later + 1))
+    monkeypatch.setattr(plugin_api, "time", SimpleNamespace(time=lambda: later + 1))
     after = identify(reload(module).Plugin(), property_, "p").fields["sources"]
     del sys.modules["plugin_edited"]
     assert after != before

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from subgraphkit.backend.locking import locked
 from subgraphkit.compiling.caching.store import EngineStore
+from subgraphkit.storing.locks import locked
 from tests.scripts import ROOT
 from tests.storing import storing
 from tests.unit.compiling.cache_checks import EXPECTED
@@ -155,7 +155,7 @@ def test_a_writer_killed_at_any_moment_leaves_nothing_wrong_and_no_lock() -> Non
 HOLD = """
 import sys, time
 from pathlib import Path
-from subgraphkit.backend.locking import locked
+from subgraphkit.storing.locks import locked
 with locked(Path(sys.argv[1]), 5, lambda: None):
     print("held", flush=True)
     time.sleep(60)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend.extensions import register_extension, unregister_extension
 from subgraphkit.errors import CompileError, OptionError, SelectorContractError
+from subgraphkit.finding.extensions import register_extension, unregister_extension
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, DIAMOND, bound, parsed
 

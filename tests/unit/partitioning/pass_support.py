@@ -13,11 +13,11 @@ from dataclasses import fields
 import onnx
 
 import subgraphkit as sk
-from subgraphkit.backend.config import resolve
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector, PatternSelector, SubgraphSelector
+from subgraphkit.configuration.config import resolve
 from subgraphkit.ir import BoundGraph, Node, NodeTable, build_graph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.types import DataType, TensorType

@@ -7,8 +7,8 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.registry import registered
 from subgraphkit.errors import BackendError, BackendNotFoundError, UnclaimedNodesError
+from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import partition
 from tests.fakes import claiming
 from tests.models import DIAMOND, parsed

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraphkit.backend import registered
 from subgraphkit.errors import BackendNotFoundError, ConfigError
+from subgraphkit.finding.registry import registered
 from subgraphkit.testing import Finding, Outcome, check_backend
 from subgraphkit.testing.children import Ended, Pool, Task
 from subgraphkit.testing.faulty.computing import AbortsInRun, SleepsInRun, WrongDtype

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from subgraphkit.backend import Conformance, hookimpl, registered
+from subgraphkit.backend import Conformance, hookimpl
 from subgraphkit.errors import ConfigError
+from subgraphkit.finding.registry import registered
 from subgraphkit.testing import Case, Finding, Outcome, Subject
 from subgraphkit.testing.faulty.wrapping import WrappingBackend
 from subgraphkit.testing.judging import carry_out

@@ -13,7 +13,7 @@ import onnx
 from subgraphkit.errors import SubgraphkitWarning, UnsupportedModelError
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import outside_weights
-from subgraphkit.onnx_io.precision import (
+from subgraphkit.rewriting import (
     Precision,
     Ranges,
     Rewriting,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from subgraphkit.backend.places import kept_folder
 from subgraphkit.ir import Subgraph
+from subgraphkit.storing.folders import kept_folder
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.kept_file import KeptFile
 

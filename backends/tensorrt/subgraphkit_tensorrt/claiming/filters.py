@@ -8,7 +8,7 @@ from typing import Any, Final
 import onnx
 
 from subgraphkit.backend import Refusal
-from subgraphkit.backend.suggestion import did_you_mean
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.errors import OptionError
 from subgraphkit.ir import BoundGraph, Node
 

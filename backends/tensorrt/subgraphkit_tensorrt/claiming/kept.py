@@ -12,8 +12,8 @@ import secrets
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend.places import kept_folder, open_plain
 from subgraphkit.errors import CacheError
+from subgraphkit.storing.folders import kept_folder, open_plain
 
 __all__ = ["Kept"]
 

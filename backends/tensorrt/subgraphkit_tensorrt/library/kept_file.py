@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from subgraphkit.backend.locking import locked
-from subgraphkit.backend.places import open_plain
 from subgraphkit.errors import CacheError
+from subgraphkit.storing.folders import open_plain
+from subgraphkit.storing.locks import locked
 
 __all__ = ["KeptFile"]
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.option_values import read_bool, read_int
-from subgraphkit.backend.suggestion import did_you_mean
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.options.table import TABLE
 

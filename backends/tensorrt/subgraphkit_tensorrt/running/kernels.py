@@ -10,8 +10,8 @@ import threading
 import time
 from typing import Any, Final
 
-from subgraphkit.backend.places import kept_folder
 from subgraphkit.ir import Subgraph
+from subgraphkit.storing.folders import kept_folder
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.kept_file import KeptFile
 from subgraphkit_tensorrt.library.logger import LOGGER

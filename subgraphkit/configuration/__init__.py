@@ -1,0 +1,1 @@
+"""The settings of a bind: selections, layers, files, environment, and the origin of each value."""

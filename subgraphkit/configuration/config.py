@@ -1,0 +1,306 @@
+"""The configuration: layers from call to default, and where each value came from.
+
+Call argument > ``with config(...)`` > ``config.set(...)`` > environment > project file > user
+file > default. ``backend`` replaces as a whole, ``options`` merge option by option, ``block`` adds
+up. Everything outside the process is read when ``resolve`` is called and never at import.
+
+Threads: ``with config(...)`` holds for the current context. asyncio tasks inherit it; a plain
+thread does not (before Python 3.14), so wrap its function in ``config.copy_context_to``.
+``config.set`` holds for all threads.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
+
+from subgraphkit.configuration.environment import read_environment
+from subgraphkit.configuration.files import read_config_files
+from subgraphkit.configuration.names import BACKEND_NAMES
+from subgraphkit.configuration.selection import BackendChoice, parse_selection
+from subgraphkit.configuration.settings import (
+    SETTINGS,
+    Entry,
+    Layer,
+    SettingValues,
+    make_layer,
+)
+
+__all__ = ["Config", "ConfigUndo", "ResolvedConfig", "config", "resolve"]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+_context_layers: ContextVar[tuple[Layer, ...]] = ContextVar("subgraphkit_config", default=())
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedConfig:
+    """The settings of one bind; every value knows its origin.
+
+    Attributes:
+        backends: The backends to use, in the order of claiming; empty for ``none``.
+        strict: Whether every node must be claimed by one of them.
+        on_missing: What to do if one of them cannot be used.
+        fallback: Name of the backend that runs what nobody claimed, or ``"none"``.
+        on_unsupported: What to do if a backend gives nodes back while compiling.
+        on_compile_error: What to do if a backend fails to compile a subgraph.
+        on_run_error: What to do if a subgraph fails while running.
+        checked: Whether dtype and shape of what operators return are checked.
+        block: Backends and extensions never to use.
+        plugins: The only extensions to load, or None for all.
+        cache: Whether compiled engines are kept.
+        cache_dir: Where they are kept, or None if nobody said.
+        cache_size: How many bytes of engines are kept at most.
+        verbose: How much to log to standard error, 0 to 3.
+        raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
+        sources: By setting, the layer and the location of its value.
+        option_sources: By backend and option, the value as written, its layer and location.
+    """
+
+    backends: tuple[BackendChoice, ...]
+    strict: bool
+    on_missing: Literal["error", "warn"]
+    fallback: str
+    on_unsupported: Literal["repartition", "raise"]
+    on_compile_error: Literal["raise", "fallback"]
+    on_run_error: Literal["raise", "fallback"]
+    checked: bool
+    block: frozenset[str]
+    plugins: frozenset[str] | None
+    cache: bool
+    cache_dir: Path | None
+    cache_size: int
+    verbose: int
+    raise_plugin_errors: bool
+    sources: Mapping[str, tuple[str, str]]
+    option_sources: Mapping[str, Mapping[str, tuple[Any, str, str]]]
+
+    def options_for(self, name: str) -> Mapping[str, tuple[Any, str]]:
+        """Return the option values given for a backend, each with who gave it.
+
+        The values are as written; ``validate_options`` turns them into typed ones.
+        """
+        entries = self.option_sources.get(name, {})
+        return {key: (value, location) for key, (value, _, location) in entries.items()}
+
+    def items(self) -> Iterator[tuple[str, Any, str, str]]:
+        """Yield (key, value, layer, location) for every setting and every option given."""
+        for key, (layer, location) in self.sources.items():
+            value = self.backends if key == "backend" else getattr(self, key)
+            yield key, value, layer, location
+        for backend in sorted(self.option_sources):
+            for key, (value, layer, location) in self.option_sources[backend].items():
+                yield f"options.{backend}.{key}", value, layer, location
+
+    def as_table(self) -> list[tuple[str, str, str, str]]:
+        """Return ``items`` as text, for people."""
+        return [(key, _text(value), layer, where) for key, value, layer, where in self.items()]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    if isinstance(value, frozenset):
+        return ",".join(sorted(value)) or "none"
+    return "" if value is None else str(value)
+
+
+def resolve(**settings: Unpack[SettingValues]) -> ResolvedConfig:
+    """Find out what holds for one bind, from the call down to the defaults.
+
+    Environment and files are read now.
+
+    Args:
+        **settings: What the call says; None leaves a setting to the layers below.
+
+    Raises:
+        ConfigError: If any layer says something that cannot be (SGK107, SGK108, SGK109, SGK114).
+
+    Warns:
+        SubgraphkitWarning: If the environment has a ``SUBGRAPH_*`` variable that means nothing
+            (SGK114).
+    """
+    call = make_layer("call", settings, _locate_argument)
+    layers = [call, *reversed(_context_layers.get()), *config.process_layers()]
+    environment = read_environment(os.environ, lambda: _names(layers))
+    files = read_config_files(os.environ, Path.cwd())
+    return _merge([*layers, environment, *files, _defaults()])
+
+
+def _names(layers: list[Layer]) -> frozenset[str]:
+    """Return all names of backends, those given as classes or instances among them."""
+    chosen = [layer.values["backend"].value for layer in layers if "backend" in layer.values]
+    return BACKEND_NAMES.known() | {choice.name for choices in chosen for choice in choices}
+
+
+def _locate_argument(key: str, value: object) -> str:
+    return f"argument {key}={value!r}" if key else "the arguments"
+
+
+def _locate_context(key: str, value: object) -> str:
+    return f"config({key}={value!r})" if key else "config(...)"
+
+
+def _locate_process(key: str, value: object) -> str:
+    return f"config.set({key}={value!r})" if key else "config.set(...)"
+
+
+def _defaults() -> Layer:
+    values = {
+        name: Entry(
+            parse_selection(setting.default, "the default")
+            if name == "backend"
+            else setting.default,
+            "the default",
+        )
+        for name, setting in SETTINGS.items()
+    }
+    return Layer("default", MappingProxyType(values))
+
+
+def _merge(layers: list[Layer]) -> ResolvedConfig:
+    """Merge layers, the winning one first."""
+    values: dict[str, Any] = {}
+    sources: dict[str, tuple[str, str]] = {}
+    for name, setting in SETTINGS.items():
+        said = [layer for layer in layers if name in layer.values]
+        values[name] = said[0].values[name].value
+        sources[name] = said[0].name, said[0].values[name].location
+        if setting.union:
+            said = said[:-1] or said  # the default adds nothing to what was said
+            values[name] = frozenset().union(*(layer.values[name].value for layer in said))
+            locations = [layer.values[name].location for layer in said]
+            sources[name] = said[0].name, "; ".join(locations)
+    return ResolvedConfig(
+        backends=values.pop("backend"),
+        sources=MappingProxyType(sources),
+        option_sources=_merge_options(layers, sources["backend"][0]),
+        **values,
+    )
+
+
+def _merge_options(
+    layers: list[Layer], selecting_layer: str
+) -> Mapping[str, Mapping[str, tuple[Any, str, str]]]:
+    merged: dict[str, dict[str, tuple[Any, str, str]]] = {}
+    for layer in reversed(layers):
+        for backend, entries in layer.options.items():
+            for key, entry in entries.items():
+                merged.setdefault(backend, {})[key] = entry.value, layer.name, entry.location
+        # what is written into the selection is more particular than what lies beside it
+        if layer.name == selecting_layer and _selects(layer, layers):
+            for choice in layer.values["backend"].value:
+                for key, value in choice.options.items():
+                    merged.setdefault(choice.name, {})[key] = value, layer.name, choice.origin
+    return MappingProxyType({name: MappingProxyType(entries) for name, entries in merged.items()})
+
+
+def _selects(layer: Layer, layers: list[Layer]) -> bool:
+    """Say whether it is this layer whose selection holds; contexts may be nested."""
+    return layer is next(one for one in layers if "backend" in one.values)
+
+
+class ConfigUndo:
+    """Undoes one ``config.set``: call it, or use it as a context manager.
+
+    Undoing twice does no harm, and the order in which several are undone does not matter.
+    """
+
+    def __init__(self, undo: Callable[[], None]) -> None:
+        self._undo = undo
+
+    def __call__(self) -> None:
+        """Take the settings back."""
+        self._undo()
+
+    def __enter__(self) -> Self:
+        """Return the object; the settings hold already."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Take the settings back."""
+        self._undo()
+
+
+class Config:
+    """The way to say settings in Python; ``subgraphkit.config`` is the only instance.
+
+    Thread-safety: all methods may be called from any thread; see the module for what threads see.
+
+    Example:
+        >>> with config(strict=True):
+        ...     resolve().strict
+        True
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: tuple[Layer, ...] = ()
+
+    @contextmanager
+    def __call__(self, **settings: Unpack[SettingValues]) -> Iterator[None]:
+        """Make settings hold inside a ``with`` block; blocks nest, the inner one wins.
+
+        Raises:
+            ConfigError: If a setting cannot be read (SGK107, SGK108, SGK114).
+        """
+        layer = make_layer("context", settings, _locate_context)
+        token = _context_layers.set((*_context_layers.get(), layer))
+        try:
+            yield
+        finally:
+            _context_layers.reset(token)
+
+    def set(self, **settings: Unpack[SettingValues]) -> ConfigUndo:
+        """Make settings hold in the whole process, until the returned object is called.
+
+        Raises:
+            ConfigError: If a setting cannot be read (SGK107, SGK108, SGK114).
+        """
+        layer = make_layer("process", settings, _locate_process)
+
+        def undo() -> None:
+            with self._lock:
+                self._process = tuple(one for one in self._process if one is not layer)
+
+        with self._lock:
+            self._process = (*self._process, layer)
+        return ConfigUndo(undo)
+
+    def process_layers(self) -> list[Layer]:
+        """Return what ``set`` established, the latest first."""
+        with self._lock:
+            return list(reversed(self._process))
+
+    @staticmethod
+    def resolve(**settings: Unpack[SettingValues]) -> ResolvedConfig:
+        """Find out what would hold for a bind here and now; see ``resolve``."""
+        return resolve(**settings)
+
+    @staticmethod
+    def copy_context_to(
+        function: Callable[_Parameters, _Result],
+    ) -> Callable[_Parameters, _Result]:
+        """Return ``function`` bound to the settings that hold here, for use in another thread."""
+        context = copy_context()
+
+        def in_context(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+            # a context can be entered once at a time; a copy lets several threads run the function
+            return context.copy().run(function, *args, **kwargs)
+
+        return in_context
+
+
+config: Final = Config()
+"""The configuration of this process: ``with config(strict=True): ...``."""

@@ -1,0 +1,177 @@
+"""Configuration files: which are read, and how a mistake in one is located.
+
+The project's file is the nearest ``subgraphkit.toml``, or ``pyproject.toml`` with a table
+``[tool.subgraphkit]``, from the working directory upward. The user's file is
+``$XDG_CONFIG_HOME/subgraphkit/config.toml``; the project's file wins. ``SUBGRAPH_CONFIG`` names one
+file to read instead of both, or is ``none``.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.configuration import messages
+from subgraphkit.configuration.settings import Layer, make_layer
+from subgraphkit.errors import ConfigError, describe_exception
+
+__all__ = ["config_paths", "read_config_file", "read_config_files"]
+
+PROJECT_FILE: Final = "subgraphkit.toml"
+_PYPROJECT: Final = "pyproject.toml"
+_TABLE: Final = "tool.subgraphkit"
+_LINE: Final = re.compile(r"\s*\(at line (\d+), column \d+\)|\s*\(at end of document\)")
+_PLACE: Final = re.compile(r"\s*(?:\[\s*([\w\-.\"' ]+?)\s*\]|([\w\-.\"' ]+?)\s*=)")
+
+
+def config_paths(environ: Mapping[str, str], working_directory: Path) -> list[tuple[str, Path]]:
+    """Return the files to read, with the name of the layer of each, the winning one first.
+
+    Args:
+        environ: The environment; ``SUBGRAPH_CONFIG``, ``XDG_CONFIG_HOME``, ``APPDATA`` and ``HOME``
+            are looked at.
+        working_directory: Where the search begins.
+
+    Raises:
+        ConfigError: If ``SUBGRAPH_CONFIG`` names a file that does not exist (SGK109).
+    """
+    chosen = environ.get("SUBGRAPH_CONFIG", "").strip()
+    if chosen.lower() == "none":
+        return []
+    if chosen:
+        path = Path(chosen).expanduser()
+        if not path.is_file():
+            problem = "it does not exist (named by environment variable SUBGRAPH_CONFIG)"
+            raise messages.bad_file(str(path), None, problem)
+        return [("file", path)]
+    paths = [("file", path) for path in _project_file(working_directory)]
+    user_file = _user_folder(environ) / "subgraphkit" / "config.toml"
+    return [*paths, ("user file", user_file)] if user_file.is_file() else paths
+
+
+def read_config_files(environ: Mapping[str, str], working_directory: Path) -> list[Layer]:
+    """Read the files of ``config_paths``.
+
+    Raises:
+        ConfigError: If one is malformed (SGK109), or says something that cannot be (SGK107,
+            SGK108, SGK114); the message names file and line.
+    """
+    return [
+        read_config_file(path, layer) for layer, path in config_paths(environ, working_directory)
+    ]
+
+
+def read_config_file(path: Path, layer: str = "file") -> Layer:
+    """Read one configuration file.
+
+    Args:
+        path: A TOML file; of ``pyproject.toml`` only ``[tool.subgraphkit]`` is read.
+        layer: Name of the layer.
+
+    Raises:
+        ConfigError: As ``read_config_files``.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise messages.bad_file(str(path), None, describe_exception(error)) from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        problem = f"byte 0x{error.object[error.start]:02x} is not UTF-8, which TOML is written in"
+        raise messages.bad_file(str(path), line, problem) from error
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(path, text, str(error)) from error
+    if path.name == _PYPROJECT:
+        table = _tool_table(table) or {}
+    if isinstance(table.get("cache_dir"), str):
+        # a path in a file is relative to the file, wherever the program was started
+        table["cache_dir"] = str(path.parent / Path(table["cache_dir"]).expanduser())
+
+    def locate(key: str, value: object) -> str:
+        line = _line_of(text, _path_to(key, value))
+        where = f"{path}, line {line}" if line is not None else str(path)
+        return f"{key}={value!r} in {where}" if key else f"the file {where}"
+
+    return make_layer(layer, table, locate)
+
+
+def _project_file(working_directory: Path) -> Iterator[Path]:
+    """Yield the nearest project file, if there is one."""
+    folder = working_directory.resolve()
+    for candidate in (folder, *folder.parents):
+        if (candidate / PROJECT_FILE).is_file():
+            yield candidate / PROJECT_FILE
+            return
+        if _mentions_us(candidate / _PYPROJECT):
+            yield candidate / _PYPROJECT
+            return
+
+
+def _mentions_us(path: Path) -> bool:
+    # Looking at the text first keeps somebody else's malformed pyproject.toml from stopping a bind.
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    if _TABLE not in text:
+        return False
+    try:
+        return _tool_table(tomllib.loads(text)) is not None
+    except tomllib.TOMLDecodeError:
+        return True
+
+
+def _tool_table(pyproject: Mapping[str, Any]) -> dict[str, Any] | None:
+    tool = pyproject.get("tool")
+    table = tool.get("subgraphkit") if isinstance(tool, dict) else None
+    return table if isinstance(table, dict) else None
+
+
+def _user_folder(environ: Mapping[str, str]) -> Path:
+    for variable in ("XDG_CONFIG_HOME", "APPDATA"):
+        if environ.get(variable):
+            return Path(environ[variable])
+    return Path(environ["HOME"]) / ".config" if environ.get("HOME") else Path.home() / ".config"
+
+
+def _syntax_error(path: Path, text: str, problem: str) -> ConfigError:
+    match = _LINE.search(problem)
+    line = int(match[1]) if match is not None and match[1] else text.count("\n") + 1
+    return messages.bad_file(str(path), line, _LINE.sub("", problem))
+
+
+def _path_to(key: str, value: object) -> tuple[str, ...]:
+    """Return the keys that lead to a setting, to one option, or to the unknown key ``value``."""
+    path = [key or str(value)]
+    while isinstance(value, Mapping) and len(value) == 1:
+        ((inner, value),) = value.items()
+        path.append(str(inner))
+    return tuple(path)
+
+
+def _line_of(text: str, path: tuple[str, ...]) -> int | None:
+    """Find the line that sets ``path``, or comes nearest to it; the parser keeps no positions."""
+    best: tuple[int, int | None] = (0, None)
+    for number, place in _places(text):
+        shared = len(path) if place[: len(path)] == path else 0
+        if path[: len(place)] == place:  # an inline table, or the heading of a table
+            shared = len(place)
+        if shared > best[0]:
+            best = shared, number
+    return best[1]
+
+
+def _places(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the lines that open a table or set a key, each with all the keys that lead there."""
+    prefix = tuple(_TABLE.split("."))
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _PLACE.match(line)
+        if match is None:
+            continue
+        keys = tuple(key.strip().strip("\"'") for key in (match[1] or match[2]).split("."))
+        table, place = (keys, keys) if match[1] else (table, (*table, *keys))
+        yield number, place[len(prefix) :] if place[: len(prefix)] == prefix else place

@@ -1,0 +1,54 @@
+"""Messages about settings, selections and configuration files; golden tests render each."""
+
+from collections.abc import Sequence
+
+from subgraphkit.backend.messages import did_you_mean, listed
+from subgraphkit.errors import ConfigError
+
+__all__ = [
+    "bad_file",
+    "bad_selection",
+    "bad_setting",
+    "unknown_setting",
+]
+
+
+def bad_selection(origin: str, problem: str) -> ConfigError:
+    """SGK107: a selection of backends cannot be read."""
+    return ConfigError(
+        "SGK107",
+        f"cannot read {origin}: {problem}",
+        hint="Examples:         tensorrt | tensorrt:precision=fp16,numpy | tensorrt?,numpy | none",
+    )
+
+
+def bad_setting(location: str, expected: str) -> ConfigError:
+    """SGK108: a setting has a value of the wrong kind; ``location`` shows the value."""
+    return ConfigError("SGK108", f"{location} is not {expected}")
+
+
+def bad_file(path: str, line: int | None, problem: str) -> ConfigError:
+    """SGK109: a configuration file is malformed."""
+    where = f"{path}, line {line}" if line is not None else path
+    return ConfigError(
+        "SGK109",
+        f"cannot read the configuration file {where}: {problem}",
+        hint="To read no file:  SUBGRAPH_CONFIG=none",
+        path=path,
+        line=line,
+    )
+
+
+def unknown_setting(names: Sequence[str], where: str, valid: Sequence[str]) -> ConfigError:
+    """SGK114: settings that do not exist; a warning for the environment, an error elsewhere."""
+    joined = ", ".join(f"{name!r}{_guess(name, valid)}" for name in names)
+    return ConfigError(
+        "SGK114",
+        f"unknown setting in {where}: {joined}",
+        hint=f"Settings:         {listed(valid)}",
+    )
+
+
+def _guess(name: str, valid: Sequence[str]) -> str:
+    guess = did_you_mean(name, valid).removeprefix("; ")
+    return f" ({guess})" if guess else ""

@@ -1,0 +1,228 @@
+"""The selection of backends: ``tensorrt:precision=fp16,onnxruntime?,numpy`` and its Python forms.
+
+Grammar::
+
+    selection := "none" | item ("," item)*
+    item      := name ["@" distribution] ["?"] (":" option "=" value)*
+
+The order says who claims first, ``?`` makes a backend optional, ``@`` picks one of two
+distributions that provide a name, and ``auto`` stands for every backend that is ready. A value that
+needs ``,`` or ``:`` is given by ``SUBGRAPH_OPTIONS`` or in Python. No character of the grammar
+needs quoting in a shell, where no file is called like the selection.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from subgraphkit.backend.plugin_api import BACKEND_NAME, RESERVED_NAMES
+from subgraphkit.configuration import messages
+from subgraphkit.configuration.providers import in_our_names
+from subgraphkit.errors import ConfigError
+
+__all__ = [
+    "AUTO",
+    "NONE",
+    "BackendChoice",
+    "Selection",
+    "parse_selection",
+]
+
+Selection = object
+"""A string of the grammar, a list of items, or one item.
+
+An item is a string, a tuple ``(name, options)``, a ``Backend`` class, a ``Backend`` instance or a
+``BackendChoice``.
+"""
+
+AUTO: Final = "auto"
+NONE: Final = "none"
+_DISTRIBUTION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_OPTION: Final = re.compile(r"([a-z][a-z0-9_]*)=([^,:]*)")
+_EXPECTED: Final = "expected NAME[:key=value...] separated by commas"
+_LIKELY_COMMAS: Final = ";|+ /&"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendChoice:
+    """One item of a selection.
+
+    Attributes:
+        name: Name of the backend, or ``"auto"``.
+        distribution: The distribution it must come from, or an empty string.
+        optional: Whether it is left out, rather than an error, where it cannot run.
+        options: Option values given with the item, as written.
+        target: The ``Backend`` class or instance given instead of a name, or None.
+        origin: Who made the selection, for messages.
+    """
+
+    name: str
+    distribution: str = ""
+    optional: bool = False
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    target: object | None = field(default=None, compare=False)
+    origin: str = "a call"
+
+    def __str__(self) -> str:
+        """Write the item in the grammar; a value that needs it is shown as Python writes it."""
+        distribution = f"@{self.distribution}" if self.distribution else ""
+        options = "".join(f":{key}={value}" for key, value in self.options.items())
+        return f"{self.name}{distribution}{'?' if self.optional else ''}{options}"
+
+
+def parse_selection(selection: Selection, origin: str = "a call") -> tuple[BackendChoice, ...]:
+    """Read a selection of backends.
+
+    Args:
+        selection: Any of the forms of ``Selection``. An empty list means no backend, like
+            ``"none"``.
+        origin: Who made the selection; kept in the choices and named in messages.
+
+    Returns:
+        The choices in order; empty for ``"none"``.
+
+    Raises:
+        ConfigError: If it cannot be read, or names a backend twice (SGK107).
+    """
+    choices = list(_choices(selection, origin))
+    if any(choice.name == NONE for choice in choices):
+        if len(choices) > 1:
+            raise messages.bad_selection(origin, f"{NONE!r} cannot be combined with backends")
+        return ()
+    seen = set()
+    for choice in choices:
+        if choice.name in seen:
+            raise messages.bad_selection(origin, f"backend {choice.name!r} is named twice")
+        seen.add(choice.name)
+    return tuple(choices)
+
+
+def _choices(selection: Selection, origin: str) -> Iterable[BackendChoice]:
+    if isinstance(selection, str):
+        yield from _TextReader(selection, origin).read()
+    elif _is_pair(selection):
+        yield _from_pair(selection, origin)
+    elif isinstance(selection, list | tuple):
+        for item in selection:
+            yield from _choices(item, origin)
+    elif isinstance(selection, BackendChoice):
+        yield selection
+    else:
+        yield _from_object(selection, origin)
+
+
+def _is_pair(item: object) -> bool:
+    return (
+        isinstance(item, tuple)
+        and len(item) == 2  # noqa: PLR2004 (a pair)
+        and isinstance(item[1], Mapping)
+    )
+
+
+def _from_pair(pair: Any, origin: str) -> BackendChoice:
+    target, options = pair
+    named = [] if isinstance(target, list | tuple) else list(_choices(target, origin))
+    if len(named) != 1 or named[0].name in {AUTO, NONE}:
+        raise messages.bad_selection(origin, f"expected (backend, options), got {pair!r}")
+    choice = named[0]
+    if choice.target is not None and not isinstance(choice.target, type):
+        raise messages.bad_selection(origin, f"{target!r} is an instance and has its options")
+    if not all(isinstance(key, str) for key in options):
+        raise messages.bad_selection(origin, f"the names of options are strings, got {options!r}")
+    merged = MappingProxyType({**choice.options, **options})
+    return BackendChoice(
+        choice.name, choice.distribution, choice.optional, merged, choice.target, origin
+    )
+
+
+def _from_object(target: object, origin: str) -> BackendChoice:
+    # Backend itself is not imported here: it pulls in NumPy, and the registry checks the class
+    # before it builds anything.
+    name = getattr(target, "name", None)
+    if not isinstance(name, str) or not callable(getattr(target, "properties", None)):
+        raise messages.bad_selection(
+            origin,
+            "expected a string, a (name, options) pair, a Backend class or instance, or a list of "
+            f"them, got {target!r}",
+        )
+    if BACKEND_NAME.fullmatch(name) is None or name in RESERVED_NAMES:
+        raise messages.bad_selection(origin, f"{name!r} is not a backend name")
+    return BackendChoice(name, target=target, origin=origin)
+
+
+class _TextReader:
+    """Reads one selection string, keeping the position for messages."""
+
+    def __init__(self, text: str, origin: str) -> None:
+        self.text = text
+        self.origin = origin
+        self.position = 0
+
+    def read(self) -> Iterable[BackendChoice]:
+        while True:
+            yield self._item()
+            if self.position == len(self.text):
+                return
+            if self.text[self.position] != ",":
+                raise self._error()
+            self.position += 1
+
+    def _item(self) -> BackendChoice:
+        self._skip_blanks()
+        name = self._take(BACKEND_NAME)
+        distribution = self._take(_DISTRIBUTION) if self._accept("@") else ""
+        optional = self._accept("?")
+        options = {}
+        while self._accept(":"):
+            key, value = self._take(_OPTION).split("=", 1)
+            options[key] = value.strip()
+        self._skip_blanks()
+        if (name in {AUTO, NONE}) and (distribution or optional or options):
+            raise messages.bad_selection(self.origin, f"{name!r} takes no '@', '?' or option")
+        return BackendChoice(
+            name, distribution, optional, MappingProxyType(options), origin=self.origin
+        )
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.position)
+        if match is None:
+            raise self._error()
+        self.position = match.end()
+        return match[0]
+
+    def _accept(self, character: str) -> bool:
+        found = self.text.startswith(character, self.position)
+        self.position += found
+        return found
+
+    def _skip_blanks(self) -> None:
+        while self.text[self.position : self.position + 1].isspace():
+            self.position += 1
+
+    def _error(self) -> Exception:
+        problem = f"{_EXPECTED}, got {self.text!r} at position {self.position}"
+        return messages.bad_selection(self.origin, problem + self._guess())
+
+    def _guess(self) -> str:
+        ours = in_our_names(self.text)
+        if ours:
+            return f"; in place of ONNX Runtime's providers write {ours!r}"
+        found = self.text[self.position : self.position + 1]
+        before = self.text[max(self.position - 1, 0) : self.position]
+        if found and (found in _LIKELY_COMMAS or before.isspace()):
+            return "; did you mean ','?"
+        if found == "=":
+            return "; did you mean ':' before the option?"
+        if self.text != self.text.lower() and _readable(self.text.lower()):
+            return f"; did you mean {self.text.lower()!r}?"
+        return ""
+
+
+def _readable(text: str) -> bool:
+    try:
+        parse_selection(text)
+    except ConfigError:
+        return False
+    return True

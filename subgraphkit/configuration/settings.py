@@ -1,0 +1,275 @@
+"""The settings: what each is called, how it is read, and what holds if nobody says anything.
+
+A setting is one line in ``SETTINGS``; its environment variable is its name in capitals behind
+``SUBGRAPH_``. ``options`` is apart, because it is merged key by key.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypedDict
+
+from subgraphkit.backend.option_values import (
+    read_bool,
+    read_bytes,
+    read_int,
+    read_list,
+    read_path,
+)
+from subgraphkit.backend.plugin_api import BACKEND_NAME
+from subgraphkit.configuration import messages
+from subgraphkit.configuration.selection import NONE, Selection, parse_selection
+from subgraphkit.errors import ConfigError
+
+__all__ = [
+    "ENV_PREFIX",
+    "SETTINGS",
+    "Entry",
+    "Layer",
+    "OptionValues",
+    "Setting",
+    "SettingValues",
+    "make_layer",
+    "read_options",
+]
+
+ENV_PREFIX: Final = "SUBGRAPH_"
+"""All environment variables of the project begin with it."""
+
+OptionValues = Mapping[str, Mapping[str, Any]]
+"""Option values by backend, then by option."""
+
+
+class SettingValues(TypedDict, total=False):
+    """What ``config``, ``config.set`` and ``resolve`` take; None leaves a setting alone."""
+
+    backend: Selection
+    options: OptionValues | None
+    strict: bool | str | None
+    on_missing: str | None
+    fallback: str | None
+    on_unsupported: str | None
+    on_compile_error: str | None
+    on_run_error: str | None
+    checked: bool | str | None
+    block: object
+    plugins: object
+    cache: bool | str | None
+    cache_dir: Path | str | None
+    cache_size: int | str | None
+    verbose: int | str | None
+    raise_plugin_errors: bool | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: Its name in Python and in files.
+        read: Turns what was given into the typed value, or raises ``ValueError`` whose text
+            completes "is not ...".
+        default: The value if nobody gives one.
+        help: One sentence for people.
+        union: Whether values of several layers add up instead of replacing each other.
+    """
+
+    name: str
+    read: Callable[[object], Any]
+    default: Any
+    help: str
+    union: bool = False
+
+    @property
+    def env(self) -> str:
+        """Name of the environment variable."""
+        return ENV_PREFIX + self.name.upper()
+
+
+def _one_of(*words: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if isinstance(value, str) and value.strip().lower() in words:
+            return value.strip().lower()
+        raise ValueError(f"one of {', '.join(map(repr, words))}")
+
+    return read
+
+
+def _names(value: object) -> frozenset[str]:
+    if isinstance(value, set | frozenset):
+        value = sorted(value)
+    return frozenset(read_list(value))
+
+
+def _allowed_plugins(value: object) -> frozenset[str]:
+    names = _names(value)
+    return frozenset() if names == {NONE} else names
+
+
+def _backend_name(value: object) -> str:
+    if isinstance(value, str) and BACKEND_NAME.fullmatch(value.strip()) is not None:
+        return value.strip()
+    raise ValueError("the name of one backend, or 'none'")
+
+
+def _verbosity(value: object) -> int:
+    try:
+        level = read_int(value)
+    except ValueError:
+        level = -1
+    if 0 <= level <= 3:  # noqa: PLR2004 (quiet, info, debug, everything)
+        return level
+    raise ValueError("0, 1, 2 or 3")
+
+
+_ALL: Final = (
+    Setting("backend", lambda value: value, "numpy", "Which backends, in the order of claiming."),
+    Setting("strict", read_bool, default=False, help="Whether each node must be claimed by name."),
+    Setting(
+        "on_missing",
+        _one_of("error", "warn"),
+        "error",
+        "What to do if a backend that was named cannot be used.",
+    ),
+    Setting("fallback", _backend_name, "numpy", "Which backend runs what nobody claimed."),
+    Setting(
+        "on_unsupported",
+        _one_of("repartition", "raise"),
+        "repartition",
+        "What to do if a backend gives nodes back while compiling.",
+    ),
+    Setting(
+        "on_compile_error",
+        _one_of("raise", "fallback"),
+        "raise",
+        "What to do if a backend fails to compile a subgraph.",
+    ),
+    Setting(
+        "on_run_error",
+        _one_of("raise", "fallback"),
+        "raise",
+        "What to do if a subgraph fails while running.",
+    ),
+    Setting(
+        "checked",
+        read_bool,
+        default=True,
+        help="Whether dtype and shape of what operators return are checked.",
+    ),
+    Setting("block", _names, frozenset(), "Backends and extensions never to use.", union=True),
+    Setting("plugins", _allowed_plugins, None, "The only extensions to load; 'none' loads none."),
+    Setting("cache", read_bool, default=True, help="Whether compiled engines are kept."),
+    Setting(
+        "cache_dir",
+        read_path,
+        None,
+        "Where compiled engines are kept; if nobody says, in the user's cache directory.",
+    ),
+    Setting("cache_size", read_bytes, 16 << 30, "How many bytes of engines are kept at most."),
+    Setting("verbose", _verbosity, 0, "How much to log to standard error, 0 to 3."),
+    Setting(
+        "raise_plugin_errors",
+        read_bool,
+        default=False,
+        help="Whether errors of plugins are raised at once, as they are.",
+    ),
+)
+
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({entry.name: entry for entry in _ALL})
+"""Every setting but ``options``, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value and where it comes from.
+
+    Attributes:
+        value: The typed value.
+        location: Who gave it, with the value as written: ``environment variable
+            SUBGRAPH_STRICT='yes'``.
+    """
+
+    value: Any
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """All that one source says.
+
+    Attributes:
+        name: ``"call"``, ``"context"``, ``"process"``, ``"environment"``, ``"file"``,
+            ``"user file"`` or ``"default"``.
+        values: Settings by name.
+        options: Option values as written, by backend and option.
+    """
+
+    name: str
+    values: Mapping[str, Entry] = field(default_factory=lambda: MappingProxyType({}))
+    options: Mapping[str, Mapping[str, Entry]] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def make_layer(
+    name: str, given: Mapping[str, object], locate: Callable[[str, object], str]
+) -> Layer:
+    """Read everything one source says.
+
+    Args:
+        name: Name of the layer.
+        given: Values as written, by setting; None means not given.
+        locate: Describes where a setting of that value comes from; with no setting, where all of
+            them come from, and the value is the name of one that does not exist.
+
+    Raises:
+        ConfigError: If a setting is unknown (SGK114), a value is of the wrong kind (SGK108), or a
+            selection cannot be read (SGK107).
+    """
+    stated = {key: value for key, value in given.items() if value is not None}
+    unknown = [key for key in stated if key not in SETTINGS and key != "options"]
+    if unknown:
+        where = locate("", unknown[0])
+        raise messages.unknown_setting(unknown, where, [*SETTINGS, "options"])
+    values = {}
+    for key, value in stated.items():
+        if key != "options":
+            location = locate(key, value)
+            values[key] = Entry(_read(SETTINGS[key], value, location), location)
+    options = read_options(stated.get("options", {}), lambda v: locate("options", v))
+    return Layer(name, MappingProxyType(values), options)
+
+
+def _read(setting: Setting, value: object, location: str) -> Any:
+    if setting.name == "backend":
+        return parse_selection(value, location)
+    try:
+        return setting.read(value)
+    except ValueError as error:
+        raise messages.bad_setting(location, str(error)) from None
+
+
+def read_options(
+    given: object, locate: Callable[[object], str]
+) -> Mapping[str, Mapping[str, Entry]]:
+    """Check that option values come by backend and option; the values are read at bind.
+
+    Raises:
+        ConfigError: If they do not (SGK108).
+    """
+    if not isinstance(given, Mapping):
+        raise _bad_options(locate(given))
+    options = {}
+    for backend, values in given.items():
+        if not isinstance(backend, str) or not isinstance(values, Mapping):
+            raise _bad_options(locate(given))
+        if not all(isinstance(key, str) for key in values):
+            raise _bad_options(locate(given))
+        entries = {key: Entry(one, locate({backend: {key: one}})) for key, one in values.items()}
+        options[backend] = MappingProxyType(entries)
+    return MappingProxyType(options)
+
+
+def _bad_options(location: str) -> ConfigError:
+    return messages.bad_setting(
+        location, "a mapping from backend to options, such as {'tensorrt': {'precision': 'fp16'}}"
+    )

@@ -1,0 +1,208 @@
+"""Find installed backends from metadata alone, and remember what became of each.
+
+Nothing here imports a plugin, NumPy or onnx: ``subgraphkit list`` and version checks stay quick,
+and a plugin that crashes when imported can be listed. Entry points are read once per process; two
+distributions that provide one name are kept apart, where the standard library would hand out one of
+them silently.
+
+Thread-safety: all functions may be called from any thread.
+"""
+
+import importlib.metadata
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from subgraphkit.backend.manifest import Manifest, find_manifest, read_manifest
+from subgraphkit.backend.plugin_api import is_compatible, name_problem
+from subgraphkit.configuration.names import BACKEND_NAMES
+from subgraphkit.errors import BackendError, SubgraphkitError
+from subgraphkit.finding import messages
+
+__all__ = [
+    "CATALOGUE",
+    "IN_PROCESS",
+    "BackendRecord",
+    "Catalogue",
+    "State",
+]
+
+State = Literal[
+    "registered",
+    "loaded",
+    "ready",
+    "build_only",
+    "unavailable",
+    "broken",
+    "incompatible",
+    "conflict",
+    "blocked",
+    "missing",
+]
+"""What is known about a backend, from "found" to "ready", and the ways in which it can fail."""
+
+IN_PROCESS: Final = "(this process)"
+"""Stands for the distribution of a backend that was registered by a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendRecord:
+    """What is known about one backend of one distribution.
+
+    Attributes:
+        name: Name of the backend.
+        distribution: The distribution that provides it.
+        version: Version of the distribution; empty for a backend registered by a call.
+        entry_point: Where the plugin says its backend is, ``"module:attribute"``.
+        manifest: What the plugin declares, or None if it declares nothing.
+        state: What is known so far.
+        error: Why it cannot be used, in the states that say so.
+    """
+
+    name: str
+    distribution: str = ""
+    version: str = ""
+    entry_point: str = ""
+    manifest: Manifest | None = None
+    state: State = "registered"
+    error: SubgraphkitError | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells the record from all others: name and distribution."""
+        return self.name, self.distribution
+
+    @property
+    def provider(self) -> str:
+        """The distribution and its version, for messages."""
+        return f"{self.distribution} {self.version}".rstrip()
+
+
+class Catalogue:
+    """Every backend this process knows of, and what became of those it tried.
+
+    Thread-safety: all methods may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._installed: tuple[BackendRecord, ...] | None = None
+        self._registered: dict[str, BackendRecord] = {}
+        self._outcomes: dict[tuple[str, str], tuple[State, SubgraphkitError | None]] = {}
+        self._on_forget: list[Callable[[], None]] = []
+
+    def records(self) -> list[BackendRecord]:
+        """Return a record for every backend, ordered by name, with what became of it so far."""
+        with self._lock:
+            if self._installed is None:
+                self._installed = tuple(_discover())
+            shadowed = self._registered.keys()
+            installed = [record for record in self._installed if record.name not in shadowed]
+            records = [self._current(r) for r in (*installed, *self._registered.values())]
+        return sorted(records, key=lambda record: record.key)
+
+    def find(self, name: str, distribution: str = "") -> list[BackendRecord]:
+        """Return the records of a name, of one distribution if that is given."""
+        wanted = _normalised(distribution)
+        return [
+            record
+            for record in self.records()
+            if record.name == name and (not wanted or _normalised(record.distribution) == wanted)
+        ]
+
+    def add(self, record: BackendRecord) -> BackendRecord | None:
+        """Add a backend registered by a call; return the one it replaces among those, if any."""
+        with self._lock:
+            self._outcomes.pop(record.key, None)
+            former = self._registered.get(record.name)
+            self._registered[record.name] = record
+            BACKEND_NAMES.add(record.name)
+            return former
+
+    def remove(self, name: str) -> BackendRecord | None:
+        """Remove a backend registered by a call; return it, or None if there is none."""
+        with self._lock:
+            self._outcomes.pop((name, IN_PROCESS), None)
+            BACKEND_NAMES.discard(name)
+            return self._registered.pop(name, None)
+
+    def remember(
+        self, record: BackendRecord, state: State, error: SubgraphkitError | None = None
+    ) -> None:
+        """Keep what became of a backend until ``forget``."""
+        with self._lock:
+            self._outcomes[record.key] = (state, error)
+
+    def on_forget(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called by every later ``forget``."""
+        with self._lock:
+            self._on_forget.append(callback)
+
+    def forget(self) -> None:
+        """Read metadata anew when next asked, and give failed backends another chance."""
+        BACKEND_NAMES.forget()
+        with self._lock:
+            self._installed = None
+            self._outcomes.clear()
+            callbacks = list(self._on_forget)
+        for callback in callbacks:
+            callback()
+
+    def _current(self, record: BackendRecord) -> BackendRecord:
+        if record.key not in self._outcomes:
+            return record
+        state, error = self._outcomes[record.key]
+        return replace(record, state=state, error=error)
+
+
+CATALOGUE: Final = Catalogue()
+"""The catalogue of this process."""
+
+
+def _discover() -> list[BackendRecord]:
+    records = [_record(entry_point) for entry_point in BACKEND_NAMES.entry_points()]
+    rivals: dict[str, list[BackendRecord]] = {}
+    for record in records:
+        rivals.setdefault(record.name, []).append(record)
+    return [_settle(record, rivals[record.name]) for record in records]
+
+
+def _settle(record: BackendRecord, rivals: list[BackendRecord]) -> BackendRecord:
+    """Mark a record as one of several; a failure of its own is told first when it is asked for."""
+    if len(rivals) == 1 or record.state != "registered":
+        return record
+    error = messages.conflict(record.name, [(r.provider, r.entry_point) for r in rivals])
+    return replace(record, state="conflict", error=error)
+
+
+def _record(entry_point: importlib.metadata.EntryPoint) -> BackendRecord:
+    distribution = entry_point.dist
+    record = BackendRecord(
+        entry_point.name,
+        (distribution.name if distribution is not None else "") or "(unknown distribution)",
+        (distribution.version if distribution is not None else "") or "",
+        entry_point.value,
+    )
+    problem = name_problem(record.name)
+    if problem:
+        problem = f"{problem}; entry point of {record.provider}"
+        bad_name = messages.bad_registration(record.name, problem)
+        return replace(record, state="broken", error=bad_name)
+    path = find_manifest(record.entry_point.partition(":")[0].strip())
+    if path is None:
+        return record
+    try:
+        manifest = read_manifest(path, record.name)
+    except BackendError as error:
+        return replace(record, state="broken", error=error)
+    record = replace(record, manifest=manifest)
+    if is_compatible(manifest.api):
+        return record
+    too_new = messages.incompatible(record.name, record.provider, manifest.api, imported=False)
+    return replace(record, state="incompatible", error=too_new)
+
+
+def _normalised(distribution: str) -> str:
+    """Normalise a distribution's name, as the packaging specification does."""
+    return distribution.lower().replace("_", "-").replace(".", "-")

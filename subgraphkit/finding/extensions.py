@@ -1,0 +1,213 @@
+"""Extensions: observers and commands that plug into the road, each kept apart from the others.
+
+They register in the entry-point group ``subgraphkit.plugins``, or by ``register_extension``, and
+implement hooks of ``ExtensionHooks``. One that raises is switched off with a warning; the others,
+and the work, go on.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from subgraphkit.backend.hookspecs import (
+    BACKEND_HOOKS,
+    EXTENSION_HOOKS,
+    defaulted_arguments,
+    hook_manager,
+    unknown_hooks,
+)
+from subgraphkit.backend.notices import mark_as_plugin_error, warn_user
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.errors import InternalError, describe_exception
+from subgraphkit.finding import messages
+
+__all__ = ["EXTENSIONS_GROUP", "ExtensionManager", "register_extension", "unregister_extension"]
+
+EXTENSIONS_GROUP: Final = "subgraphkit.plugins"
+"""Entry-point group in which extensions register."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An extension that may be loaded: where it comes from and how to get it."""
+
+    name: str
+    label: str
+    get: Callable[[], object]
+
+
+class _Registered:
+    """The extensions registered by calls, in order."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.sources: dict[str, _Source] = {}
+
+
+_REGISTERED: Final = _Registered()
+
+
+def register_extension(extension: object, name: str | None = None) -> None:
+    """Register an extension of this process; later binds will call it.
+
+    Args:
+        extension: A module, class or object with hookimpls.
+        name: Name by which it can be blocked and unregistered; its own if not given. An extension
+            of the same name is replaced.
+    """
+    chosen = name or str(getattr(extension, "__name__", type(extension).__name__))
+    source = _Source(chosen, f"{chosen!r} (this process)", lambda: extension)
+    with _REGISTERED.lock:
+        _REGISTERED.sources[chosen] = source
+
+
+def unregister_extension(name: str) -> None:
+    """Take a registration by ``register_extension`` back.
+
+    Raises:
+        KeyError: If there is none of that name.
+    """
+    with _REGISTERED.lock:
+        del _REGISTERED.sources[name]
+
+
+def _sources() -> Iterator[_Source]:
+    found = entry_points(group=EXTENSIONS_GROUP)
+    for entry_point in sorted(found, key=lambda one: (one.name, one.value)):
+        yield _Source(entry_point.name, _label(entry_point), entry_point.load)
+    with _REGISTERED.lock:
+        yield from list(_REGISTERED.sources.values())
+
+
+def _label(entry_point: EntryPoint) -> str:
+    provider = f"{entry_point.dist.name} {entry_point.dist.version}" if entry_point.dist else "?"
+    return f"{entry_point.name!r} ({provider}, {entry_point.value})"
+
+
+def _used_up(result: object) -> object:
+    return list(result) if isinstance(result, Iterator) else result
+
+
+class ExtensionManager:
+    """The extensions of one bind or one command.
+
+    Extensions are imported by the first question about a hook. Where none implements a hook,
+    ``implements`` is a dictionary look-up, so that callers need not even build the event.
+
+    Args:
+        allow: Names of the only extensions to load, or None for all.
+        block: Names of extensions not to load.
+        raise_errors: Whether exceptions of extensions pass as they are.
+
+    Thread-safety: all methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        allow: frozenset[str] | None = None,
+        block: frozenset[str] = frozenset(),
+        *,
+        raise_errors: bool = False,
+    ) -> None:
+        self._allow = allow
+        self._block = block
+        self._raise_errors = raise_errors
+        self._lock = threading.RLock()
+        self._callers: dict[str, tuple[tuple[_Source, Any], ...]] | None = None
+
+    @classmethod
+    def from_config(cls, resolved: ResolvedConfig) -> "ExtensionManager":
+        """Make a manager that follows a configuration."""
+        return cls(resolved.plugins, resolved.block, raise_errors=resolved.raise_plugin_errors)
+
+    def implements(self, hook_name: str) -> bool:
+        """Say whether any extension listens to a hook.
+
+        Raises:
+            InternalError: If there is no such hook.
+        """
+        return bool(self._listeners(hook_name))
+
+    def notify(self, hook_name: str, **arguments: Any) -> list[Any]:
+        """Call a hook on every extension that implements it.
+
+        Args:
+            hook_name: One of ``EXTENSION_HOOKS``.
+            **arguments: The arguments of its specification.
+
+        Returns:
+            What the extensions returned, in the order of their names, without None. An iterator
+            is used up here, so that an error in it is caught here as well.
+
+        Raises:
+            InternalError: If there is no such hook.
+
+        Warns:
+            SubgraphkitWarning: For an extension that raised; it is switched off (SGK190).
+        """
+        results = []
+        for source, caller in self._listeners(hook_name):
+            try:
+                results += [_used_up(result) for result in caller(**arguments)]
+            except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+                self._switch_off(source, hook_name, error)
+        return results
+
+    def _listeners(self, hook_name: str) -> tuple[tuple[_Source, Any], ...]:
+        callers = self._callers
+        if callers is None:
+            callers = self._load()
+        if hook_name not in EXTENSION_HOOKS:
+            raise InternalError(f"{hook_name!r} is not a hook of extensions")
+        return callers.get(hook_name, ())
+
+    def _load(self) -> dict[str, tuple[tuple[_Source, Any], ...]]:
+        with self._lock:
+            if self._callers is None:
+                callers: dict[str, tuple[tuple[_Source, Any], ...]] = {}
+                for source in _sources():
+                    if self._wanted(source.name):
+                        for hook_name, caller in self._load_one(source):
+                            callers[hook_name] = (*callers.get(hook_name, ()), (source, caller))
+                self._callers = callers
+            return self._callers
+
+    def _wanted(self, name: str) -> bool:
+        return name not in self._block and (self._allow is None or name in self._allow)
+
+    def _load_one(self, source: _Source) -> list[tuple[str, Any]]:
+        """Import one extension and return its hooks; an extension that fails has none."""
+        manager = hook_manager()  # of its own, so that a failure leaves nothing behind
+        try:
+            extension = source.get()
+            manager.register(extension, name=source.name)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+            self._report(source, "import", error)
+            return []
+        for hook_name in unknown_hooks(manager, extension):
+            known = [*EXTENSION_HOOKS, *BACKEND_HOOKS]
+            warn_user(messages.unknown_hook(source.label, hook_name, known))
+        defaulted = defaulted_arguments(manager, extension)
+        if defaulted:
+            problem = f"the hook implementation {defaulted[0]} declares a default"
+            self._report(source, "import", TypeError(problem))
+            return []
+        callers = [(name, getattr(manager.hook, name)) for name in EXTENSION_HOOKS]
+        return [(name, caller) for name, caller in callers if caller.get_hookimpls()]
+
+    def _switch_off(self, source: _Source, hook_name: str, error: BaseException) -> None:
+        self._report(source, hook_name, error)
+        with self._lock:
+            self._callers = {
+                name: tuple(pair for pair in pairs if pair[0] is not source)
+                for name, pairs in (self._callers or {}).items()
+            }
+
+    def _report(self, source: _Source, where: str, error: BaseException) -> None:
+        if self._raise_errors:
+            mark_as_plugin_error(error, f"extension {source.label}")
+            raise error
+        problem = describe_exception(error)
+        warn_user(messages.extension_failed(source.label, where, problem))

@@ -1,0 +1,76 @@
+"""List backends without importing one, and start looking anew.
+
+Thread-safety: all functions may be called from any thread.
+"""
+
+from dataclasses import replace
+
+from subgraphkit.backend.messages import unavailable
+from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.names import KNOWN_BACKENDS
+from subgraphkit.finding import messages
+from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
+from subgraphkit.finding.requirements import missing_requirements
+
+__all__ = ["list_backends", "refresh_backends", "usable_names"]
+
+
+def list_backends(*, all: bool = False) -> list[BackendRecord]:  # noqa: A002 (reads best)
+    """List backends by name, with what is known of each; no plugin is imported.
+
+    A state beyond ``registered`` comes from metadata (``conflict``, ``incompatible``, ``broken``
+    manifest), from the configuration (``blocked``), from a requirement that is not installed
+    (``unavailable``), or from an attempt to use the backend in this process.
+
+    Args:
+        all: Whether to list backends that are published but not installed, as ``missing``.
+
+    Returns:
+        One record for each backend and distribution.
+
+    Raises:
+        ConfigError: If the configuration cannot be read.
+    """
+    resolved = resolve()
+    records = []
+    for record in CATALOGUE.records():
+        if record.name in resolved.block:
+            where = resolved.sources["block"][1]
+            error = messages.blocked(record.name, "the list of backends", where)
+            records.append(replace(record, state="blocked", error=error))
+        else:
+            records.append(_with_requirements(record))
+    if all:
+        installed = {record.name for record in records}
+        records += [_missing(name) for name in KNOWN_BACKENDS if name not in installed]
+    return sorted(records, key=lambda record: record.key)
+
+
+def refresh_backends() -> None:
+    """Forget what was found and what failed, so that both are tried again when next needed.
+
+    Backends and properties registered by calls stay. A module that was imported stays imported;
+    Python cannot take that back.
+    """
+    CATALOGUE.forget()
+
+
+def usable_names() -> list[str]:
+    """Return the names of installed backends that have not failed so far."""
+    working = ("registered", "loaded", "ready", "build_only")
+    return sorted({record.name for record in CATALOGUE.records() if record.state in working})
+
+
+def _with_requirements(record: BackendRecord) -> BackendRecord:
+    if record.state != "registered" or record.manifest is None:
+        return record
+    problems = missing_requirements(record.manifest.requires, libraries=False)
+    if not problems:
+        return record
+    return replace(record, state="unavailable", error=unavailable(record.name, problems))
+
+
+def _missing(name: str) -> BackendRecord:
+    install = KNOWN_BACKENDS[name]
+    error = messages.missing(name, "the list of backends", install, usable_names())
+    return BackendRecord(name, state="missing", error=error)

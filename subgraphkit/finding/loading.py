@@ -1,0 +1,242 @@
+"""Turn an entry point into something that builds backends, whatever the plugin does meanwhile.
+
+A plugin's import may raise, exit, or hand over something that is no backend. Each of these becomes
+a coded error that names the distribution and the entry point, with the plugin's own exception as
+its cause; ``KeyboardInterrupt`` alone passes. An import that does not return cannot be stopped from
+inside the process; see ``child_probe``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from subgraphkit.backend.conformance import Conformance
+from subgraphkit.backend.contract import Backend, ProbeResult
+from subgraphkit.backend.events import Check
+from subgraphkit.backend.hookspecs import (
+    BACKEND_HOOKS,
+    EXTENSION_HOOKS,
+    defaulted_arguments,
+    hook_manager,
+    unknown_hooks,
+)
+from subgraphkit.backend.messages import unavailable
+from subgraphkit.backend.notices import mark_as_plugin_error
+from subgraphkit.backend.options import Option
+from subgraphkit.backend.plugin_api import is_compatible, parse_api
+from subgraphkit.backend.selftest import Bench
+from subgraphkit.configuration.names import BACKENDS_GROUP
+from subgraphkit.errors import SubgraphkitError, describe_exception
+from subgraphkit.finding import messages
+from subgraphkit.finding.catalogue import BackendRecord
+from subgraphkit.finding.requirements import missing_requirements
+
+__all__ = ["BackendFactory", "HookFactory", "adopt", "build", "load", "probe"]
+
+_Result = TypeVar("_Result")
+
+
+class HookFactory:
+    """A backend given as a namespace with hooks; it is used like a ``Backend`` class.
+
+    Attributes:
+        name: Name of the backend.
+        namespace: The module, class or object the entry point refers to.
+        options: The options the backend understands, from the manifest, or else from the backend.
+        api: The plugin API it uses, from the same place.
+
+    Thread-safety: as far as the plugin's own functions.
+    """
+
+    def __init__(self, record: BackendRecord, namespace: object) -> None:
+        self.name = record.name
+        self.namespace = namespace
+        # A manager of its own keeps other plugins out of the call and makes a failed registration
+        # easy to undo: the manager is thrown away (pluggy 1.6 leaves a plugin half registered).
+        self._hooks = hook_manager()
+        self._hooks.register(namespace, name=record.name)
+        self.options: tuple[Option, ...] = ()
+        self.api = "1.0"
+        _check_hooks(self._hooks, record, namespace)
+        if record.manifest is not None:
+            self.options = record.manifest.options
+            self.api = "{}.{}".format(*record.manifest.api)
+        else:
+            example = self({})
+            self.options = tuple(example.options)
+            self.api = example.api
+
+    def __call__(self, options: Mapping[str, Any] = MappingProxyType({})) -> Backend:
+        """Build an instance for one bind.
+
+        Raises:
+            TypeError: If the hook returns something else.
+        """
+        backend = self._hooks.hook.subgraphkit_backend(options=options)
+        if not isinstance(backend, Backend):
+            raise TypeError(f"subgraphkit_backend returned {backend!r}, expected a Backend")
+        return backend
+
+    def probe(self, *, deep: bool = False) -> ProbeResult:
+        """Look whether the backend can run here."""
+        found: ProbeResult | None = self._hooks.hook.subgraphkit_probe(deep=deep)
+        return found if found is not None else type(self()).probe(deep=deep)
+
+    def conformance(self, suite: Conformance) -> None:
+        """Declare to the conformance kit what is known not to work."""
+        type(self()).conformance(suite)
+        self._hooks.hook.subgraphkit_conformance(suite=suite)
+
+    def selftest(self, bench: Bench) -> Iterator[Check]:
+        """Try on this machine what only the device can show."""
+        return type(self()).selftest(bench)
+
+
+BackendFactory = type[Backend] | HookFactory
+"""What builds instances of a backend and knows its name, options and how to probe."""
+
+
+def _check_hooks(manager: Any, record: BackendRecord, namespace: object) -> None:
+    unknown = unknown_hooks(manager, namespace)
+    if unknown:
+        raise messages.unknown_backend_hook(
+            record.name, record.provider, unknown[0], [*BACKEND_HOOKS, *EXTENSION_HOOKS]
+        )
+    if not manager.hook.subgraphkit_backend.get_hookimpls():
+        raise messages.bad_registration(
+            record.name,
+            f"{_described(record)} is neither a Backend subclass nor a namespace with a hookimpl "
+            f"subgraphkit_backend, but {type(namespace).__name__} {namespace!r:.60}",
+        )
+    defaulted = defaulted_arguments(manager, namespace)
+    if defaulted:
+        raise messages.bad_registration(
+            record.name,
+            f"the hook implementation {defaulted[0]} of {_described(record)} declares a default, "
+            "which versions of pluggy treat differently",
+        )
+
+
+def _described(record: BackendRecord) -> str:
+    return f"{record.entry_point} of {record.provider}"
+
+
+def load(record: BackendRecord, *, raise_errors: bool = False) -> BackendFactory:
+    """Import a backend and check what it is.
+
+    Args:
+        record: A backend that has no error yet.
+        raise_errors: Whether to let an exception of the plugin's import pass as it is.
+
+    Raises:
+        BackendLoadError: If importing failed (SGK103), the entry point is no backend or has
+            another name (SGK115), or a hook is misspelt (SGK191).
+        BackendIncompatibleError: If it needs another plugin API (SGK105).
+    """
+    entry_point = EntryPoint(record.name, record.entry_point, BACKENDS_GROUP)
+    found = _run_plugin(entry_point.load, record, raise_errors=raise_errors, passing=())
+    return adopt(record, found, raise_errors=raise_errors)
+
+
+def adopt(record: BackendRecord, found: object, *, raise_errors: bool = False) -> BackendFactory:
+    """Check that an object is a backend of the record's name and of a plugin API we provide.
+
+    Raises:
+        BackendLoadError: As ``load``.
+        BackendIncompatibleError: If it needs another plugin API (SGK105).
+    """
+    factory: BackendFactory
+    if isinstance(found, type) and issubclass(found, Backend):
+        factory = found
+        name = getattr(found, "name", None)
+        if name != record.name:
+            problem = f"the class {_described(record)} calls itself {name!r}"
+            raise messages.bad_registration(record.name, problem)
+    else:
+        factory = _run_plugin(lambda: HookFactory(record, found), record, raise_errors=raise_errors)
+    try:
+        needed = parse_api(factory.api)
+    except ValueError as error:
+        raise messages.bad_registration(record.name, f"its api: {error}") from None
+    if not is_compatible(needed):
+        raise messages.incompatible(record.name, record.provider, needed, imported=True)
+    return factory
+
+
+def probe(
+    record: BackendRecord,
+    factory: BackendFactory,
+    *,
+    deep: bool = False,
+    raise_errors: bool = False,
+) -> ProbeResult:
+    """Ask a backend whether it can run here.
+
+    Returns:
+        The findings; ``available`` is true.
+
+    Raises:
+        BackendUnavailableError: If it cannot, or its probe raised (SGK104).
+        BackendLoadError: If its probe returned something else (SGK115).
+    """
+    try:
+        found: object = factory.probe(deep=deep)
+    except (Exception, SystemExit) as error:
+        if raise_errors:
+            mark_as_plugin_error(error, f"backend {record.name!r} ({record.provider})")
+            raise
+        problem = f"its probe raised {describe_exception(error)}"
+        raise unavailable(record.name, [problem]) from error
+    if not isinstance(found, ProbeResult):
+        problem = f"its probe returned {found!r:.60}, expected a ProbeResult"
+        raise messages.bad_registration(record.name, problem)
+    if not found.available:
+        raise unavailable(record.name, found.problems, found.hint)
+    return found
+
+
+def build(
+    record: BackendRecord,
+    factory: BackendFactory,
+    options: Mapping[str, Any],
+    *,
+    raise_errors: bool = False,
+) -> Backend:
+    """Build an instance with validated options.
+
+    Raises:
+        BackendLoadError: If the plugin raised (SGK103).
+    """
+    frozen = MappingProxyType(dict(options))
+    return _run_plugin(lambda: factory(frozen), record, raise_errors=raise_errors)
+
+
+def _run_plugin(
+    call: Callable[[], _Result],
+    record: BackendRecord,
+    *,
+    raise_errors: bool,
+    passing: tuple[type[Exception], ...] = (SubgraphkitError,),
+) -> _Result:
+    """Call the plugin; errors in ``passing`` already say what a user needs to know."""
+    try:
+        return call()
+    except passing:
+        raise
+    except (Exception, SystemExit) as error:
+        if raise_errors:
+            mark_as_plugin_error(error, f"backend {record.name!r} ({record.provider})")
+            raise
+        install = (
+            missing_requirements(record.manifest.requires, libraries=False)
+            if record.manifest is not None
+            else []
+        )
+        raise messages.load_failed(
+            record.name,
+            record.provider,
+            f"{BACKENDS_GROUP}: {record.name} = {record.entry_point}",
+            describe_exception(error),
+            install,
+        ) from error

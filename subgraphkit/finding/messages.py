@@ -1,0 +1,194 @@
+"""Messages about finding, loading and opening backends; golden tests render each."""
+
+from collections.abc import Iterable, Sequence
+
+from subgraphkit.backend.messages import did_you_mean, lines, listed
+from subgraphkit.backend.plugin_api import PLUGIN_API, api_text
+from subgraphkit.errors import (
+    BackendConflictError,
+    BackendIncompatibleError,
+    BackendLoadError,
+    BackendNotFoundError,
+    BackendUnavailableError,
+    ConfigError,
+)
+
+__all__ = [
+    "bad_registration",
+    "blocked",
+    "conflict",
+    "extension_failed",
+    "incompatible",
+    "load_failed",
+    "missing",
+    "unknown",
+    "unknown_backend_hook",
+    "unknown_distribution",
+    "unknown_hook",
+    "unused_options",
+]
+
+
+def missing(name: str, origin: str, install: str, usable: Sequence[str]) -> BackendNotFoundError:
+    """SGK101: the name is known, the distribution is not installed."""
+    return BackendNotFoundError(
+        "SGK101",
+        f"backend {name!r} is not installed (named by {origin})",
+        hint=lines(
+            f"Install it:       {install}",
+            f"Installed:        {listed(usable)}",
+            f"If it is optional write '{name}?' in the list, or set SUBGRAPH_ON_MISSING=warn.",
+        ),
+        backend=name,
+        problem="it is not installed",
+        fix=f"Install it: {install}",
+    )
+
+
+def unknown(
+    name: str, origin: str, usable: Sequence[str], known: Iterable[str]
+) -> BackendNotFoundError:
+    """SGK102: nobody knows the name."""
+    guess = did_you_mean(name, {*usable, *known})
+    return BackendNotFoundError(
+        "SGK102",
+        f"unknown backend {name!r} (named by {origin}){guess}",
+        hint=lines(
+            f"Installed:        {listed(usable)}",
+            "Every known name: subgraphkit list --all",
+        ),
+        backend=name,
+        is_likely_typo=bool(guess),
+    )
+
+
+def unknown_distribution(
+    name: str, distribution: str, providers: Sequence[str], origin: str
+) -> BackendNotFoundError:
+    """SGK102: the name exists, but not from the distribution that was asked for."""
+    guess = did_you_mean(distribution, providers)
+    return BackendNotFoundError(
+        "SGK102",
+        f"no distribution {distribution!r} provides backend {name!r} (named by {origin}){guess}",
+        hint=f"Provided by:      {listed(providers)}",
+        backend=name,
+        distribution=distribution,
+    )
+
+
+def load_failed(
+    name: str,
+    provider: str,
+    entry_point: str,
+    problem: str,
+    install: Sequence[str] = (),
+    *,
+    code: str = "SGK103",
+) -> BackendLoadError:
+    """SGK103: installed, but importing, registering or building it failed."""
+    return BackendLoadError(
+        code,
+        f"backend {name!r} is installed ({provider}) but could not be loaded: {problem}",
+        backend=name,
+        hint=lines(
+            f"Entry point:      {entry_point}",
+            *(f"Missing:          {line}" for line in install),
+            f"Diagnose:         subgraphkit doctor {name}",
+            f"Ignore it:        SUBGRAPH_BLOCK={name}",
+        ),
+    )
+
+
+def incompatible(
+    name: str, provider: str, needed: tuple[int, int], *, imported: bool
+) -> BackendIncompatibleError:
+    """SGK105: the plugin was made for another version of the contract."""
+    plugin_is_newer = needed > PLUGIN_API
+    distribution = provider.split(" ", 1)[0]
+    return BackendIncompatibleError(
+        "SGK105",
+        f"backend {name!r} ({provider}) needs plugin API {api_text(needed)}, but this subgraphkit "
+        f"provides {api_text(PLUGIN_API)}",
+        backend=name,
+        hint=lines(
+            "Upgrade core:     pip install --upgrade subgraphkit"
+            if plugin_is_newer
+            else f"Upgrade plugin:   pip install --upgrade {distribution}",
+            "" if imported else "The plugin was not imported.",
+        ),
+    )
+
+
+def conflict(name: str, providers: Sequence[tuple[str, str]]) -> BackendConflictError:
+    """SGK106: several distributions provide one name; ``providers`` are (provider, value)."""
+    ordered = sorted(providers)
+    joined = " and ".join(f"{provider} ({value})" for provider, value in ordered)
+    first = ordered[0][0].split(" ", 1)[0]
+    return BackendConflictError(
+        "SGK106",
+        f"several distributions provide the backend name {name!r}: {joined}",
+        backend=name,
+        hint=f"Uninstall all but one, or name the one you want: {name}@{first}",
+    )
+
+
+def unused_options(
+    backend: str, given: Sequence[tuple[str, str]], selected: Sequence[str]
+) -> ConfigError:
+    """SGK113, a warning: ``given`` are (option, origin) of a backend that takes none of them."""
+    joined = ", ".join(f"{key!r} (given by {origin})" for key, origin in given)
+    reason = "it was given as an instance" if backend in selected else "it is not selected"
+    return ConfigError(
+        "SGK113",
+        f"options for backend {backend!r} are not used, because {reason}: {joined}"
+        f"{'' if backend in selected else did_you_mean(backend, selected)}",
+        hint=f"Selected:         {listed(selected)}",
+    )
+
+
+def bad_registration(backend: str, problem: str) -> BackendLoadError:
+    """SGK115: what was registered, or the name it was registered under, cannot be taken."""
+    return BackendLoadError(
+        "SGK115", f"cannot register backend {backend!r}: {problem}", backend=backend
+    )
+
+
+def blocked(name: str, origin: str, blocked_by: str) -> BackendUnavailableError:
+    """SGK117: the backend was named and is blocked."""
+    return BackendUnavailableError(
+        "SGK117",
+        f"backend {name!r} is blocked by {blocked_by} (named by {origin})",
+        backend=name,
+        hint=f"Unblock it, or leave {name!r} out of the list.",
+        problem=f"it is blocked by {blocked_by}",
+        fix="Unblock it.",
+    )
+
+
+def extension_failed(label: str, where: str, problem: str) -> ConfigError:
+    """SGK190, a warning: an extension raised; ``where`` is a hook or "import"."""
+    return ConfigError(
+        "SGK190",
+        f"extension {label} failed in {where} and was switched off: {problem}",
+        hint="Raise instead:    SUBGRAPH_RAISE_PLUGIN_ERRORS=1",
+    )
+
+
+def unknown_hook(label: str, hook: str, valid: Sequence[str]) -> ConfigError:
+    """SGK191, a warning: an extension implements a hook that nobody will ever call."""
+    return ConfigError(
+        "SGK191",
+        f"extension {label} implements {hook!r}, which is not a hook{did_you_mean(hook, valid)}",
+    )
+
+
+def unknown_backend_hook(
+    backend: str, provider: str, hook: str, valid: Sequence[str]
+) -> BackendLoadError:
+    """SGK191: a backend implements a hook that nobody will ever call."""
+    return BackendLoadError(
+        "SGK191",
+        f"backend {backend!r} ({provider}) implements {hook!r}, which is not a hook"
+        f"{did_you_mean(hook, valid)}",
+        backend=backend,
+    )

@@ -1,0 +1,191 @@
+"""Open the backends of a bind: find, load, probe, check the options, build, in the order selected.
+
+A backend that was named works or raises. What was not named, or is marked optional, is left out
+with a word in the log, a ``FallbackEvent``, and a warning where something is broken.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.events import FallbackEvent
+from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.options import validate_options
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
+from subgraphkit.errors import (
+    BackendConflictError,
+    BackendIncompatibleError,
+    BackendLoadError,
+    BackendNotFoundError,
+    BackendUnavailableError,
+    SubgraphkitError,
+)
+from subgraphkit.finding import messages
+from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
+from subgraphkit.finding.loading import BackendFactory, adopt, build, probe
+from subgraphkit.finding.registry import find_record, load_record, probe_record
+
+__all__ = ["open_backends", "open_fallback"]
+
+_LOGGER: Final = logging.getLogger("subgraphkit.registry")
+_CANNOT_BE_USED: Final = (
+    BackendNotFoundError,
+    BackendLoadError,
+    BackendUnavailableError,
+    BackendIncompatibleError,
+    BackendConflictError,
+)
+
+
+def open_backends(
+    resolved: ResolvedConfig, *, on_skip: Callable[[FallbackEvent], None] | None = None
+) -> list[Backend]:
+    """Build the backends a bind has selected, in order.
+
+    Args:
+        resolved: The configuration of the bind.
+        on_skip: Called for every backend that is left out.
+
+    Returns:
+        New instances, one for each choice that can be used; none for ``none``. ``auto`` stands for
+        all backends that can run here, by the priority in their manifests and then by name, with
+        the fallback last.
+
+    Raises:
+        BackendNotFoundError: If a backend that somebody named is not installed (SGK101) or unknown
+            (SGK102).
+        BackendLoadError: If one could not be loaded or built (SGK103, SGK115, SGK116, SGK191).
+        BackendUnavailableError: If one cannot run here (SGK104) or is blocked (SGK117).
+        BackendIncompatibleError: If one needs another plugin API (SGK105).
+        BackendConflictError: If several distributions provide a name (SGK106).
+        OptionError: If an option is wrong (SGK110, SGK111, SGK112), even of an optional backend.
+
+    Warns:
+        SubgraphkitWarning: For a backend left out because of ``on_missing="warn"``, for a broken
+            one left out of ``auto``, and for options nobody takes (SGK113).
+
+    Thread-safety: may be called from any thread.
+    """
+    opened = []
+    choices = list(_expand(resolved))
+    for choice, automatic in choices:
+        try:
+            opened.append(_open(choice, resolved))
+        except _CANNOT_BE_USED as error:
+            if not (choice.optional or automatic or resolved.on_missing == "warn"):
+                if isinstance(error, BackendNotFoundError) and _nobody_named_it(resolved):
+                    continue  # the partition step then says which nodes are left, and what to do
+                raise
+            _skip(choice, error, on_skip, loud=_is_loud(choice, error, automatic=automatic))
+    _warn_of_unused_options(resolved, [choice for choice, _ in choices])
+    return opened
+
+
+def _nobody_named_it(resolved: ResolvedConfig) -> bool:
+    return resolved.sources["backend"][0] == "default"
+
+
+def open_fallback(resolved: ResolvedConfig) -> Backend | None:
+    """Build the backend that runs what nobody claimed.
+
+    Returns:
+        A new instance, or None if the configuration says ``fallback="none"``.
+
+    Raises:
+        SubgraphkitError: As ``open_backends``; a fallback is never left out silently.
+    """
+    if resolved.fallback == NONE:
+        return None
+    origin = f"the fallback, {resolved.sources['fallback'][1]}"
+    return _open(BackendChoice(resolved.fallback, origin=origin), resolved)
+
+
+def _expand(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, bool]]:
+    """Yield the choices, each with whether it was found rather than named."""
+    named = {choice.name for choice in resolved.backends}
+    for choice in resolved.backends:
+        if choice.name != AUTO:
+            yield choice, False
+            continue
+        last = {resolved.fallback} - {NONE} - named
+        ranked = sorted(CATALOGUE.records(), key=lambda record: (-_priority(record), record.name))
+        names = list(dict.fromkeys(record.name for record in ranked))
+        found = [name for name in names if name not in named | last | resolved.block]
+        for name in [*found, *(last & set(names))]:
+            yield BackendChoice(name, origin=choice.origin), True
+
+
+def _priority(record: BackendRecord) -> int:
+    return record.manifest.priority if record.manifest is not None else 0
+
+
+def _open(choice: BackendChoice, resolved: ResolvedConfig) -> Backend:
+    raise_errors = resolved.raise_plugin_errors
+    if choice.target is not None:
+        return _open_target(choice, resolved)
+    record = find_record(choice, resolved)
+    factory = load_record(record, raise_errors=raise_errors)
+    probe_record(record, raise_errors=raise_errors)
+    return _build(record, factory, resolved)
+
+
+def _open_target(choice: BackendChoice, resolved: ResolvedConfig) -> Backend:
+    """Open a class or an instance that was given in place of a name; it need not be registered."""
+    if choice.name in resolved.block:
+        raise messages.blocked(choice.name, choice.origin, resolved.sources["block"][1])
+    target = choice.target
+    cls = target if isinstance(target, type) else type(target)
+    record = BackendRecord(
+        choice.name, IN_PROCESS, entry_point=f"{cls.__module__}:{cls.__qualname__}"
+    )
+    if not issubclass(cls, Backend):
+        problem = f"{target!r} is neither a Backend class nor an instance of one"
+        raise messages.bad_registration(choice.name, problem)
+    factory = adopt(record, cls)
+    probe(record, factory, raise_errors=resolved.raise_plugin_errors)
+    return target if isinstance(target, Backend) else _build(record, factory, resolved)
+
+
+def _build(record: BackendRecord, factory: BackendFactory, resolved: ResolvedConfig) -> Backend:
+    given = resolved.options_for(record.name)
+    foreign = getattr(factory, "foreign_option", None)
+    values = validate_options(record.name, tuple(factory.options), given, foreign)
+    return build(record, factory, values, raise_errors=resolved.raise_plugin_errors)
+
+
+def _is_loud(choice: BackendChoice, error: SubgraphkitError, *, automatic: bool) -> bool:
+    """Say whether leaving a backend out deserves a warning.
+
+    That it is absent, or has no device, is what "optional" and "auto" mean; that it is broken, or
+    that its name looks like a misspelt one, is news to anybody.
+    """
+    if not (choice.optional or automatic) or error.context.get("is_likely_typo"):
+        return True
+    return not isinstance(error, BackendNotFoundError | BackendUnavailableError)
+
+
+def _skip(
+    choice: BackendChoice,
+    error: SubgraphkitError,
+    on_skip: Callable[[FallbackEvent], None] | None,
+    *,
+    loud: bool,
+) -> None:
+    _LOGGER.info("backend %r is left out: %s", choice.name, error.message)
+    if loud:
+        warn_user(error)
+    if on_skip is not None:
+        on_skip(FallbackEvent("selection", choice.name, "", error.code, error.message))
+
+
+def _warn_of_unused_options(resolved: ResolvedConfig, choices: Sequence[BackendChoice]) -> None:
+    by_name = {choice.name: choice for choice in choices}
+    selected = [*by_name, *({resolved.fallback} - {NONE} - by_name.keys())]
+    for name in resolved.option_sources:
+        target = by_name[name].target if name in by_name else None
+        if name in selected and (target is None or isinstance(target, type)):
+            continue
+        given = [(key, origin) for key, (_, origin) in resolved.options_for(name).items()]
+        warn_user(messages.unused_options(name, given, selected))

@@ -1,0 +1,119 @@
+"""Properties added to a backend from outside, by a call that may come before the backend is loaded.
+
+Source: MXNet's ``MXNET_REGISTER_SUBGRAPH_PROPERTY``, which adds a property to a backend by name.
+"""
+
+import threading
+from typing import Final, TypeVar
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.plugin_api import name_problem
+from subgraphkit.backend.property import SubgraphProperty
+from subgraphkit.errors import SelectorContractError, SubgraphkitError, describe_exception
+from subgraphkit.finding import messages
+
+__all__ = ["properties_of", "register_property", "unregister_property"]
+
+_Property = TypeVar("_Property", bound=type[SubgraphProperty])
+
+
+class _Additions:
+    """The property classes added in this process, by backend."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._classes: dict[str, tuple[type[SubgraphProperty], ...]] = {}
+
+    def add(self, backend: str, added: type[SubgraphProperty]) -> None:
+        with self._lock:
+            present = self._classes.get(backend, ())
+            # a cell of a notebook that is run again defines the same class anew
+            kept = tuple(added if _same(one, added) else one for one in present)
+            self._classes[backend] = kept if added in kept else (*kept, added)
+
+    def remove(self, backend: str, removed: type[SubgraphProperty]) -> bool:
+        with self._lock:
+            present = self._classes.get(backend, ())
+            self._classes[backend] = tuple(one for one in present if one is not removed)
+            return removed in present
+
+    def of(self, backend: str) -> tuple[type[SubgraphProperty], ...]:
+        with self._lock:
+            return self._classes.get(backend, ())
+
+
+def _same(one: type, other: type) -> bool:
+    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+
+
+_ADDITIONS: Final = _Additions()
+
+
+def register_property(backend_name: str, property_cls: _Property) -> _Property:
+    """Add a property to a backend, before those it has; MXNet's registration macro.
+
+    Before them, because a backend's own properties often take everything they can.
+
+    The backend need not be loaded, nor installed, yet. A class of the same module and name takes
+    the place of the former one.
+
+    Args:
+        backend_name: Name of the backend.
+        property_cls: Class whose instances are made without arguments, new for every bind.
+
+    Returns:
+        ``property_cls``, so that ``partial(register_property, "numpy")`` is a class decorator.
+
+    Raises:
+        BackendLoadError: If the name is malformed or the class is no property (SGK115).
+
+    Thread-safety: may be called from any thread; binds under way are not affected.
+    """
+    problem = name_problem(backend_name)
+    given: object = property_cls  # whatever the annotation says
+    if not isinstance(given, type) or not issubclass(given, SubgraphProperty):
+        problem = f"{property_cls!r} is not a subclass of SubgraphProperty"
+    if problem:
+        raise messages.bad_registration(backend_name, problem)
+    _ADDITIONS.add(backend_name, property_cls)
+    return property_cls
+
+
+def unregister_property(backend_name: str, property_cls: type[SubgraphProperty]) -> None:
+    """Take a registration by ``register_property`` back.
+
+    Raises:
+        BackendLoadError: If there is no such registration (SGK115).
+    """
+    if not _ADDITIONS.remove(backend_name, property_cls):
+        problem = f"{property_cls!r} was not registered as a property"
+        raise messages.bad_registration(backend_name, problem)
+
+
+def properties_of(backend: Backend) -> list[SubgraphProperty]:
+    """Return new instances of the properties of a backend: those added from outside, then its own.
+
+    Raises:
+        SelectorContractError: If the plugin raised, or returned something else (SGK122).
+    """
+    try:
+        properties = [*(added() for added in _ADDITIONS.of(backend.name)), *backend.properties()]
+    except SubgraphkitError:
+        raise
+    except Exception as error:
+        problem = describe_exception(error)
+        raise SelectorContractError(
+            "SGK122",
+            f"the properties of backend {backend.name!r} could not be made: {problem}",
+            backend=backend.name,
+        ) from error
+    returned: list[object] = [*properties]  # whatever the annotation says
+    for one in returned:
+        if not isinstance(one, SubgraphProperty):
+            raise SelectorContractError(
+                "SGK122",
+                f"properties() of backend {backend.name!r} returned {one!r}, expected instances "
+                "of SubgraphProperty",
+                backend=backend.name,
+            )
+    return properties

@@ -1,0 +1,123 @@
+"""A child process that is told things, a line of JSON each, and answers in the same way."""
+
+import json
+import queue
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any, Final, cast
+
+from subgraphkit.processes.child_process import child_command, child_environment, stop_child
+
+__all__ = ["AnsweringChild", "NoAnswer"]
+
+_CLOSING_SECONDS: Final = 10.0
+"""How long to wait for the last words of a child that was stopped."""
+
+
+class NoAnswer(Exception):  # noqa: N818 (a state, told as part of a result)
+    """A child went down, or kept silent for too long; either way it is gone.
+
+    Attributes:
+        code: Its exit status, negative for a signal; None if it was stopped for keeping silent.
+    """
+
+    def __init__(self, code: int | None) -> None:
+        self.code = code
+        super().__init__(code)
+
+
+class AnsweringChild:
+    """A child process of our own interpreter, alive until it is stopped.
+
+    It reads commands from standard input and writes answers to standard output; what it writes to
+    standard error is kept.
+
+    Args:
+        module: Full name of one of our modules.
+        words: Its arguments.
+        variables: Environment variables to add or to replace.
+
+    Thread-safety: used by one thread, except for ``stop``.
+    """
+
+    def __init__(
+        self, module: str, words: Sequence[str] = (), variables: Mapping[str, str] | None = None
+    ) -> None:
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
+        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+            child_command(module, words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._printed,
+            env=child_environment(variables),
+            start_new_session=True,
+            text=True,
+            encoding="utf-8",
+        )
+        # Both are there, since pipes were asked for.
+        self._commands = cast("IO[str]", self._process.stdin)
+        self._stream = cast("IO[str]", self._process.stdout)
+        # A thread, because a pipe cannot be read with a time limit everywhere.
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        """Hand on what the child answers; an empty line says that it has gone."""
+        with self._stream:
+            for line in self._stream:
+                self._answers.put(line)
+        self._answers.put("")
+
+    def tell(self, what: Mapping[str, Any]) -> None:
+        """Send a command. That a child has gone is noticed when its answer is awaited."""
+        with suppress(OSError):
+            self._commands.write(json.dumps(what) + "\n")
+            self._commands.flush()
+
+    def answer(self, seconds: float) -> Any:
+        """Wait for the next answer.
+
+        Args:
+            seconds: After how long the child, and whatever it started, is stopped.
+
+        Raises:
+            NoAnswer: There will be none.
+        """
+        try:
+            line = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            self._kill()
+            raise NoAnswer(None) from None
+        if not line:
+            raise NoAnswer(self._process.wait())
+        return json.loads(line)
+
+    def printed(self, most: int) -> str:
+        """Return the end of what the child wrote to standard error, in at most so many bytes."""
+        self._printed.seek(0, 2)
+        self._printed.seek(max(0, self._printed.tell() - most))
+        return self._printed.read().decode("utf-8", errors="replace").strip()
+
+    def stop(self, patience: float = 0.0) -> None:
+        """Stop the process, and whatever it started.
+
+        Args:
+            patience: Seconds the process gets to end by itself, once told that nothing follows.
+        """
+        with suppress(OSError):
+            self._commands.close()
+        if patience:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience)
+        self._kill()
+        self._process.wait()
+        self._reader.join(_CLOSING_SECONDS)
+        self._printed.close()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            stop_child(self._process)

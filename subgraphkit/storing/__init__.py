@@ -1,0 +1,1 @@
+"""Folders of this user alone: their trust, their locks, and the files kept in them."""

@@ -1,0 +1,369 @@
+"""The layers of the configuration, and where each value comes from."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from subgraphkit.configuration.config import config, resolve
+from subgraphkit.errors import ConfigError, SubgraphkitWarning
+
+LAYERS = ("call", "context", "process", "environment", "file", "user file")
+
+
+@pytest.fixture
+def user_file(tmp_path: Path) -> Path:
+    (tmp_path / "home" / "subgraphkit").mkdir()
+    return tmp_path / "home" / "subgraphkit" / "config.toml"
+
+
+@pytest.fixture
+def project_file(tmp_path: Path) -> Path:
+    return tmp_path / "work" / "subgraphkit.toml"
+
+
+@pytest.mark.parametrize("present", list(product((False, True), repeat=len(LAYERS))))
+def test_the_first_layer_that_speaks_wins_and_is_named(
+    present: tuple[bool, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    project_file: Path,
+    user_file: Path,
+) -> None:
+    spoken = [layer for layer, speaks in zip(LAYERS, present, strict=True) if speaks]
+    names = {layer: layer.replace(" ", "_") for layer in LAYERS}
+    origins = {
+        "call": "argument backend='call'",
+        "context": "config(backend='context')",
+        "process": "config.set(backend='process')",
+        "environment": "environment variable SUBGRAPH_BACKEND='environment'",
+        "file": f"backend='file' in {project_file}, line 2",
+        "user file": f"backend='user_file' in {user_file}, line 2",
+        "default": "the default",
+    }
+    if "environment" in spoken:
+        monkeypatch.setenv("SUBGRAPH_BACKEND", "environment")
+    for layer, path in (("file", project_file), ("user file", user_file)):
+        if layer in spoken:
+            path.write_text(f"# settings\nbackend = {names[layer]!r}\n")
+    process = config.set(backend="process" if "process" in spoken else None)
+    with process, config(backend="context" if "context" in spoken else None):
+        resolved = resolve(backend="call" if "call" in spoken else None)
+    winner = spoken[0] if spoken else "default"
+    assert [choice.name for choice in resolved.backends] == [names.get(winner, "numpy")]
+    assert resolved.backends[0].origin == origins[winner]
+    assert resolved.sources["backend"] == (winner, origins[winner])
+
+
+def test_without_any_layer_the_defaults_hold() -> None:
+    resolved = resolve()
+    assert [choice.name for choice in resolved.backends] == ["numpy"]
+    assert (resolved.strict, resolved.on_missing, resolved.fallback) == (False, "error", "numpy")
+    assert (resolved.on_unsupported, resolved.on_compile_error) == ("repartition", "raise")
+    assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("raise", True, 0)
+    assert (resolved.block, resolved.plugins, resolved.cache_dir) == (frozenset(), None, None)
+    assert (resolved.cache, resolved.cache_size) == (True, 16 << 30)
+    assert {layer for layer, _ in resolved.sources.values()} == {"default"}
+
+
+def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, text in {
+        "BACKEND": "a,b?",
+        "STRICT": "yes",
+        "ON_MISSING": "WARN",
+        "FALLBACK": "none",
+        "ON_UNSUPPORTED": "raise",
+        "ON_COMPILE_ERROR": "fallback",
+        "ON_RUN_ERROR": "fallback",
+        "CHECKED": "off",
+        "BLOCK": "x, y",
+        "PLUGINS": "none",
+        "CACHE": "off",
+        "CACHE_DIR": "/cache",
+        "CACHE_SIZE": "2GiB",
+        "VERBOSE": "2",
+        "RAISE_PLUGIN_ERRORS": "1",
+    }.items():
+        monkeypatch.setenv(f"SUBGRAPH_{variable}", text)
+    resolved = resolve()
+    assert [str(choice) for choice in resolved.backends] == ["a", "b?"]
+    assert (resolved.strict, resolved.on_missing, resolved.fallback) == (True, "warn", "none")
+    assert (resolved.on_unsupported, resolved.on_compile_error) == ("raise", "fallback")
+    assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("fallback", False, 2)
+    assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
+    assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
+    assert resolved.cache_size == 2 << 30
+    assert resolved.raise_plugin_errors
+    assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
+
+
+def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = resolve()
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "a")
+    assert resolve().backends[0].name == "a"
+    assert first.backends[0].name == "numpy"
+
+
+def test_a_blank_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "  ")
+    monkeypatch.setenv("SUBGRAPH_STRICT", "")
+    assert resolve().sources["strict"][0] == "default"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "problem"),
+    [
+        ("STRICT", "maybe", "is not a boolean; use 1/0, true/false, yes/no or on/off"),
+        ("ON_MISSING", "ignore", "is not one of 'error', 'warn'"),
+        ("VERBOSE", "loud", "is not 0, 1, 2 or 3"),
+        ("VERBOSE", "9", "is not 0, 1, 2 or 3"),
+        ("FALLBACK", "a,b", "is not the name of one backend"),
+        ("OPTIONS", "{", "is not JSON"),
+        ("OPTIONS", "[]", "is not a mapping from backend to options"),
+        ("OPTIONS", '{"a": 1}', "is not a mapping from backend to options"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_names_the_variable(
+    variable: str, text: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"SUBGRAPH_{variable}", text)
+    with pytest.raises(ConfigError) as caught:
+        resolve()
+    assert caught.value.code == "SGK108"
+    place = f"environment variable SUBGRAPH_{variable}={text!r} "
+    assert caught.value.message.startswith(place + problem)
+
+
+def test_a_selection_that_cannot_be_read_names_its_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "a;b")
+    with pytest.raises(
+        ConfigError, match="cannot read environment variable SUBGRAPH_BACKEND='a;b'"
+    ):
+        resolve()
+
+
+def test_unknown_variables_are_warned_of_once_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_BACKENDS", "a")
+    monkeypatch.setenv("SUBGRAPH_WHATEVER_ELSE", "a")
+    with pytest.warns(SubgraphkitWarning) as caught:
+        resolve()
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert text.startswith("[SGK114]")
+    assert "'SUBGRAPH_BACKENDS' (did you mean 'SUBGRAPH_BACKEND'?)" in text
+    assert "'SUBGRAPH_WHATEVER_ELSE'" in text
+    assert caught[0].filename == __file__
+
+
+def test_an_unknown_setting_of_a_call_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"'stict' \(did you mean 'strict'\?\)") as caught:
+        resolve(stict=True)
+    assert caught.value.code == "SGK114"
+    with pytest.raises(ConfigError), config(stict=True):
+        pass
+    with pytest.raises(ConfigError):
+        config.set(stict=True)
+
+
+def test_options_merge_one_by_one(monkeypatch: pytest.MonkeyPatch, project_file: Path) -> None:
+    project_file.write_text("[options.numpy]\na = 1\nb = 1\n")
+    monkeypatch.setenv("SUBGRAPH_OPTIONS", '{"numpy": {"b": 2, "c": 2}}')
+    monkeypatch.setenv("SUBGRAPH_NUMPY_C", "3")
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy:d=4:e=4")
+    resolved = resolve(options={"numpy": {"e": 5}})
+    assert dict(resolved.options_for("numpy")) == {
+        "a": (1, f"options={{'numpy': {{'a': 1}}}} in {project_file}, line 2"),
+        "b": (2, """environment variable SUBGRAPH_OPTIONS='{"numpy": {"b": 2, "c": 2}}'"""),
+        "c": ("3", "environment variable SUBGRAPH_NUMPY_C='3'"),
+        "d": ("4", "environment variable SUBGRAPH_BACKEND='numpy:d=4:e=4'"),
+        "e": (5, "argument options={'numpy': {'e': 5}}"),
+    }
+
+
+def test_options_in_a_selection_that_was_replaced_do_not_count() -> None:
+    with config(backend="numpy:x=1", options={"numpy": {"y": 2}}):
+        resolved = resolve(backend="numpy")
+    assert {key: value for key, (value, _) in resolved.options_for("numpy").items()} == {"y": 2}
+
+
+def test_of_nested_blocks_the_inner_selection_counts_with_its_options() -> None:
+    with config(backend="a:x=1"), config(backend="b:y=2"):
+        resolved = resolve()
+    assert resolved.options_for("a") == {}
+    assert resolved.options_for("b")["y"][0] == "2"
+
+
+def test_blocks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_BLOCK", "a")
+    with config(block=["b"]):
+        resolved = resolve(block={"c"})
+    assert resolved.block == {"a", "b", "c"}
+    assert resolved.sources["block"] == (
+        "call",
+        "argument block={'c'}; config(block=['b']); environment variable SUBGRAPH_BLOCK='a'",
+    )
+
+
+def test_a_variable_of_a_backend_given_as_a_class_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = type("Odd", (), {"name": "odd_one", "properties": list})
+    monkeypatch.setenv("SUBGRAPH_ODD_ONE_MY_KEY", "1")
+    assert resolve(backend=odd).options_for("odd_one")["my_key"][0] == "1"
+
+
+def test_pyproject_may_hold_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text(
+        "[tool.other]\nstrict = 1\n[tool.subgraphkit]\n\nstrict = true\n"
+        "[tool.subgraphkit.options.a]\nx = 1\n"
+    )
+    resolved = resolve()
+    assert resolved.sources["strict"] == ("file", f"strict=True in {path}, line 5")
+    assert resolved.options_for("a")["x"][1].endswith(f"in {path}, line 7")
+
+
+@pytest.mark.parametrize("text", ["[tool.ruff]\n", "not toml", "x = 'tool.subgraphkit'\n"])
+def test_somebody_elses_pyproject_is_passed_by(text: str, tmp_path: Path) -> None:
+    (tmp_path / "work" / "pyproject.toml").write_text(text)
+    (tmp_path / "subgraphkit.toml").write_text("strict = true\n")
+    assert resolve().strict
+
+
+def test_the_nearest_file_is_the_only_project_file(tmp_path: Path, project_file: Path) -> None:
+    (tmp_path / "subgraphkit.toml").write_text("strict = true\n")
+    project_file.write_text("verbose = 1\n")
+    assert (resolve().strict, resolve().verbose) == (False, 1)
+
+
+def test_one_file_can_be_named_instead(
+    tmp_path: Path, project_file: Path, user_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project_file.write_text("strict = true\n")
+    user_file.write_text("verbose = 3\n")
+    chosen = tmp_path / "chosen.toml"
+    chosen.write_text('on_missing = "warn"\ncache_dir = "cache"\n')
+    monkeypatch.setenv("SUBGRAPH_CONFIG", str(chosen))
+    resolved = resolve()
+    assert (resolved.strict, resolved.verbose, resolved.on_missing) == (False, 0, "warn")
+    assert resolved.cache_dir == tmp_path / "cache"
+    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
+    assert resolve().on_missing == "error"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "problem"),
+    [
+        ("a = 1\nstrict = \n", "SGK109", "line 2: Invalid value"),
+        ("strict = 'yes", "SGK109", "line 1: "),
+        ("\nstrict = 'maybe'\n", "SGK108", "line 2 is not a boolean"),
+        ("backend = 'a;b'\n", "SGK107", "line 1: expected NAME"),
+        ("strickt = true\n", "SGK114", "did you mean 'strict'?"),
+        ("[options]\nnumpy = 1\n", "SGK108", "line 2 is not a mapping"),
+        ("\nstrickt = true\n", "SGK114", "line 2: 'strickt'"),
+        ("# caf\xe9\nstrict = '\xff'\n".encode("latin-1"), "SGK109", "line 1: byte 0xe9 is not"),
+    ],
+)
+def test_a_mistake_in_a_file_is_answered_with_file_and_line(
+    text: str | bytes, code: str, problem: str, project_file: Path
+) -> None:
+    project_file.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(ConfigError) as caught:
+        resolve()
+    assert caught.value.code == code
+    assert str(project_file) in caught.value.message
+    assert problem in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[options.numpy]\nmax_loop_iterations = 5\nfoo = 1\n", 3),
+        ("[options]\nnumpy.max_loop_iterations = 5\nnumpy.foo = 1\n", 3),
+        ("strict = true\noptions = {numpy = {foo = 1}}\n", 2),
+        ("options.'numpy'.foo = 1\n", 1),
+    ],
+)
+def test_an_option_of_a_file_knows_its_line(text: str, line: int, project_file: Path) -> None:
+    project_file.write_text(text)
+    _, origin = resolve().options_for("numpy")["foo"]
+    assert origin.endswith(f"{project_file}, line {line}")
+
+
+def test_a_named_file_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_CONFIG", "nowhere.toml")
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: it does not exist") as caught:
+        resolve()
+    assert caught.value.code == "SGK109"
+
+
+def test_a_setting_of_the_process_can_be_undone_in_any_order() -> None:
+    first = config.set(verbose=1)
+    second = config.set(verbose=2)
+    assert resolve().verbose == 2
+    first()
+    assert resolve().verbose == 2
+    second()
+    second()
+    assert resolve().verbose == 0
+
+
+def test_a_block_that_fails_leaves_nothing_behind() -> None:
+    with pytest.raises(KeyError), config(strict=True):
+        raise KeyError
+    assert not resolve().strict
+
+
+def in_thread(function: Callable[[], int]) -> int:
+    results: list[int] = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def test_a_plain_thread_sees_the_process_but_not_the_block() -> None:
+    with config.set(verbose=1), config(verbose=2):
+        assert resolve().verbose == 2
+        assert in_thread(config.copy_context_to(lambda: resolve().verbose)) == 2
+        wrapped = config.copy_context_to(lambda: resolve().verbose)
+    assert in_thread(wrapped) == 2
+    assert in_thread(lambda: resolve().verbose) == 0
+
+
+def test_several_threads_may_run_one_wrapped_function_at_once() -> None:
+    barrier = threading.Barrier(3, timeout=10)
+
+    def level() -> int:
+        barrier.wait()
+        return resolve().verbose
+
+    with config(verbose=3):
+        wrapped = config.copy_context_to(level)
+    seen: list[int] = []
+    threads = [threading.Thread(target=lambda: seen.append(wrapped())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [3, 3, 3]
+
+
+def test_tasks_inherit_the_block_they_were_made_in() -> None:
+    async def level() -> int:
+        await asyncio.sleep(0)
+        return resolve().verbose
+
+    async def both() -> list[int]:
+        with config(verbose=1):
+            inner = asyncio.create_task(level())
+        return [await inner, await level()]
+
+    assert asyncio.run(both()) == [1, 0]
+
+
+def test_the_table_shows_every_key_with_its_origin() -> None:
+    table = resolve(backend="a?:x=1", cache_dir="/c").as_table()
+    assert table[0] == ("backend", "a?:x=1", "call", "argument backend='a?:x=1'")
+    assert ("cache_dir", "/c", "call", "argument cache_dir='/c'") in table
+    assert table[-1] == ("options.a.x", "1", "call", "argument backend='a?:x=1'")

@@ -1,0 +1,119 @@
+"""The selection grammar and its Python forms."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from subgraphkit.backend import Backend, SubgraphProperty
+from subgraphkit.configuration.selection import BackendChoice, parse_selection
+from subgraphkit.errors import ConfigError
+
+
+class Alpha(Backend):
+    name = "alpha"
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("tensorrt", ["tensorrt"]),
+        ("tensorrt,onnxruntime,numpy", ["tensorrt", "onnxruntime", "numpy"]),
+        ("tensorrt?,numpy", ["tensorrt?", "numpy"]),
+        (" tensorrt , numpy ", ["tensorrt", "numpy"]),
+        ("tensorrt:precision=fp16:device=1,numpy", ["tensorrt:precision=fp16:device=1", "numpy"]),
+        ("tensorrt@subgraphkit-tensorrt-nightly", ["tensorrt@subgraphkit-tensorrt-nightly"]),
+        ("a@b.c_d?:k=x=y:empty=", ["a@b.c_d?:k=x=y:empty="]),
+        ("auto", ["auto"]),
+        ("a,auto", ["a", "auto"]),
+        ("none", []),
+    ],
+)
+def test_a_text_is_read_by_the_grammar(text: str, shown: list[str]) -> None:
+    assert [str(choice) for choice in parse_selection(text)] == shown
+
+
+def test_a_choice_written_out_reads_back_equal() -> None:
+    choices = parse_selection("a@dist?:k=v,b:x=1")
+    assert parse_selection(",".join(map(str, choices))) == choices
+
+
+def test_options_of_an_item_are_kept_as_written() -> None:
+    (choice,) = parse_selection("a:k=16:flag=yes")
+    assert dict(choice.options) == {"k": "16", "flag": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("tensorrt;numpy", "got 'tensorrt;numpy' at position 8; did you mean ','?"),
+        ("tensorrt numpy", "at position 9; did you mean ','?"),
+        ("tensorrt|numpy", "at position 8; did you mean ','?"),
+        ("a,precision=fp16", "at position 11; did you mean ':' before the option?"),
+        ("TensorRT", "at position 0; did you mean 'tensorrt'?"),
+        ("a,,b", "at position 2"),
+        ("a,", "at position 2"),
+        ("", "at position 0"),
+        ("a:precision", "at position 2"),
+        ("a@", "at position 2"),
+        ("a?@dist", "at position 2"),
+        ("9a", "at position 0"),
+        ("a" * 33, "at position 32"),
+        ("none,a", "'none' cannot be combined"),
+        ("none:x=1", "'none' takes no"),
+        ("auto?", "'auto' takes no"),
+        ("a,b,a:k=v", "backend 'a' is named twice"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_answered_with_the_place(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_selection(text, "the test")
+    assert caught.value.code == "SGK107"
+    assert caught.value.message.startswith("cannot read the test: ")
+    assert problem in caught.value.message
+
+
+def test_lists_hold_texts_pairs_classes_and_instances() -> None:
+    instance = Alpha()
+    choices = parse_selection(["x:k=1,y?", ("z@dist", {"shape": (1, 2)}), instance])
+    assert [choice.name for choice in choices] == ["x", "y", "z", "alpha"]
+    assert choices[2].options == {"shape": (1, 2)}
+    assert choices[2].distribution == "dist"
+    assert choices[3].target is instance
+
+
+def test_one_item_needs_no_list() -> None:
+    assert parse_selection(Alpha)[0].target is Alpha
+    assert parse_selection((Alpha, {"k": 1}))[0].options == {"k": 1}
+    assert parse_selection(BackendChoice("x"))[0].name == "x"
+
+
+def test_an_empty_list_selects_nothing() -> None:
+    assert parse_selection([]) == ()
+
+
+def test_every_choice_knows_who_made_it() -> None:
+    assert {choice.origin for choice in parse_selection(["a", ("b", {}), Alpha], "me")} == {"me"}
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        3,
+        object(),
+        [None],
+        ("a", {1: 2}),
+        (("a", "b"), {}),
+        ("a,b", {}),
+        ("none", {"k": 1}),
+        (Alpha(), {"k": 1}),
+        type("Odd", (), {"name": "Bad Name", "properties": list}),
+        type("Odd", (), {"name": "auto", "properties": list}),
+    ],
+)
+def test_anything_else_is_refused(selection: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_selection(selection)
+    assert caught.value.code == "SGK107"

@@ -1,0 +1,60 @@
+"""An environment without settings, and distributions that look installed."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from subgraphkit.finding.listing import refresh_backends
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
+        monkeypatch.delenv(variable)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Return ``install(distribution, module, code, entry_points, manifest)``.
+
+    The distribution is found by ``importlib.metadata`` like any other; pip is not involved.
+    """
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    modules: list[str] = []
+
+    def put(
+        distribution: str, module: str, code: str, entry_points: str, manifest: str | None = None
+    ) -> Path:
+        info = site / f"{distribution.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
+        (info / "METADATA").write_text(metadata, encoding="utf-8")
+        (info / "entry_points.txt").write_text(dedent(entry_points), encoding="utf-8")
+        package = site / module
+        package.mkdir()
+        (package / "__init__.py").write_text(dedent(code), encoding="utf-8")
+        if manifest is not None:
+            (package / "subgraphkit-backend.toml").write_text(dedent(manifest), encoding="utf-8")
+        modules.append(module)
+        refresh_backends()
+        return package
+
+    yield put
+    for module in modules:
+        sys.modules.pop(module, None)
+    sys.path.remove(str(site))
+    importlib.invalidate_caches()
+    refresh_backends()

@@ -1,0 +1,162 @@
+"""Extensions: loading, calling, and keeping one from harming the others."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from subgraphkit.backend import Check, CompileEvent, hookimpl
+from subgraphkit.configuration.config import resolve
+from subgraphkit.errors import InternalError, SubgraphkitWarning
+from subgraphkit.finding.extensions import (
+    ExtensionManager,
+    register_extension,
+    unregister_extension,
+)
+from tests.unit.finding.conftest import Install
+
+EVENT = CompileEvent("alpha", "alpha_0", 3, 0.5)
+
+CODE = """
+    from subgraphkit.backend import hookimpl
+    seen = []
+    @hookimpl
+    def subgraphkit_compiled(event):
+        seen.append(event)
+        return event.subgraph
+    @hookimpl
+    def subgraphkit_doctor():
+        yield 1
+        raise OSError("half way")
+"""
+ENTRY = """
+    [subgraphkit.plugins]
+    watcher = m_watcher
+"""
+
+
+class Failing:
+    @hookimpl
+    def subgraphkit_compiled(self) -> None:
+        raise SystemExit(3)
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.count = 0
+
+    @hookimpl
+    def subgraphkit_compiled(self, event: CompileEvent) -> int:
+        assert event is EVENT
+        self.count += 1
+        return self.count
+
+    @hookimpl
+    def subgraphkit_doctor(self) -> Iterator[Check]:
+        yield Check("count", "ok", str(self.count))
+
+
+@pytest.fixture
+def counting() -> Iterator[Counting]:
+    extension = Counting()
+    register_extension(extension, "counting")
+    yield extension
+    unregister_extension("counting")
+
+
+@pytest.fixture
+def _failing() -> Iterator[None]:
+    register_extension(Failing())
+    yield
+    unregister_extension("Failing")
+
+
+def test_where_nobody_listens_nothing_is_called() -> None:
+    manager = ExtensionManager(allow=frozenset())
+    assert not manager.implements("subgraphkit_compiled")
+    assert manager.notify("subgraphkit_compiled", event=EVENT) == []
+
+
+def test_an_installed_extension_is_called(install: Install) -> None:
+    install("watch-dist", "m_watcher", CODE, ENTRY)
+    manager = ExtensionManager(allow=frozenset({"watcher"}))
+    assert manager.implements("subgraphkit_compiled")
+    assert not manager.implements("subgraphkit_plan")
+    assert manager.notify("subgraphkit_compiled", event=EVENT) == ["alpha_0"]
+
+
+def test_an_error_in_an_iterator_is_caught_as_well(install: Install) -> None:
+    install("watch-dist", "m_watcher", CODE, ENTRY)
+    manager = ExtensionManager(allow=frozenset({"watcher"}))
+    pattern = r"SGK190.*'watcher' \(watch-dist 1\.0, m_watcher\).*subgraphkit_doctor.*half way"
+    with pytest.warns(SubgraphkitWarning, match=pattern):
+        assert manager.notify("subgraphkit_doctor") == []
+
+
+def test_results_of_an_iterator_are_handed_over(counting: Counting) -> None:
+    manager = ExtensionManager(allow=frozenset({"counting"}))
+    manager.notify("subgraphkit_compiled", event=EVENT)
+    assert manager.notify("subgraphkit_doctor") == [[Check("count", "ok", str(counting.count))]]
+
+
+@pytest.mark.usefixtures("_failing")
+def test_one_that_fails_is_switched_off_and_the_others_go_on(counting: Counting) -> None:
+    manager = ExtensionManager(allow=frozenset({"Failing", "counting"}))
+    pattern = r"SGK190.*'Failing' \(this process\).*SystemExit: 3"
+    with pytest.warns(SubgraphkitWarning, match=pattern):
+        manager.notify("subgraphkit_compiled", event=EVENT)
+    manager.notify("subgraphkit_compiled", event=EVENT)
+    assert counting.count == 2
+    assert manager.implements("subgraphkit_compiled")
+
+
+@pytest.mark.usefixtures("_failing")
+def test_authors_can_have_their_own_error() -> None:
+    manager = ExtensionManager(allow=frozenset({"Failing"}), raise_errors=True)
+    with pytest.raises(SystemExit):
+        manager.notify("subgraphkit_compiled", event=EVENT)
+
+
+def test_one_that_cannot_be_imported_is_warned_of(install: Install) -> None:
+    install("watch-dist", "m_watcher", "raise ImportError('no libwatch')", ENTRY)
+    manager = ExtensionManager(allow=frozenset({"watcher"}))
+    with pytest.warns(SubgraphkitWarning, match="SGK190.*failed in import.*no libwatch"):
+        assert not manager.implements("subgraphkit_compiled")
+
+
+def test_a_misspelt_hook_is_warned_of_and_the_rest_works(install: Install) -> None:
+    install(
+        "watch-dist", "m_watcher", CODE.replace("subgraphkit_doctor", "subgraphkit_docter"), ENTRY
+    )
+    manager = ExtensionManager(allow=frozenset({"watcher"}))
+    with pytest.warns(SubgraphkitWarning, match="SGK191.*did you mean 'subgraphkit_doctor'"):
+        assert manager.implements("subgraphkit_compiled")
+
+
+def test_a_hook_with_a_default_is_not_taken() -> None:
+    class Defaulted:
+        @hookimpl
+        def subgraphkit_compiled(self, event: object = None) -> None: ...
+
+    register_extension(Defaulted(), "defaulted")
+    try:
+        manager = ExtensionManager(allow=frozenset({"defaulted"}))
+        with pytest.warns(SubgraphkitWarning, match=r"subgraphkit_compiled\(event=\.\.\.\)"):
+            assert not manager.implements("subgraphkit_compiled")
+    finally:
+        unregister_extension("defaulted")
+
+
+def test_the_configuration_says_which_are_loaded(counting: Counting) -> None:
+    def listens(**settings: object) -> bool:
+        manager = ExtensionManager.from_config(resolve(**settings))
+        return manager.implements("subgraphkit_doctor")
+
+    assert listens(plugins=["counting"])
+    assert not listens(plugins="none")
+    assert not listens(plugins=["counting"], block=["counting"])
+    assert counting.count == 0
+
+
+def test_a_hook_that_does_not_exist_is_our_mistake() -> None:
+    with pytest.raises(InternalError):
+        ExtensionManager(allow=frozenset()).implements("subgraphkit_backend")

@@ -1,0 +1,249 @@
+"""Opening the backends of a bind: order, options, and what is left out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from subgraphkit.backend import Backend, FallbackEvent, Option, ProbeResult, SubgraphProperty
+from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.names import KNOWN_BACKENDS
+from subgraphkit.errors import (
+    BackendError,
+    BackendLoadError,
+    BackendNotFoundError,
+    BackendUnavailableError,
+    OptionError,
+    SubgraphkitWarning,
+)
+from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.opening import open_backends, open_fallback
+from subgraphkit.finding.registry import registered
+from tests.unit.finding.conftest import Install
+
+
+class Alpha(Backend):
+    name = "alpha"
+    options = (Option("level", int, 1), Option("size", "bytes"))
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return []
+
+
+class Beta(Alpha):
+    name = "beta"
+
+
+class NoDevice(Alpha):
+    name = "no_device"
+
+    @classmethod
+    def probe(cls, *, deep: bool = False) -> ProbeResult:
+        del deep
+        return ProbeResult(available=False, problems=("no device",), hint="Plug one in.")
+
+
+class Counting(Alpha):
+    name = "counting"
+    probes = 0
+
+    @classmethod
+    def probe(cls, *, deep: bool = False) -> ProbeResult:
+        cls.probes += 1
+        return super().probe(deep=deep)
+
+
+class Raising(Alpha):
+    name = "raising"
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        super().__init__(options)
+        raise RuntimeError("no memory")
+
+
+def names(**settings: Any) -> list[str]:
+    return [backend.name for backend in open_backends(resolve(**settings))]
+
+
+def state(name: str) -> str:
+    return next(record.state for record in list_backends() if record.name == name)
+
+
+def test_backends_are_opened_in_the_order_selected() -> None:
+    with registered(Alpha), registered(Beta):
+        assert names(backend="beta,alpha") == ["beta", "alpha"]
+        assert state("alpha") == "ready"
+
+
+def test_a_backend_that_can_only_build_is_listed_as_such() -> None:
+    class Legless(Alpha):
+        name = "legless"
+
+        @classmethod
+        def probe(cls, *, deep: bool = False) -> ProbeResult:
+            return ProbeResult(available=True, problems=("no ground",), builds_only=True)
+
+    with registered(Legless):
+        assert names(backend="legless") == ["legless"]
+        assert state("legless") == "build_only"
+
+
+def test_each_bind_gets_a_new_instance() -> None:
+    with registered(Alpha):
+        resolved = resolve(backend="alpha")
+        assert open_backends(resolved)[0] is not open_backends(resolved)[0]
+
+
+def test_options_are_typed_and_read_only() -> None:
+    with registered(Alpha):
+        (backend,) = open_backends(
+            resolve(backend="alpha:level=3", options={"alpha": {"size": "1KiB"}})
+        )
+    assert backend.option_values == {"level": 3, "size": 1024}
+    with pytest.raises(TypeError):
+        backend.option_values["level"] = 4
+
+
+def test_classes_and_instances_need_no_registration() -> None:
+    instance = Beta({"level": 9})
+    opened = open_backends(resolve(backend=[(Alpha, {"level": 2}), instance]))
+    assert opened[0].option_values["level"] == 2
+    assert opened[1] is instance
+
+
+def test_none_opens_nothing() -> None:
+    assert names(backend="none") == []
+
+
+def test_a_named_backend_that_is_unknown_raises() -> None:
+    with pytest.raises(BackendNotFoundError, match="argument backend='zzz'"):
+        names(backend="zzz")
+
+
+def test_an_optional_backend_is_left_out_quietly_and_the_event_tells() -> None:
+    events: list[FallbackEvent] = []
+    with registered(Alpha), registered(NoDevice):
+        resolved = resolve(backend="zzz?,no_device?,alpha")
+        opened = open_backends(resolved, on_skip=events.append)
+    assert [backend.name for backend in opened] == ["alpha"]
+    assert [(event.level, event.backend, event.code) for event in events] == [
+        ("selection", "zzz", "SGK102"),
+        ("selection", "no_device", "SGK104"),
+    ]
+
+
+def test_an_optional_backend_that_is_broken_is_warned_of() -> None:
+    with registered(Raising), pytest.warns(SubgraphkitWarning, match="SGK103.*no memory"):
+        assert names(backend="raising?") == []
+
+
+def test_missing_backends_can_be_warned_of_instead() -> None:
+    with pytest.warns(SubgraphkitWarning, match="SGK102"):
+        assert names(backend="zzz", on_missing="warn") == []
+
+
+def test_a_backend_that_cannot_run_here_says_why() -> None:
+    with registered(NoDevice):
+        for _ in range(2):
+            with pytest.raises(BackendUnavailableError, match="no device") as caught:
+                names(backend="no_device")
+        assert caught.value.code == "SGK104"
+        assert caught.value.hint.startswith("Plug one in.")
+        assert state("no_device") == "unavailable"
+
+
+def test_a_probe_is_asked_once() -> None:
+    Counting.probes = 0
+    with registered(Counting):
+        names(backend="counting")
+        names(backend="counting")
+    assert Counting.probes == 1
+
+
+@pytest.mark.parametrize(
+    ("probe", "code"), [(lambda **_: 1 / 0, "SGK104"), (lambda **_: None, "SGK115")]
+)
+def test_a_probe_that_breaks_its_contract_is_an_error(probe: object, code: str) -> None:
+    bad = type("Bad", (Alpha,), {"name": "bad", "probe": staticmethod(probe)})
+    for selection in ("bad", bad):
+        with registered(bad), pytest.raises(BackendError) as caught:
+            names(backend=selection)
+        assert caught.value.code == code
+
+
+def test_a_constructor_that_raises_is_an_error_of_the_backend() -> None:
+    with registered(Raising), pytest.raises(BackendLoadError, match="no memory") as caught:
+        names(backend="raising")
+    assert caught.value.code == "SGK103"
+    with registered(Raising), pytest.raises(RuntimeError, match="no memory") as raw:
+        names(backend="raising", raise_plugin_errors=True)
+    assert not isinstance(raw.value, BackendError)
+
+
+def test_a_wrong_option_raises_even_of_an_optional_backend() -> None:
+    with registered(Alpha), pytest.raises(OptionError, match="did you mean 'level'"):
+        names(backend="alpha?:levle=1")
+
+
+def test_what_is_no_backend_class_is_refused() -> None:
+    odd = type("Odd", (), {"name": "odd", "properties": list})
+    with pytest.raises(BackendLoadError, match="neither a Backend class") as caught:
+        names(backend=odd)
+    assert caught.value.code == "SGK115"
+
+
+def test_a_blocked_backend_is_refused_however_it_is_given() -> None:
+    with registered(Alpha):
+        for selection in ("alpha", Alpha, Alpha()):
+            with pytest.raises(BackendUnavailableError) as caught:
+                names(backend=selection, block=["alpha"])
+            assert caught.value.code == "SGK117"
+
+
+def test_options_nobody_takes_are_warned_of() -> None:
+    with registered(Alpha), pytest.warns(SubgraphkitWarning, match="SGK113.*is not selected"):
+        names(backend="alpha", options={"beta": {"level": 1}})
+    with pytest.warns(SubgraphkitWarning, match="SGK113.*as an instance"):
+        names(backend=Beta(), options={"beta": {"level": 1}})
+
+
+def test_options_of_the_fallback_are_taken() -> None:
+    with registered(Alpha), registered(Beta):
+        resolved = resolve(backend="alpha", fallback="beta", options={"beta": {"level": 4}})
+        open_backends(resolved)
+        fallback = open_fallback(resolved)
+    assert fallback is not None
+    assert (fallback.name, fallback.option_values["level"]) == ("beta", 4)
+
+
+def test_there_may_be_no_fallback() -> None:
+    assert open_fallback(resolve(fallback="none")) is None
+
+
+def test_a_fallback_that_is_absent_names_who_asked_for_it() -> None:
+    with pytest.raises(BackendNotFoundError, match="the fallback, argument fallback='zzz'"):
+        open_fallback(resolve(fallback="zzz"))
+
+
+def test_auto_takes_what_is_ready_by_priority_and_the_fallback_last(install: Install) -> None:
+    for name, priority in (("low", 1), ("high", 500), ("last", 900), ("broken_one", 600)):
+        code = f"""
+            from subgraphkit.backend import Backend
+            class B(Backend):
+                name = {name!r}
+                def properties(self):
+                    return []
+        """
+        install(
+            f"d-{name}",
+            f"m_{name}",
+            "import no_such_module" if name == "broken_one" else code,
+            f"[subgraphkit.backends]\n{name} = m_{name}:B\n",
+            f'name = "{name}"\napi = "1.0"\npriority = {priority}\n',
+        )
+    with registered(NoDevice), pytest.warns(SubgraphkitWarning, match="SGK103.*broken_one"):
+        opened = names(backend="auto", fallback="last", block=sorted(KNOWN_BACKENDS))
+    assert opened == ["high", "low", "last"]
+    with pytest.warns(SubgraphkitWarning, match="broken_one"):
+        opened = names(backend="low,auto", fallback="none", block=sorted(KNOWN_BACKENDS))
+    assert opened == ["low", "last", "high"]

@@ -1,0 +1,347 @@
+"""From names to backend classes: finding, registering, loading, and what is remembered."""
+
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+import subgraphkit.finding.listing
+import subgraphkit.finding.registry
+from subgraphkit.backend import Backend, Option, ProbeResult, SubgraphProperty, hookimpl
+from subgraphkit.errors import (
+    BackendConflictError,
+    BackendIncompatibleError,
+    BackendLoadError,
+    BackendNotFoundError,
+    BackendUnavailableError,
+    ConfigError,
+    SubgraphkitError,
+)
+from subgraphkit.finding.listing import list_backends, refresh_backends
+from subgraphkit.finding.registry import (
+    get_backend,
+    register_backend,
+    registered,
+    unregister_backend,
+)
+from tests.unit.finding.conftest import Install
+
+GOOD = """
+    from subgraphkit.backend import Backend
+    class Good(Backend):
+        name = "good"
+        def properties(self):
+            return []
+"""
+ENTRY = """
+    [subgraphkit.backends]
+    good = m_good:Good
+"""
+
+
+class Alpha(Backend):
+    """A backend."""
+
+    name = "alpha"
+    options = (Option("level", int, 1),)
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return []
+
+
+def state(name: str, distribution: str | None = None) -> str:
+    (found,) = [
+        record.state
+        for record in list_backends(all=True)
+        if record.name == name and distribution in {None, record.distribution}
+    ]
+    return found
+
+
+def code_of(name: str) -> str:
+    with pytest.raises(SubgraphkitError) as caught:
+        get_backend(name)
+    return caught.value.code
+
+
+def test_an_installed_backend_is_listed_before_it_is_imported(install: Install) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY, 'name = "good"\napi = "1.0"\nsummary = "s"')
+    (record,) = [record for record in list_backends() if record.name == "good"]
+    assert (record.state, record.provider) == ("registered", "good-dist 1.0")
+    assert record.manifest is not None
+    assert record.manifest.summary == "s"
+    assert "m_good" not in sys.modules
+    assert get_backend("good") is sys.modules["m_good"].Good
+    assert state("good") == "loaded"
+
+
+def test_a_backend_is_loaded_once(install: Install) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY)
+    assert get_backend("good") is get_backend("good@good_dist")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(install: Install) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY)
+    with pytest.raises(BackendNotFoundError, match=r"'godo'.*did you mean 'good'") as caught:
+        get_backend("godo")
+    assert caught.value.code == "SGK102"
+
+
+def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {"absent_one": "pip install subgraphkit-absent"}
+    monkeypatch.setattr(subgraphkit.finding.registry, "KNOWN_BACKENDS", known)
+    monkeypatch.setattr(subgraphkit.finding.listing, "KNOWN_BACKENDS", known)
+    with pytest.raises(BackendNotFoundError) as caught:
+        get_backend("absent_one")
+    assert caught.value.code == "SGK101"
+    assert "pip install subgraphkit-absent" in caught.value.hint
+    assert state("absent_one") == "missing"
+    assert "absent_one" not in {record.name for record in list_backends()}
+
+
+@pytest.mark.parametrize("name", ["auto", "none", "a,b", "a:x=1", "", "default"])
+def test_only_one_plain_name_is_taken(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        get_backend(name)
+    assert caught.value.code == "SGK107"
+
+
+def test_a_failed_import_is_remembered_until_refreshed(install: Install) -> None:
+    code = "import builtins\nbuiltins.sgk_tries += 1\nraise ValueError('bad day')"
+    package = install("good-dist", "m_good", code, ENTRY)
+    tries = vars(sys.modules["builtins"])
+    tries["sgk_tries"] = 0
+    try:
+        for _ in range(2):
+            with pytest.raises(BackendLoadError, match="ValueError: bad day") as caught:
+                get_backend("good")
+            assert caught.value.code == "SGK103"
+            assert isinstance(caught.value.__cause__, ValueError)
+        assert (tries["sgk_tries"], state("good")) == (1, "broken")
+        (package / "__init__.py").write_text("\n".join(x[4:] for x in GOOD.splitlines()) + "\n#")
+        refresh_backends()
+        assert get_backend("good").name == "good"
+    finally:
+        del tries["sgk_tries"]
+
+
+def test_an_interrupt_is_not_swallowed(install: Install) -> None:
+    install("good-dist", "m_good", "raise KeyboardInterrupt", ENTRY)
+    with pytest.raises(KeyboardInterrupt):
+        get_backend("good")
+    assert state("good") == "registered"
+
+
+def test_authors_can_have_their_own_error(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("good-dist", "m_good", "raise ZeroDivisionError", ENTRY)
+    monkeypatch.setenv("SUBGRAPH_RAISE_PLUGIN_ERRORS", "1")
+    with pytest.raises(ZeroDivisionError):
+        get_backend("good")
+
+
+def test_a_failed_import_names_what_the_manifest_requires(install: Install) -> None:
+    manifest = 'name = "good"\napi = "1.0"\n[[requires]]\nmodule = "no_such"\npip = "such"'
+    install("good-dist", "m_good", "import no_such", ENTRY, manifest)
+    assert state("good") == "unavailable"
+    with pytest.raises(BackendLoadError) as caught:
+        get_backend("good")
+    assert "Missing:          module 'no_such' is not installed: pip install 'such'" in (
+        caught.value.hint
+    )
+
+
+def test_versions_are_compared_before_the_import(install: Install) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY, 'name = "good"\napi = "1.99"')
+    assert state("good") == "incompatible"
+    with pytest.raises(BackendIncompatibleError) as caught:
+        get_backend("good")
+    assert "The plugin was not imported." in caught.value.hint
+    assert "m_good" not in sys.modules
+
+
+@pytest.mark.parametrize(("api", "code"), [("2.0", "SGK105"), ("one", "SGK115")])
+def test_without_a_manifest_the_class_tells_its_version(
+    api: str, code: str, install: Install
+) -> None:
+    install("good-dist", "m_good", GOOD + f"        api = {api!r}\n", ENTRY)
+    assert code_of("good") == code
+
+
+def test_two_distributions_of_one_name_are_told_apart(install: Install) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY)
+    install("other-dist", "m_other", GOOD, ENTRY.replace("m_good", "m_other"))
+    assert state("good", "good-dist") == state("good", "other-dist") == "conflict"
+    for _ in range(2):
+        with pytest.raises(BackendConflictError, match=r"good-dist 1\.0.*other-dist 1\.0"):
+            get_backend("good")
+        assert get_backend("good@other-dist").__module__ == "m_other"
+    with pytest.raises(BackendNotFoundError, match="no distribution 'x' provides"):
+        get_backend("good@x")
+
+
+def test_a_blocked_backend_is_not_imported(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY)
+    monkeypatch.setenv("SUBGRAPH_BLOCK", "good")
+    assert state("good") == "blocked"
+    with pytest.raises(BackendUnavailableError, match="SUBGRAPH_BLOCK='good'") as caught:
+        get_backend("good")
+    assert caught.value.code == "SGK117"
+    assert "m_good" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["Good", "auto", "x" * 33])
+def test_an_entry_point_with_a_bad_name_is_listed_as_broken(name: str, install: Install) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY.replace("good =", f"{name} ="))
+    assert state(name) == "broken"
+
+
+def test_an_entry_point_that_is_nonsense_is_broken(install: Install) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY.replace("m_good:Good", "m_good:Good:x y"))
+    assert code_of("good") == "SGK103"
+
+
+def test_a_class_must_bear_the_name_of_its_entry_point(install: Install) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY.replace("good =", "better ="))
+    assert code_of("better") == "SGK115"
+    assert state("better") == "broken"
+
+
+def test_registering_makes_a_class_known_by_its_name() -> None:
+    assert register_backend(Alpha) is Alpha
+    try:
+        assert get_backend("alpha") is Alpha
+        assert state("alpha") == "loaded"
+        with pytest.raises(BackendLoadError, match="name is taken") as caught:
+            register_backend(Alpha)
+        assert caught.value.code == "SGK115"
+        register_backend(Alpha, replace=True)
+    finally:
+        unregister_backend("alpha")
+    assert code_of("alpha") == "SGK102"
+    with pytest.raises(BackendNotFoundError):
+        unregister_backend("alpha")
+
+
+def test_a_class_registered_by_another_name_bears_it() -> None:
+    with registered(Alpha, "omega"):
+        factory = get_backend("omega")
+        assert isinstance(factory, type)
+        assert issubclass(factory, Alpha)
+        assert factory({}).name == "omega"
+        assert Alpha.name == "alpha"
+
+
+def test_a_block_restores_what_was_registered_before() -> None:
+    class Other(Alpha):
+        pass
+
+    with registered(Alpha):
+        with registered(Other, replace=True):
+            assert get_backend("alpha") is Other
+        assert get_backend("alpha") is Alpha
+    assert code_of("alpha") == "SGK102"
+
+
+def test_a_registration_survives_a_refresh() -> None:
+    with registered(Alpha):
+        refresh_backends()
+        assert get_backend("alpha") is Alpha
+
+
+def test_a_registration_may_take_the_place_of_an_installed_backend(install: Install) -> None:
+    install("good-dist", "m_good", GOOD, ENTRY)
+    with registered(Alpha, "good", replace=True):
+        assert issubclass(get_backend("good"), Alpha)
+    assert get_backend("good").__module__ == "m_good"
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [(3, "x"), (object(), "x"), (Alpha, "Bad"), (Alpha, "auto"), (object(), None), (Backend, None)],
+)
+def test_what_is_no_backend_is_not_registered(backend: object, name: str | None) -> None:
+    with pytest.raises(BackendLoadError) as caught:
+        register_backend(backend, name)
+    assert caught.value.code == "SGK115"
+
+
+class Hooks:
+    """A namespace with hookimpls."""
+
+    @hookimpl
+    def subgraphkit_backend(self, options: Mapping[str, Any]) -> Backend:
+        return Alpha(options)
+
+    @hookimpl
+    def subgraphkit_probe(self) -> ProbeResult:
+        return ProbeResult(available=True, devices=("imagined",))
+
+
+def test_a_namespace_with_hooks_is_used_like_a_class() -> None:
+    with registered(Hooks(), "hooked"):
+        factory = get_backend("hooked")
+        assert factory.name == "hooked"
+        assert [option.name for option in factory.options] == ["level"]
+        assert factory.probe().devices == ("imagined",)
+        assert factory({"level": 3}).option_values == {"level": 3}
+
+
+def test_a_namespace_need_not_probe() -> None:
+    class Short:
+        @staticmethod
+        @hookimpl
+        def subgraphkit_backend() -> Backend:
+            return Alpha()
+
+    with registered(Short, "short"):
+        assert get_backend("short").probe().devices == ("cpu",)
+
+
+def test_a_misspelt_hook_is_answered_with_the_right_one() -> None:
+    class Misspelt(Hooks):
+        @hookimpl
+        def subgraphkit_prob(self) -> None: ...
+
+    with pytest.raises(BackendLoadError, match="did you mean 'subgraphkit_probe'") as caught:
+        register_backend(Misspelt(), "misspelt")
+    assert caught.value.code == "SGK191"
+
+
+def test_a_hook_declares_no_defaults() -> None:
+    class Defaulted:
+        @hookimpl
+        def subgraphkit_backend(self, options: Mapping[str, Any] | None = None) -> Backend:
+            return Alpha(options or {})
+
+    with pytest.raises(BackendLoadError, match=r"subgraphkit_backend\(options=\.\.\.\)"):
+        register_backend(Defaulted(), "defaulted")
+
+
+def test_a_hook_must_return_a_backend() -> None:
+    class Empty:
+        @hookimpl
+        def subgraphkit_backend(self) -> None: ...
+
+    with pytest.raises(BackendLoadError, match="returned None, expected a Backend"):
+        register_backend(Empty(), "empty")
+
+
+def test_many_threads_load_a_backend_once(install: Install) -> None:
+    slow = "import time\ntime.sleep(0.05)\n" + "\n".join(x[4:] for x in GOOD.splitlines())
+    install("good-dist", "m_good", slow, ENTRY)
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(get_backend("good"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(map(id, found))) == 1

@@ -1,0 +1,145 @@
+"""How far a rewritten model is from the original."""
+
+import math
+
+import numpy as np
+import pytest
+
+from subgraphkit.errors import CallerError
+from subgraphkit.precision.accuracy import measure_accuracy
+from subgraphkit.rewriting import rewrite
+from subgraphkit.running import tapping
+from tests.models import CHAIN, parsed
+
+ONE = {"x": np.array([[1, -1, 3, 0]], np.float32)}
+TWO = {"x": np.array([[2, 2, 2, 2]], np.float32)}
+
+
+def adds(number: float) -> str:
+    weight = f"<float w = {{{number}}}>"
+    return f"g (float[N,4] x) => (float[N,4] y) {weight} {{ a = Relu(x) y = Add(a, w) }}"
+
+
+def test_figures_are_those_of_all_batches_together() -> None:
+    report = measure_accuracy(parsed(adds(1.0)), parsed(adds(1.5)), [ONE, TWO])
+    (y,) = report.outputs
+    right = np.array([2, 1, 4, 1, 3, 3, 3, 3.0])
+    assert (y.elements, y.max_abs, y.mean_abs, y.largest) == (8, 0.5, 0.5, 4.0)
+    assert y.snr_db == pytest.approx(10 * math.log10((right**2).sum() / (8 * 0.25)))
+    other = right + 0.5
+    assert y.cosine == pytest.approx(right @ other / np.linalg.norm(right) / np.linalg.norm(other))
+    assert report.batches == 2
+    assert "y" in report.to_text()
+
+
+def test_inner_values_are_compared_where_both_models_have_them() -> None:
+    report = measure_accuracy(parsed(adds(1.0)), parsed(adds(1.0)), [ONE], values=True)
+    assert [one.name for one in report.values] == ["a"]
+    assert report.outputs[0].snr_db == math.inf
+    lowered = rewrite(parsed(CHAIN), "fp16").model
+    compared = measure_accuracy(parsed(CHAIN), lowered, [ONE], values=True)
+    assert [one.name for one in compared.values] == ["a", "b"]
+
+
+def test_nan_on_one_side_is_an_infinite_error() -> None:
+    body = "g (float[N,4] x) => (float[N,4] y) { z = Sub(x, x) y = Div(z, z) }"
+    with np.errstate(all="ignore"):
+        report = measure_accuracy(parsed(adds(0.0)), parsed(body), [ONE])
+    assert report.max_error == math.inf
+    with pytest.raises(CallerError, match="SGK236"):
+        report.check(1e9)
+
+
+def test_what_is_not_finite_any_more_is_counted_and_outweighs_all_that_is() -> None:
+    body = "g (float[N,4] x) => (float[N,4] y) { a = Relu(x) z = Sub(x, x) y = Div(a, z) }"
+    with np.errstate(all="ignore"):
+        report = measure_accuracy(parsed(adds(0.0)), parsed(body), [TWO, ONE], values=True)
+    (y,) = report.outputs
+    assert (y.elements, y.not_finite, y.largest) == (8, 8, 3.0)
+    assert (y.max_abs, y.mean_abs, y.snr_db) == (math.inf, math.inf, -math.inf)
+    assert math.isnan(y.cosine)
+    assert report.min_snr == -math.inf
+    assert not report.meets(min_snr=-1000)
+    assert report.not_finite == "8 of 8 values of output 'y' are not finite, first in Add 'y'"
+    with pytest.raises(
+        CallerError, match=r"SGK236.*8 of 8 values of output 'y' are not finite, .*\(it reaches 3\)"
+    ):
+        report.check(min_snr=40)
+
+
+def test_what_is_infinite_in_the_original_as_well_is_no_error() -> None:
+    body = "g (float[N,4] x) => (float[N,4] y) { z = Sub(x, x) y = Div(x, z) }"
+    with np.errstate(all="ignore"):
+        report = measure_accuracy(parsed(body), parsed(body), [ONE])
+    assert (report.max_error, report.min_snr, report.not_finite) == (0.0, math.inf, "")
+
+
+def test_a_bound_that_is_missed_is_an_error() -> None:
+    report = measure_accuracy(parsed(adds(1.0)), parsed(adds(1.5)), [ONE])
+    report.check(0.5)
+    with pytest.raises(
+        CallerError, match=r"SGK236.*output 'y' is off by 0.5, expected 0.4 at most"
+    ):
+        report.check(0.4)
+
+
+def test_a_ratio_of_signal_to_noise_that_is_missed_is_an_error() -> None:
+    report = measure_accuracy(parsed(adds(1.0)), parsed(adds(1.5)), [ONE])
+    (y,) = report.outputs
+    assert report.min_snr == y.snr_db
+    report.check(min_snr=y.snr_db - 0.1)
+    with pytest.raises(CallerError, match=r"SGK236.*expected 40 dB at least"):
+        report.check(max_error=1, min_snr=40)
+
+
+def test_the_report_says_in_which_node_error_is_born() -> None:
+    body = """g (float[N,4] x) => (float[N,4] y) <float t = {1000}>
+    { a = Relu(x) b = Add(a, t) c = Sub(b, t) y = Neg(c) }"""
+    lowered = rewrite(parsed(body), "fp16").model
+    feeds = {"x": np.linspace(0.1, 1.3, 40, dtype=np.float32).reshape(-1, 4)}
+    worst, *rest = measure_accuracy(parsed(body), lowered, [feeds], values=True).layers
+    assert (worst.node, worst.op_type, worst.output) == ("c", "Sub", "c")
+    assert worst.input_snr_db - worst.snr_db > 40
+    assert "y" not in {one.node for one in rest}  # it only passes error on
+
+
+def test_what_ceases_to_be_finite_is_told_where_it_does_and_does_not_hide_the_rest() -> None:
+    body = """g (float[N,4] x) => (float[N,4] y) <float big = {300}, float t = {1000}>
+    { b = Mul(x, big) c = Mul(b, b) d = Add(c, c) e = Add(x, t) f = Sub(e, t) y = Add(d, f) }"""
+    lowered = rewrite(parsed(body), "fp16").model
+    feeds = {"x": np.array([[0.1, 0.3, 0.2, 2]], np.float32)}
+    first, second, *rest = measure_accuracy(parsed(body), lowered, [feeds], values=True).layers
+    assert (first.node, first.born, first.snr_db) == ("c", math.inf, -math.inf)
+    assert first.to_text() == "what is finite is not any more"
+    assert second.node == "f"
+    assert not [one for one in rest if math.isinf(one.born)]
+
+
+def test_values_that_do_not_fit_into_memory_at_once_are_compared_in_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = parsed(CHAIN), rewrite(parsed(CHAIN), "bf16").model
+    whole = measure_accuracy(*pair, [ONE, TWO], values=True)
+    monkeypatch.setattr(tapping, "_GROUP_BYTES", 1)
+    assert measure_accuracy(*pair, [ONE, TWO], values=True) == whole
+
+
+def test_no_batch_is_refused() -> None:
+    with pytest.raises(CallerError, match="SGK234"):
+        measure_accuracy(parsed(CHAIN), parsed(CHAIN), [])
+
+
+def test_results_of_different_shapes_are_an_infinite_error() -> None:
+    body = """g (float[N,4] x) => (float[M] y) <float w = {LIMIT}, int64[1] all = {-1}>
+    { b = Greater(x, w) c = Reshape(b, all) y = Compress(x, c) }"""
+    few, many = (parsed(body.replace("LIMIT", limit)) for limit in ("2", "-9"))
+    report = measure_accuracy(many, few, [ONE, TWO])
+    assert report.max_error == math.inf
+    assert report.min_snr == -math.inf
+    assert not report.meets(max_error=1e9)
+
+
+def test_a_model_without_floating_point_outputs_cannot_be_measured() -> None:
+    model = parsed("g (float[N,4] x) => (int64[N,1] y) { a = Relu(x) y = ArgMax <axis = 1> (a) }")
+    with pytest.raises(CallerError, match=r"SGK234.*no output of the model is floating point"):
+        measure_accuracy(model, model, [ONE])

@@ -1,0 +1,201 @@
+"""Calibrating: what is looked at, how it is kept, and which batches are refused."""
+
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.errors import CallerError, SubgraphkitWarning
+from subgraphkit.precision import calibrate, progress
+from subgraphkit.rewriting import Range, Ranges, content_hash, read_calibration_cache
+from subgraphkit.running import tapping
+from tests.models import CHAIN, LINEAR, parsed
+
+Batch = dict[str, np.ndarray[Any, Any]]
+
+
+def batches(count: int = 3, scale: float = 1.0) -> list[Batch]:
+    rng = np.random.default_rng(1)
+    return [{"x": (scale * rng.standard_normal((5, 4))).astype(np.float32)} for _ in range(count)]
+
+
+def test_every_float_value_that_is_not_constant_gets_a_range() -> None:
+    given = batches()
+    ranges = calibrate(parsed(CHAIN), given, method="minmax")
+    assert sorted(ranges.values) == ["a", "b", "x", "y"]
+    stacked = np.concatenate([batch["x"] for batch in given])
+    found = ranges.values["x"]
+    assert (found.lowest, found.highest) == (stacked.min(), stacked.max())
+    assert found.samples == 60
+    assert ranges.values["a"].threshold == stacked.max()
+    assert ranges.values["y"] == Range(0.0, "minmax", 60, 0.0, 0.0)
+    assert ranges.model == content_hash(sk.load(parsed(CHAIN)))
+
+
+def test_the_same_batches_make_the_same_ranges_whatever_fits_into_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    once = calibrate(parsed(CHAIN), batches())
+    monkeypatch.setattr(tapping, "_GROUP_BYTES", 1)
+    assert calibrate(parsed(CHAIN), (batch for batch in batches())) == once
+
+
+def test_another_backend_may_run_the_model() -> None:
+    one = calibrate(parsed(LINEAR), [{"x": np.ones((2, 3), np.float32)}], backend="onnxruntime")
+    assert one == calibrate(parsed(LINEAR), [{"x": np.ones((2, 3), np.float32)}])
+
+
+def test_only_the_values_that_were_asked_for_are_looked_at() -> None:
+    assert list(calibrate(parsed(CHAIN), batches(), values=["a"]).values) == ["a"]
+    with pytest.raises(CallerError, match=r"SGK231.*no float32 value 'zzz'"):
+        calibrate(parsed(CHAIN), batches(), values=["zzz"])
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_a_batch_with_numbers_that_are_none_is_refused_by_its_place(odd: float) -> None:
+    spoilt = batches()
+    spoilt[1]["x"][0, 0] = odd
+    with pytest.raises(CallerError, match=r"SGK234.*batch 2 holds NaN or infinity in input 'x'"):
+        calibrate(parsed(CHAIN), spoilt)
+
+
+def test_a_batch_that_leads_to_nan_is_refused_by_the_value() -> None:
+    model = parsed("g (float[N,4] x) => (float[N,4] y) { a = Sub(x, x) y = Div(a, a) }")
+    with (
+        pytest.raises(CallerError, match=r"SGK234.*batch 1 leads to NaN in value 'y'"),
+        np.errstate(all="ignore"),
+    ):
+        calibrate(model, batches())
+
+
+def test_an_infinite_mask_has_no_range_and_a_warning_says_so() -> None:
+    body = """g (float[N,4] x) => (float[N,4] y)
+    { z = Sub(x, x) o = Exp(z) i = Div(o, z) m = Max(x, i) y = Min(x, m) }"""
+    told = pytest.warns(SubgraphkitWarning, match=r"2 values were infinite.*'i', 'm'")
+    with told, np.errstate(all="ignore"):
+        ranges = calibrate(parsed(body), batches())
+    assert sorted(ranges.values) == ["o", "x", "y", "z"]
+
+
+def test_no_batch_is_refused() -> None:
+    with pytest.raises(CallerError, match=r"SGK234.*no batch"):
+        calibrate(parsed(CHAIN), [])
+
+
+def test_ranges_are_stored_and_read(tmp_path: Path) -> None:
+    ranges = calibrate(parsed(CHAIN), batches())
+    ranges.save(tmp_path / "ranges.json")
+    assert Ranges.load(tmp_path / "ranges.json") == ranges
+    first = (tmp_path / "ranges.json").read_bytes()
+    Ranges.load(tmp_path / "ranges.json").save(tmp_path / "ranges.json")
+    assert (tmp_path / "ranges.json").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"schema": "other/1"}',
+        *(
+            f'{{"schema": "subgraphkit.ranges/1", "model": "", "values": {{"a": {{{facts}}}}}}}'
+            for facts in (
+                '"threshold": -1, "method": ""',
+                '"threshold": NaN, "method": ""',
+                '"threshold": "1", "method": ""',
+                '"scale": 1',
+            )
+        ),
+    ],
+)
+def test_damaged_ranges_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "ranges.json").write_text(text)
+    with pytest.raises(CallerError, match=r"SGK233.*ranges.json"):
+        Ranges.load(tmp_path / "ranges.json")
+
+
+def test_merged_ranges_cover_both() -> None:
+    small, large = (calibrate(parsed(CHAIN), batches(scale=s), method="minmax") for s in (1, 3))
+    merged = small.merge(large)
+    assert merged.values["x"].samples == 120
+    assert merged.values["x"].threshold == large.values["x"].threshold
+    assert merged == large.merge(small)
+    with pytest.raises(CallerError, match="SGK232"):
+        small.merge(Ranges({}, "0" * 64))
+
+
+def test_ranges_tell_how_well_int8_holds_a_value() -> None:
+    ranges = calibrate(parsed(CHAIN), batches(20))
+    known = ranges.values["x"].snr_db
+    assert known is not None
+    assert 25 < known < 45
+    assert ranges.values["y"].snr_db is None  # it was always 0
+    worse = Ranges({"x": Range(1.0, "mse", 1, -1.0, 1.0, 3.0)}, ranges.model)
+    assert ranges.merge(worse).values["x"].snr_db == 3.0
+
+
+def test_ranges_of_another_model_are_told() -> None:
+    ranges = calibrate(parsed(CHAIN), batches())
+    ranges.check_model(sk.load(parsed(CHAIN)))
+    with pytest.raises(CallerError, match=r"SGK232.*belong to a model with hash"):
+        ranges.check_model(sk.load(parsed(CHAIN.replace("Neg", "Abs"))))
+
+
+def cache(tmp_path: Path, *lines: str) -> Path:
+    path = tmp_path / "calibration.cache"
+    path.write_text("\n".join(["TRT-8601-EntropyCalibration2", *lines]) + "\n")
+    return path
+
+
+def test_a_calibration_cache_holds_scales_as_bits(tmp_path: Path) -> None:
+    bits = struct.pack(">f", 0.02).hex()
+    found = read_calibration_cache(cache(tmp_path, f"a: {bits}", f"x: 0: {bits}"))
+    assert found.values["a"] == Range(pytest.approx(2.54), "imported")
+    assert sorted(found.values) == ["a", "x: 0"]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("a 3c008912", "line 3 is 'a 3c008912', expected a name"),
+        ("a: 3c00891", "line 3 is 'a: 3c00891'"),
+        ("a: 7fc00000", "line 3 gives 'a' the scale nan"),
+        ("a: bf800000", "line 3 gives 'a' the scale -1.0"),
+        ("first: 3f800000", "line 3 names 'first' again"),
+    ],
+)
+def test_a_damaged_cache_is_refused_with_its_line(line: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(CallerError, match="SGK233") as caught:
+        read_calibration_cache(cache(tmp_path, "first: 3f800000", line))
+    assert why in str(caught.value)
+
+
+def test_a_file_without_the_header_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("something: 3f800000\n")
+    with pytest.raises(CallerError, match=r"SGK233.*line 1 is 'something"):
+        read_calibration_cache(tmp_path / "f")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(
+    terminal: bool,  # noqa: FBT001 (a case)
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    clock = iter(range(0, 1000, 40))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    with progress.Progress("calibrating", 4) as told:
+        told.show(1)
+    err = capsys.readouterr().err
+    with progress.Progress("searching", None) as told:
+        told.show(1, "trial 1: 0 kept")
+    assert "searching: trial 1: 0 kept" in capsys.readouterr().err
+    assert ("[#######......................." in err) is terminal
+    assert "1 of 4, 120 s left" in err
+    assert err.endswith("\r\x1b[K" if terminal else "\n")

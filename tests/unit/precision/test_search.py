@@ -1,0 +1,199 @@
+"""Which nodes a search keeps, how it says so, and how it ends."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from subgraphkit.errors import CallerError
+from subgraphkit.onnx_io import load
+from subgraphkit.precision import calibrate
+from subgraphkit.precision.accuracy import measure_accuracy
+from subgraphkit.precision.search import (
+    Effort,
+    SearchTrial,
+    _Laboratory,
+    precision_search,
+)
+from subgraphkit.rewriting import Precision, rewrite
+from tests.models import parsed
+
+FP16 = Precision("fp16")
+OVERFLOWING = """g (float[N,8] x) => (float[N,8] y) <float big = {300}, float small = {0.00001}>
+{ a = Relu(x) b = Mul(a, big) c = Mul(b, b) d = Mul(c, small) e = Add(d, x) y = Tanh(e) }"""
+CANCELLING = """g (float[N,8] x) => (float[N,8] y) <float t = {1000}>
+{ a = Relu(x) b = Neg(a) f = Add(b, t) g = Sub(f, t) h = Neg(g) y = Tanh(h) }"""
+
+
+def batches(count: int = 2, width: int = 8) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(3)
+    return [{"x": rng.standard_normal((16, width)).astype(np.float32)} for _ in range(count)]
+
+
+def test_a_product_that_overflows_is_kept_with_the_node_that_reads_it() -> None:
+    found = precision_search(parsed(OVERFLOWING), FP16, batches(), min_snr=60)
+    assert {one.pattern for one in found.kept} == {"c", "d"}
+    assert found.minimal
+    assert found.accuracy.min_snr >= 60
+    worst = found.kept[0]
+    assert (worst.op_type, worst.text) == ("Mul", "what is finite is not any more")
+    assert "2 of 6 nodes stay" in found.to_text()
+
+
+def test_where_large_numbers_cancel_what_made_them_is_kept_too() -> None:
+    found = precision_search(parsed(CANCELLING), FP16, batches(), max_error=1e-3)
+    assert {one.pattern for one in found.kept} == {"f", "g"}
+    assert found.accuracy.max_error <= 1e-3
+    reasons = {one.pattern: one.text for one in found.kept}
+    assert "dB come in" in reasons["g"]
+
+
+def test_a_rewriting_within_the_bound_is_taken_as_it_is() -> None:
+    found = precision_search(parsed(CANCELLING), FP16, batches(), min_snr=10)
+    assert (found.kept, len(found.trials), found.minimal) == ((), 1, True)
+    assert found.rewriting.model == rewrite(parsed(CANCELLING), FP16).model
+
+
+def test_the_same_search_makes_the_same_trials_and_one_that_knows_the_answer_makes_one() -> None:
+    told: list[SearchTrial] = []
+    first = precision_search(
+        parsed(OVERFLOWING), FP16, batches(), min_snr=60, effort=Effort(on_trial=told.append)
+    )
+    second = precision_search(parsed(OVERFLOWING), FP16, batches(), min_snr=60)
+    assert first.trials == second.trials == tuple(told)
+    again = precision_search(parsed(OVERFLOWING), first.precision, batches(), min_snr=60)
+    assert len(again.trials) == 1
+    assert again.rewriting.model == first.rewriting.model
+
+
+def test_what_was_found_is_a_precision_that_makes_the_same_model() -> None:
+    asked = replace(FP16, keep=("Tanh",))
+    found = precision_search(parsed(OVERFLOWING), asked, batches(), min_snr=60)
+    assert found.precision.keep[0] == "Tanh"
+    done = rewrite(parsed(OVERFLOWING), found.precision)
+    assert done.model == found.rewriting.model
+    report = measure_accuracy(parsed(OVERFLOWING), done.model, batches())
+    assert report.outputs == found.accuracy.outputs
+
+
+def test_nodes_that_share_a_name_are_told_apart() -> None:
+    model = parsed(OVERFLOWING)
+    for node in model.graph.node:
+        node.name = "twin"
+    found = precision_search(model, FP16, batches(), min_snr=60)
+    assert {one.pattern for one in found.kept} == {"c", "d"}
+    assert {one.node for one in found.kept} == {"twin"}
+    assert found.rewriting.changed == ("a", "b", "e", "y")
+
+
+def test_a_bound_that_float32_alone_keeps_is_told_with_the_best_that_was_reached() -> None:
+    with pytest.raises(CallerError, match=r"SGK237.*no node may be rewritten.*the best was") as e:
+        precision_search(parsed(CANCELLING), FP16, batches(), max_error=0.0)
+    assert "rewritten" in e.value.message
+
+
+@pytest.mark.parametrize("effort", [Effort(trials=2), Effort(seconds=0)])
+def test_effort_that_is_spent_before_the_bound_holds_is_an_error(effort: Effort) -> None:
+    with pytest.raises(CallerError, match=r"SGK237.*the effort was spent; the best was"):
+        precision_search(parsed(OVERFLOWING), FP16, batches(), min_snr=60, effort=effort)
+
+
+def test_effort_that_is_spent_after_the_bound_held_gives_what_there_is() -> None:
+    whole = precision_search(parsed(OVERFLOWING), FP16, batches(), min_snr=60)
+    met = next(one.number for one in whole.trials if one.met)
+    part = precision_search(
+        parsed(OVERFLOWING), FP16, batches(), min_snr=60, effort=Effort(trials=met)
+    )
+    assert not part.minimal
+    assert part.accuracy.min_snr >= 60
+    assert len(part.kept) >= len(whole.kept)
+    assert "fewer might do" in part.to_text()
+
+
+def test_a_search_needs_a_bound_and_batches_that_last() -> None:
+    with pytest.raises(CallerError, match=r"SGK234.*give max_error or min_snr"):
+        precision_search(parsed(OVERFLOWING), FP16, batches())
+    with pytest.raises(CallerError, match=r"SGK234.*once per trial"):
+        precision_search(parsed(OVERFLOWING), FP16, iter(batches()), min_snr=60)
+
+
+def test_in_int8_a_product_with_a_few_huge_inputs_is_found() -> None:
+    rng = np.random.default_rng(5)
+    weights = [rng.standard_normal((32, 32)).astype(np.float32) / 6 for _ in range(3)]
+    spread = np.ones(32, np.float32)
+    spread[7] = 2000
+    weights[1][:, 7] /= 2000
+    weights[2][7] /= 2000
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w0"], ["a"]),
+            helper.make_node("MatMul", ["a", "w1"], ["b"]),
+            helper.make_node("Mul", ["b", "spread"], ["c"]),
+            helper.make_node("Mul", ["c", "spread"], ["d"]),
+            helper.make_node("MatMul", ["d", "w2"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["N", 32])],
+        [helper.make_tensor_value_info("y", 1, ["N", 32])],
+        [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
+        + [numpy_helper.from_array(spread, "spread")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.checker.check_model(model)
+    given = batches(4, 32)
+    ranges = calibrate(model, given)
+    asked = Precision("int8", min_input_snr=0.0)
+    assert rewrite(model, asked, ranges).changed == ("a", "b", "y")
+    found = precision_search(model, asked, given, min_snr=25, ranges=ranges)
+    assert [one.pattern for one in found.kept] == ["y"]
+    assert found.rewriting.changed == ("a", "b")
+
+
+def test_a_search_without_floating_point_outputs_is_refused() -> None:
+    model = parsed("g (float[N,8] x) => (int64[N,1] y) { a = Relu(x) y = ArgMax <axis = 1> (a) }")
+    with pytest.raises(CallerError, match="SGK234"):
+        precision_search(model, FP16, batches(), min_snr=60)
+
+
+def test_a_value_without_a_range_does_not_end_a_search() -> None:
+    rng = np.random.default_rng(5)
+    weights = [rng.standard_normal((32, 32)).astype(np.float32) / 6 for _ in range(2)]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", [a, b], [c]) for a, b, c in ("xvm", "mwy")],
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["N", 32])],
+        [helper.make_tensor_value_info("y", 1, ["N", 32])],
+        [numpy_helper.from_array(one, name) for one, name in zip(weights, "vw", strict=True)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    data = batches(width=32)
+    ranges = calibrate(model, data, values=["x"])
+    with pytest.raises(CallerError, match="SGK237"):
+        precision_search(model, Precision("int8"), data, min_snr=90, ranges=ranges)
+
+
+class Ruled(_Laboratory):
+    """A search whose bound holds by a rule: with b, if a, whose error that of c makes up for, is
+    not alone without it."""
+
+    def _try(self, kept: Any) -> bool:
+        holds = "b" in kept and ("c" in kept or "a" not in kept)
+        self._tried[tuple(kept)] = holds
+        return holds
+
+
+def test_what_was_needed_beside_others_is_given_back_once_they_are_gone() -> None:
+    lab = Ruled(load(parsed(OVERFLOWING)), FP16, None, batches(), (None, 60.0), Effort(), {})
+    lab._give_back(list("abc"))
+    assert lab._tried["a", "b"] is False
+    assert lab._tried["b",] is True
+
+
+def test_of_many_nodes_that_stay_ten_are_told_and_the_rest_counted() -> None:
+    found = precision_search(parsed(OVERFLOWING), FP16, batches(), min_snr=60)
+    many = replace(found, kept=found.kept[:1] * 12)
+    _, *lines = many.to_text().splitlines()
+    assert lines == [*[f"  Mul c: {found.kept[0].text}"] * 10, "  and 2 more"]
