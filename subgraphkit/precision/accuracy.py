@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.backend.tolerances import ToleranceOf, tolerance_for
 from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError
+from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.running import Session
@@ -46,6 +48,7 @@ class ValueAccuracy:
         largest: Largest finite magnitude in the original.
         not_finite: How many elements are finite in the original, and NaN or infinite here.
         noise: Power of the error as a part of that of the value, of what is finite on both sides.
+        wrong: How many elements ``verify`` would call wrong, by the tolerance of their type.
     """
 
     name: str
@@ -57,6 +60,7 @@ class ValueAccuracy:
     largest: float
     not_finite: int = 0
     noise: float = 0.0
+    wrong: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,11 @@ class AccuracyReport:
     def min_snr(self) -> float:
         """The smallest ratio of signal to noise of any output, in dB."""
         return min((one.snr_db for one in self.outputs), default=math.inf)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether ``verify`` would call the outputs the same, by the tolerances of their types."""
+        return not any(one.wrong for one in self.outputs)
 
     @property
     def not_finite(self) -> str:
@@ -197,10 +206,11 @@ def measure_accuracy(
     bounds = [bind(model, backend=backend, **settings) for model in pair]
     outputs = floating_outputs(bounds[0])
     inner = [name for name in _common(bounds) if name not in outputs] if values else []
-    sums = {name: Sums() for name in (*inner, *outputs)}
     done = 0
     # outputs by themselves: libraries fuse across values that nobody looks at
     with _sessions(bounds, [outputs, *tap_groups(bounds[0], inner)]) as pairs:
+        tolerance = _tolerance(pairs[0][2])
+        sums = {name: Sums(tolerance=tolerance) for name in (*inner, *outputs)}
         for done, feeds in enumerate(batches, 1):  # noqa: B007 (counts)
             for names, one, other in pairs:
                 results = one.run(None, feeds), other.run(None, feeds)
@@ -245,6 +255,11 @@ def _sessions(
             one, other = (stack.enter_context(tapped_session(b, names)) for b in bounds)
             pairs.append((names, one, other))
         yield pairs
+
+
+def _tolerance(tested: Session) -> ToleranceOf:
+    names, settings = tested.partitioning.backends, tested.graph.settings
+    return declared_tolerances(names, settings).tolerance_for
 
 
 def _layers(bound: BoundGraph, found: Mapping[str, ValueAccuracy]) -> list[LayerAccuracy]:
@@ -328,6 +343,8 @@ class Sums:
     max_abs: float = 0.0
     largest: float = 0.0
     not_finite: int = 0
+    wrong: int = 0
+    tolerance: ToleranceOf = tolerance_for
     sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(5))
 
     def add(self, expected: npt.NDArray[Any], got: npt.NDArray[Any]) -> None:
@@ -335,6 +352,7 @@ class Sums:
         if expected.shape != got.shape:  # what was found decides how many there are
             self.max_abs = math.inf
             self.elements += expected.size
+            self.wrong += expected.size
             return
         right, found = (np.asarray(one).reshape(-1).astype(np.float64) for one in (expected, got))
         known = np.isfinite(right)
@@ -343,13 +361,16 @@ class Sums:
         if not same.all():
             self.max_abs = math.inf
         self.not_finite += int(np.count_nonzero(known & ~both))
+        self.wrong += int(np.count_nonzero(~same))
         self.largest = max(self.largest, float(np.abs(right).max(where=known, initial=0.0)))
         right, found = right[both], found[both]
         self.elements += int(same.size)
         if not right.size:
             return
-        error = np.abs(right - found)
+        error, sizes = np.abs(right - found), np.abs(right)
         self.max_abs = max(self.max_abs, float(error.max()))
+        allowed = self.tolerance(DataType.of(got.dtype))
+        self.wrong += int(np.count_nonzero(error > allowed.limit(sizes, float(sizes.max()))))
         self.sums += (
             error.sum(),
             np.dot(error, error),
@@ -376,4 +397,5 @@ class Sums:
             largest=self.largest,
             not_finite=self.not_finite,
             noise=1 / ratio if ratio > 0 else math.inf,
+            wrong=self.wrong,
         )
