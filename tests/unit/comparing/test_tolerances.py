@@ -12,7 +12,7 @@ from subgraphkit.backend import Conformance
 from subgraphkit.comparing import Schedule, bench, first_difference, tolerance_for, verify
 from subgraphkit.errors import BackendLoadError
 from subgraphkit.finding.registry import registered
-from subgraphkit.precision.accuracy import measure_accuracy
+from subgraphkit.precision import measure_accuracy
 from subgraphkit.testing import Outcome, Subject
 from subgraphkit.types import DataType
 from tests.fakes import claiming
