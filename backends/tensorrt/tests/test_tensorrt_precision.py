@@ -19,7 +19,7 @@ from backends.tensorrt.tests.tensorrt_models import (
     whole,
 )
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.rewriting import Range, Ranges
+from subgraphkit.precision import Range, Ranges
 from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.model import prepare_model
 

@@ -1,4 +1,4 @@
-"""Which nodes may compute in a short float, and why the others may not."""
+"""Rules that say of every node whether it may compute in a short float, and why not."""
 
 import math
 from collections.abc import Sequence
@@ -9,18 +9,63 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
+from onnx import defs
 
 from subgraphkit.onnx_io.attributes import body_protos
-from subgraphkit.rewriting.draft import Draft, label_of
-from subgraphkit.rewriting.formals import Formals, formals_of
+from subgraphkit.onnx_io.protos import normal_domain
+from subgraphkit.rewriting.draft import Draft, attribute, label_of
 from subgraphkit.rewriting.ranges import Ranges
-from subgraphkit.rewriting.requests import Precision
-from subgraphkit.rewriting.result import Kept
-from subgraphkit.rewriting.roundings import angle_nodes, rounded_nodes
-from subgraphkit.rewriting.sums import axis_length, terms, variance_nodes
+from subgraphkit.rewriting.records import Kept, Precision
+from subgraphkit.rewriting.sensitivity import (
+    angle_nodes,
+    axis_length,
+    rounded_nodes,
+    terms,
+    variance_nodes,
+)
 from subgraphkit.types import DataType
 
-__all__ = ["FREE", "MOVING", "Judge", "Verdict"]
+__all__ = ["FREE", "MOVING", "Formals", "Judge", "Verdict", "formals_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Formals:
+    """The types a node's operator takes.
+
+    Attributes:
+        inputs: A type or the name of a type variable, per input.
+        outputs: The same per output.
+        allowed: The types of each type variable.
+        version: Version of the operator set that defined the operator so.
+    """
+
+    inputs: list[str]
+    outputs: list[str]
+    allowed: dict[str, list[str]]
+    version: int
+
+
+def formals_of(node: onnx.NodeProto, draft: Draft) -> Formals | None:
+    """Return the formal types of a node; None if ONNX does not define its operator."""
+    domain, opset = normal_domain(node.domain), draft.opset(node.domain)
+    if not opset or not defs.has(node.op_type, opset, domain):
+        return None
+    schema = defs.get_schema(node.op_type, opset, domain)
+    outputs = _stretched(schema.outputs, len(node.output))
+    if node.op_type == "DequantizeLinear" and not attribute(node, "output_dtype", 0):
+        outputs = [schema.inputs[1].type_str]  # later versions give it a variable of its own
+    return Formals(
+        _stretched(schema.inputs, len(node.input)),
+        outputs,
+        {one.type_param_str: list(one.allowed_type_strs) for one in schema.type_constraints},
+        schema.since_version,
+    )
+
+
+def _stretched(formals: Sequence[Any], count: int) -> list[str]:
+    """Return one type per actual value; the last formal may stand for many."""
+    return [formals[min(i, len(formals) - 1)].type_str for i in range(count)] if formals else []
+
 
 MOVING: Final = frozenset(
     [
