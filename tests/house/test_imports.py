@@ -6,7 +6,17 @@ import sys
 
 from tests.house.tree import ROOT
 
-HEAVY = ("google.protobuf", "ml_dtypes", "networkx", "numpy", "onnx", "pluggy", "rich")
+HEAVY = (
+    "filelock",
+    "google.protobuf",
+    "ml_dtypes",
+    "networkx",
+    "numpy",
+    "onnx",
+    "platformdirs",
+    "pluggy",
+    "rich",
+)
 
 
 def _run(program: str) -> str:
