@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.binding import bind
+from subgraphkit.binding import BoundModel, bind
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource, load
@@ -237,7 +237,7 @@ def floating_outputs(bound: BoundGraph) -> list[str]:
 
 @contextmanager
 def _sessions(
-    bounds: Sequence[BoundGraph], groups: Iterable[list[str]]
+    bounds: Sequence[BoundModel], groups: Iterable[list[str]]
 ) -> Iterator[list[tuple[list[str], Session, Session]]]:
     with ExitStack() as stack:
         pairs = []

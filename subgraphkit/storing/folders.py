@@ -1,6 +1,7 @@
 """Where the cache lies, and whether a folder or file there can be trusted.
 
-Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``.
+Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``;
+``BindContext.kept_folder`` leads there.
 
 An engine is run like a program, so nobody but the user may have been able to put one there. What
 counts is the folder's owner and mode; on Windows, where the profile's access list protects it,
@@ -15,13 +16,12 @@ import stat
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from subgraphkit.errors import CacheError
 from subgraphkit.storing import messages
 
 __all__ = [
-    "CacheSettings",
     "default_cache_dir",
     "default_state_dir",
     "flush_folder",
@@ -42,18 +42,6 @@ _BACKENDS: Final = "backends"
 _FACT: Final = re.compile(r"[0-9a-f]{64}\.json")
 
 
-class CacheSettings(Protocol):
-    """The settings that decide whether and where something is kept."""
-
-    @property
-    def cache(self) -> bool:
-        """Whether anything is kept."""
-
-    @property
-    def cache_dir(self) -> Path | None:
-        """The folder named for it, or None for the default."""
-
-
 def default_cache_dir() -> Path:
     """Return the folder for engines if nobody names one: what can be made again.
 
@@ -72,7 +60,7 @@ def default_state_dir() -> Path:
     return _base("XDG_STATE_HOME", ".local/state", "Library/Application Support")
 
 
-def kept_folder(settings: CacheSettings | None, backend: str) -> Path | None:
+def kept_folder(cache_dir: Path | None, backend: str) -> Path | None:
     """Return the folder where a backend may keep what makes later binds quicker, such as timings.
 
     It is this user's alone. Whatever lies there may be gone tomorrow. What was found out about
@@ -80,16 +68,14 @@ def kept_folder(settings: CacheSettings | None, backend: str) -> Path | None:
     digest: ``forget_facts`` removes these.
 
     Args:
-        settings: ``BoundGraph.settings``, which says whether and where; None for nowhere.
+        cache_dir: The folder of the cache; None for the default.
         backend: Name of the backend.
 
     Returns:
-        The folder; None if nothing is to be kept, or the place cannot be used or trusted.
+        The folder; None if the place cannot be used or trusted.
     """
-    if settings is None or not settings.cache:
-        return None
     try:
-        root = private_folder(settings.cache_dir or default_cache_dir())
+        root = private_folder(cache_dir or default_cache_dir())
         return private_folder(private_folder(root / _BACKENDS) / backend)
     except CacheError as error:
         _logger.info("backend %s keeps nothing: %s", backend, error.message)

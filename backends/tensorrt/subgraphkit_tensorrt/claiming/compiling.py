@@ -1,10 +1,8 @@
 """From a region to its operator: engines built now, or at the first run if shapes are unknown."""
 
-import logging
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from subgraphkit.backend import SubgraphOperator
+from subgraphkit.backend import BindContext, SubgraphOperator
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.build import build_engine
@@ -22,38 +20,35 @@ _STATED: Final = ("dims", "min_shapes", "opt_shapes", "max_shapes")
 """Options that state ranges; what does not fit them is for the user to mend."""
 
 
-def compile_region(
-    subgraph: Subgraph, library: Library, options: Mapping[str, Any], logger: logging.Logger
-) -> SubgraphOperator:
+def compile_region(subgraph: Subgraph, library: Library, context: BindContext) -> SubgraphOperator:
     """Build the engines of a region.
 
     Args:
         subgraph: The region.
         library: The library.
-        options: Values of the backend's options.
-        logger: Where progress is reported.
+        context: What is known of the bind.
 
     Raises:
         CompileError: The library does not take the region, or cannot build it.
         OptionError: The options ask for what cannot be.
     """
-    plans = _plans(subgraph, library, options, logger) if options["build_at"] != "first_run" else []
+    options = context.options
+    plans = _plans(subgraph, library, context) if options["build_at"] != "first_run" else []
     if options["build_only"]:
         return BuiltPlans(plans, subgraph)
-    return TensorRTOperator(plans, subgraph, library, options, builder_for(library, options))
+    return TensorRTOperator(plans, subgraph, library, context, builder_for(library, context))
 
 
-def _plans(
-    subgraph: Subgraph, library: Library, options: Mapping[str, Any], logger: logging.Logger
-) -> list[Plan]:
+def _plans(subgraph: Subgraph, library: Library, context: BindContext) -> list[Plan]:
     """Build plans if the shapes are known, or have to be."""
+    options = context.options
     may_wait = options["build_at"] == "auto" and not options["build_only"]
-    buckets = buckets_at_bind(subgraph, options)
+    buckets = buckets_at_bind(subgraph, context)
     if buckets is None and may_wait:
         return []
     try:
         return [
-            build_engine(subgraph, options, library, ranges, logger=logger)
+            build_engine(subgraph, context, library, ranges)
             for ranges in (buckets if buckets is not None else [None])
         ]
     except CompileError as error:

@@ -81,12 +81,13 @@ class Claims:
         self._questions: Questions | None = None
         self._learned: Learned | None = None
 
-    def look_at(self, graph: BoundGraph, logger: logging.Logger) -> None:
+    def look_at(self, graph: BoundGraph, context: BindContext) -> None:
         """Sieve a graph; nothing happens the second time.
 
         Args:
             graph: The graph.
-            logger: Where it is said what was learnt, and which filters match nothing.
+            context: Knows where answers are kept, and where it is said what was learnt, and which
+                filters match nothing.
 
         Raises:
             OptionError: A plugin library or a module cannot be used (SGK167, SGK168), or a filter
@@ -94,7 +95,8 @@ class Claims:
         """
         if self._graph is graph:
             return
-        options, library = self.options, self.library
+        options, library, logger = self.options, self.library, context.logger
+        folder = context.kept_folder()
         load_modules(options["modules"])
         load_plugins(library, options["plugin_libraries"])
         check_filters(graph, options, logger)
@@ -103,7 +105,7 @@ class Claims:
         conversions = Conversions(rules)
         self._graph = graph
         self._borders = Borders(graph, rules)
-        self._learned = Learned(graph, self._identity, options)
+        self._learned = Learned(graph, self._identity, options, folder)
         if options["on_build_failure"] != "raise":
             self.refusals = self._learned.refusals()
             _tell_learned(self.refusals, logger)
@@ -116,7 +118,7 @@ class Claims:
             if refusal is not None:
                 self.refusals[node.id] = refusal
         if asks:
-            self._questions = Questions(graph, library, options, rules, conversions)
+            self._questions = Questions(graph, library, options, rules, conversions, folder)
             left = [i for i in graph.order if i not in self.refusals]
             left = [i for i in left if not graph.is_constant_node(i)]
             for node_id, refusal in self._questions.refusals(left).items():
@@ -198,7 +200,7 @@ class TensorRTProperty(SubgraphProperty):
                 hint="Open a bundle that was exported with version_compatible=true, or install a "
                 "library that builds: pip install 'subgraphkit-tensorrt[cu13]'",
             )
-        self.claims.look_at(graph, context.logger)
+        self.claims.look_at(graph, context)
 
     def create_selector(self, graph: BoundGraph) -> TensorRTSelector:
         """Make the selector."""
@@ -232,7 +234,7 @@ class TensorRTProperty(SubgraphProperty):
         """
         claims = self.claims
         try:
-            return compile_region(subgraph, claims.library, claims.options, context.logger)
+            return compile_region(subgraph, claims.library, context)
         except CompileError as error:
             if claims.options["on_build_failure"] == "raise" or error.code not in _BUILDING:
                 raise

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subgraphkit.backend import ON_DEVICE, SubgraphOperator
+from subgraphkit.backend import ON_DEVICE, BindContext, SubgraphOperator
 from subgraphkit.errors import CompileError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
@@ -37,7 +37,7 @@ class TensorRTOperator(SubgraphOperator):
         plans: Plans for ranges of shapes; those asked for at bind, or none.
         subgraph: The region.
         library: TensorRT.
-        options: Values of the backend's options.
+        context: What is known of the bind.
         builder: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Raises:
@@ -55,10 +55,11 @@ class TensorRTOperator(SubgraphOperator):
         plans: Sequence[Plan],
         subgraph: Subgraph,
         library: Library,
-        options: Mapping[str, Any],
+        context: BindContext,
         builder: Builder | None = None,
     ) -> None:
-        self._engines = Engines(subgraph, library, options, builder)
+        options = context.options
+        self._engines = Engines(subgraph, library, context, builder)
         self._library = library
         self._options = options
         self._device = self._engines.loader.device
@@ -214,7 +215,7 @@ class TensorRTOperator(SubgraphOperator):
 
 
 def restore(
-    blob: bytes, subgraph: Subgraph, library: Library, options: Mapping[str, Any]
+    blob: bytes, subgraph: Subgraph, library: Library, context: BindContext
 ) -> SubgraphOperator:
     """Make an operator of what ``serialize`` returned.
 
@@ -222,12 +223,12 @@ def restore(
         blob: The plans; each is looked at before TensorRT sees it.
         subgraph: The region; its inputs and outputs are those of the plans by position.
         library: TensorRT.
-        options: Values of the backend's options.
+        context: What is known of the bind.
 
     Raises:
         CompileError: It is not whole (SGK172), or does not fit here (SGK162, SGK179).
     """
-    plans = read_plans(blob)
+    options, plans = context.options, read_plans(blob)
     can = library.capabilities
     for plan in plans:
         problem = plan_problem(
@@ -253,7 +254,7 @@ def restore(
             )
     if options["build_only"]:
         return BuiltPlans(plans, subgraph)
-    return TensorRTOperator(plans, subgraph, library, options, builder_for(library, options))
+    return TensorRTOperator(plans, subgraph, library, context, builder_for(library, context))
 
 
 def _dtype(type_: ValueType | None) -> np.dtype[Any]:
