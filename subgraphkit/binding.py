@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Unpack, cast
 
 import numpy.typing as npt
 
 from subgraphkit.configuration.config import ResolvedConfig, resolve
+from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import BindError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import BoundGraph, Graph
@@ -77,7 +78,7 @@ def bind(
     *,
     backend: Any = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
-    **settings: Any,
+    **settings: Unpack[OtherSettings],
 ) -> BoundModel:
     """Fix shapes, type every value and choose backends.
 

@@ -13,10 +13,9 @@ import logging
 import os
 import re
 import stat
-import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from subgraphkit.errors import CacheError
 from subgraphkit.storing import messages
@@ -34,7 +33,6 @@ __all__ = [
 
 _logger = logging.getLogger("subgraphkit.cache")
 
-_PROJECT: Final = "subgraphkit"
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
 _HAS_OWNERS: Final = os.name == "posix"
@@ -48,7 +46,7 @@ def default_cache_dir() -> Path:
     Raises:
         CacheError: The home directory is not known (SGK151).
     """
-    return _base("XDG_CACHE_HOME", ".cache", "Library/Caches")
+    return _place("cache")
 
 
 def default_state_dir() -> Path:
@@ -57,7 +55,7 @@ def default_state_dir() -> Path:
     Raises:
         CacheError: The home directory is not known (SGK151).
     """
-    return _base("XDG_STATE_HOME", ".local/state", "Library/Application Support")
+    return _place("state")
 
 
 def kept_folder(cache_dir: Path | None, backend: str) -> Path | None:
@@ -117,17 +115,17 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _base(variable: str, on_linux: str, on_mac: str) -> Path:
-    named = Path(os.environ.get(variable, ""))
-    if named.is_absolute():  # the XDG specification has relative paths ignored
-        return named / _PROJECT
-    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
-        return Path(os.environ["LOCALAPPDATA"]) / _PROJECT
+def _place(kind: Literal["cache", "state"]) -> Path:
+    from platformdirs import PlatformDirs  # noqa: PLC0415 (only those who store pay for it)
+
     try:
-        home = Path.home()
+        places = PlatformDirs("subgraphkit", appauthor=False, opinion=False)
+        path = Path(places.user_cache_dir if kind == "cache" else places.user_state_dir)
+        if not path.is_absolute():
+            raise RuntimeError("the home directory is not known")  # noqa: TRY301 (as it may itself)
     except RuntimeError as error:
         raise messages.unusable("~", "find", error) from error
-    return home / (on_mac if sys.platform == "darwin" else on_linux) / _PROJECT
+    return path
 
 
 def private_folder(folder: Path) -> Path:

@@ -33,7 +33,7 @@ from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.options import OPTIONS, check_agreement, check_library, defaults
 from subgraphkit_tensorrt.options.from_onnxruntime import in_our_words
-from subgraphkit_tensorrt.running.operator import restore
+from subgraphkit_tensorrt.running.regions import restore
 from subgraphkit_tensorrt.selftest import run_checklist
 
 __all__ = ["TensorRTBackend"]

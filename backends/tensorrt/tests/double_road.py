@@ -19,8 +19,8 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
 from subgraphkit.types import TensorType, ValueType
-from subgraphkit_tensorrt.claiming.compiling import compile_region
 from subgraphkit_tensorrt.options import OPTIONS, defaults
+from subgraphkit_tensorrt.running.regions import compile_region
 
 __all__ = [
     "GROWING",

@@ -25,11 +25,10 @@ from subgraphkit.errors import CompileError
 from subgraphkit.testing.light_models import seeded_model
 from subgraphkit_tensorrt.building import build
 from subgraphkit_tensorrt.building.configuration import configure
-from subgraphkit_tensorrt.building.memory import memory_told
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import parse_model
 from subgraphkit_tensorrt.building.plan import plan_problem, read_plans, write_plans
-from subgraphkit_tensorrt.building.report import readable
+from subgraphkit_tensorrt.building.report import memory_told, readable
 from subgraphkit_tensorrt.building.sharing import Shelf, separate_weights
 from subgraphkit_tensorrt.library.devices import machine
 

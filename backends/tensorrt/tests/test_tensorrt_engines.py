@@ -12,7 +12,7 @@ from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X,
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import CompileError, ExecutionError, OptionError
-from subgraphkit_tensorrt.running.operator import restore
+from subgraphkit_tensorrt.running.regions import restore
 
 
 def weighted(weight: Any) -> onnx.ModelProto:

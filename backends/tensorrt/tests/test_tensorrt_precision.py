@@ -20,7 +20,7 @@ from backends.tensorrt.tests.tensorrt_models import (
     whole,
 )
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.rewriting import Range, Ranges
+from subgraphkit.precision import Range, Ranges
 from subgraphkit_tensorrt.building.model import prepare_model
 
 pytestmark = needs_rtx

@@ -13,7 +13,7 @@ from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray
-from subgraphkit_tensorrt.running.operator import restore
+from subgraphkit_tensorrt.running.regions import restore
 
 RELEASES = ["8.5.3", "8.6.1", "10.0.1", "10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
 

@@ -149,9 +149,8 @@ def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path: Path
     # TensorRT for RTX has none, so the library passes itself off as the other one.
     other = replace(library, capabilities=replace(library.capabilities, flavour="tensorrt"))
     assert timing_cache_for(context_of(graph, options()), library, "NVIDIA L4") is None
-    assert (
-        timing_cache_for(context_of(graph, options(timing_cache=False)), other, "NVIDIA L4") is None
-    )
+    unwanted = context_of(graph, options(timing_cache=False))
+    assert timing_cache_for(unwanted, other, "NVIDIA L4") is None
     found = timing_cache_for(context_of(graph, options()), other, "NVIDIA L4")
     assert found is not None
     _build(found._file.path, "conv")

@@ -11,14 +11,13 @@ from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
 from subgraphkit_tensorrt.building.failure import build_failure
-from subgraphkit_tensorrt.building.memory import memory_told
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
 from subgraphkit_tensorrt.building.plan import Plan
 from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
 from subgraphkit_tensorrt.building.progress import Progress, cancellable, monitor_for, showing
 from subgraphkit_tensorrt.building.range_checks import check_names, check_ranges
-from subgraphkit_tensorrt.building.report import describe
+from subgraphkit_tensorrt.building.report import describe, memory_told
 from subgraphkit_tensorrt.building.sharing import (
     SHELF,
     check_separate,
