@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
 from subgraphkit.compiling import close_all
+from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import (
     ExecutionError,
     InputError,
@@ -23,7 +25,6 @@ from subgraphkit.errors import (
     SubgraphkitError,
     SubgraphkitWarning,
 )
-from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
@@ -74,8 +75,8 @@ class Session:
         return self._plan
 
     @property
-    def graph(self) -> BoundGraph:
-        """The bound graph."""
+    def graph(self) -> BoundModel:
+        """The bound model."""
         return self._plan.graph
 
     @property
@@ -84,7 +85,7 @@ class Session:
         return self._plan.partitioning
 
     @property
-    def resolved_config(self) -> Any:
+    def resolved_config(self) -> ResolvedConfig:
         """Every setting with its value and where it came from."""
         return self._plan.graph.settings
 

@@ -1,6 +1,7 @@
 """Where the cache lies, and whether a folder or file there can be trusted.
 
-Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``.
+Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``;
+``BindContext.kept_folder`` leads there.
 
 An engine is run like a program, so nobody but the user may have been able to put one there. What
 counts is the folder's owner and mode; on Windows, where the profile's access list protects it,
@@ -14,13 +15,12 @@ import re
 import stat
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from subgraphkit.errors import CacheError
 from subgraphkit.storing import messages
 
 __all__ = [
-    "CacheSettings",
     "default_cache_dir",
     "default_state_dir",
     "flush_folder",
@@ -38,18 +38,6 @@ _OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
 _HAS_OWNERS: Final = os.name == "posix"
 _BACKENDS: Final = "backends"
 _FACT: Final = re.compile(r"[0-9a-f]{64}\.json")
-
-
-class CacheSettings(Protocol):
-    """The settings that decide whether and where something is kept."""
-
-    @property
-    def cache(self) -> bool:
-        """Whether anything is kept."""
-
-    @property
-    def cache_dir(self) -> Path | None:
-        """The folder named for it, or None for the default."""
 
 
 def default_cache_dir() -> Path:
@@ -70,7 +58,7 @@ def default_state_dir() -> Path:
     return _place("state")
 
 
-def kept_folder(settings: CacheSettings | None, backend: str) -> Path | None:
+def kept_folder(cache_dir: Path | None, backend: str) -> Path | None:
     """Return the folder where a backend may keep what makes later binds quicker, such as timings.
 
     It is this user's alone. Whatever lies there may be gone tomorrow. What was found out about
@@ -78,16 +66,14 @@ def kept_folder(settings: CacheSettings | None, backend: str) -> Path | None:
     digest: ``forget_facts`` removes these.
 
     Args:
-        settings: ``BoundGraph.settings``, which says whether and where; None for nowhere.
+        cache_dir: The folder of the cache; None for the default.
         backend: Name of the backend.
 
     Returns:
-        The folder; None if nothing is to be kept, or the place cannot be used or trusted.
+        The folder; None if the place cannot be used or trusted.
     """
-    if settings is None or not settings.cache:
-        return None
     try:
-        root = private_folder(settings.cache_dir or default_cache_dir())
+        root = private_folder(cache_dir or default_cache_dir())
         return private_folder(private_folder(root / _BACKENDS) / backend)
     except CacheError as error:
         _logger.info("backend %s keeps nothing: %s", backend, error.message)
