@@ -20,6 +20,8 @@ PACKAGES: Final = (
     "onnx",
     "ml_dtypes",
     "networkx",
+    "filelock",
+    "platformdirs",
     "pluggy",
     "protobuf",
     "rich",

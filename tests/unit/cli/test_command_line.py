@@ -14,7 +14,7 @@ from subgraphkit.cli.parser import COMMANDS
 from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitError
 from tests.unit.cli.conftest import Cli, Install
 
-HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "rich")
+HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "rich", "filelock", "platformdirs")
 
 
 def test_the_help_begins_with_two_examples(cli: Cli) -> None:
