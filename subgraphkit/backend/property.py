@@ -7,7 +7,7 @@ Source: MXNet subgraph API, ``SubgraphProperty``. ``CreateSubgraphSelector`` is 
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -47,6 +47,15 @@ def _no_fallback(subgraph: Subgraph) -> SubgraphOperator:
     raise LookupError(f"no fallback backend is available to run subgraph {subgraph.id!r}")
 
 
+def _no_partition(subgraph: Subgraph, properties: "Sequence[SubgraphProperty]") -> PartitionSummary:
+    del properties
+    raise LookupError(f"subgraph {subgraph.id!r} is divided while it is compiled, and not before")
+
+
+def _no_composition(partitioning: PartitionSummary) -> SubgraphOperator:
+    raise LookupError(f"{partitioning!r} is run while a subgraph is compiled, and not before")
+
+
 def _no_reshape(sizes: Mapping[str, int], shapes: Mapping[str, Shape]) -> Mapping[str, ValueType]:
     raise LookupError(f"no model is bound that could have sizes {sizes} and shapes {shapes}")
 
@@ -59,11 +68,19 @@ def _no_folder() -> Path | None:
 class BindContext:
     """What a property is told about the bind it works for.
 
+    ``fallback``, ``partition`` and ``compose`` are for ``create_operator`` and raise
+    ``LookupError`` elsewhere.
+
     Attributes:
         backend: Name of the backend.
         options: The backend's options, validated against its schema, defaults filled in.
         fallback: Compiles a subgraph on the fallback backend; what ``create_operator`` does unless
             overridden.
+        partition: Divides a subgraph among properties that are not asked otherwise, in order; what
+            they leave goes to the fallback backend. Nodes keep their numbers. Raises
+            ``Unsupported`` if nobody takes a node.
+        compose: Compiles every subgraph of what ``partition`` returned, and returns one operator
+            that runs them in order; in between, values live as long as they are read.
         kept_folder: Returns the folder where the backend may keep what makes later binds quicker,
             such as timings, made if need be; None if nothing is to be kept. It is this user's
             alone, and what is in it may be gone tomorrow.
@@ -76,6 +93,8 @@ class BindContext:
     backend: str
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     fallback: Callable[[Subgraph], SubgraphOperator] = _no_fallback
+    partition: "Callable[[Subgraph, Sequence[SubgraphProperty]], PartitionSummary]" = _no_partition
+    compose: Callable[[PartitionSummary], SubgraphOperator] = _no_composition
     kept_folder: Callable[[], Path | None] = _no_folder
     reshape: Reshape = _no_reshape
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))

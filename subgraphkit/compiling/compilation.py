@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import index as as_index
@@ -11,17 +11,23 @@ from typing import Any, overload
 
 from subgraphkit.backend.events import CompileEvent, FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
+from subgraphkit.compiling.composition import ComposedOperator
+from subgraphkit.compiling.creation import (
+    close_all,
+    compile_claimed,
+    compile_on_fallback,
+    failure,
+)
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import BackendError, CompileError, OptionError, SelectorContractError
+from subgraphkit.errors import CompileError, SelectorContractError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.partitioning.claiming.claimants import Claim
 
-__all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]
+__all__ = ["CompiledSubgraphs", "compile_elsewhere", "compile_subgraph", "compile_subgraphs"]
 
 _logger = logging.getLogger("subgraphkit.compile")
 
@@ -83,9 +89,12 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
     """
+    return _compiled(partitioning, _cache_of(partitioning.graph.settings))
+
+
+def _compiled(partitioning: Partitioning, cache: EngineCache | None) -> CompiledSubgraphs:
     settings, extensions = partitioning.graph.settings, partitioning.graph.extensions
     current = partitioning
-    cache = _cache_of(settings)
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
     restored: set[str] = set()
@@ -130,6 +139,17 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
     return _obtain(subgraph, partitioning.claim_of(subgraph), None)[0]
 
 
+def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
+    """Compile one subgraph on the fallback backend instead of the one that claimed it.
+
+    Raises:
+        LookupError: There is no fallback backend.
+        Exception: Whatever the fallback backend raises.
+    """
+    claim = partitioning.claim_of(subgraph)
+    return compile_on_fallback(subgraph, claim, partial(_composed, None))
+
+
 def _cache_of(settings: ResolvedConfig) -> EngineCache | None:
     return EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
 
@@ -140,27 +160,16 @@ def _obtain(
     """Return the operator, and whether it came from the cache."""
     if not subgraph.outputs:
         return _Idle(), False
+    compose = partial(_composed, cache)
     if cache is None or not stores_engines(claim.backend):
-        return _compile(subgraph, claim, claim.context), False
-    return cache.obtain(subgraph, claim, partial(_compile, subgraph, claim))
+        return compile_claimed(subgraph, claim, compose), False
+    return cache.obtain(subgraph, claim, partial(compile_claimed, subgraph, claim, compose))
 
 
-def _compile(subgraph: Subgraph, claim: Claim, context: BindContext) -> SubgraphOperator:
-    try:
-        operator = claim.property.create_operator(subgraph, context)
-    except (Unsupported, BackendError, OptionError):
-        raise
-    except Exception as error:
-        raise _failure(subgraph, error) from error
-    if not isinstance(operator, SubgraphOperator):
-        raise SelectorContractError(
-            "SGK122",
-            f"create_operator of property {type(claim.property).__name__!r} returned a "
-            f"{type(operator).__name__}, expected a SubgraphOperator",
-            backend=subgraph.backend,
-            subgraph=subgraph.id,
-        )
-    return operator
+def _composed(cache: EngineCache | None, division: Partitioning) -> SubgraphOperator:
+    compiled = _compiled(division, cache.apart() if cache is not None else None)
+    parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
+    return ComposedOperator(division.graph, parts)
 
 
 class _Idle(SubgraphOperator):
@@ -187,7 +196,7 @@ def _given_back(
         refusal, nodes = Refusal("compile_failed", error.message), subgraph.nodes
     else:
         if settings.on_unsupported == "raise":
-            raise _failure(subgraph, error) from error
+            raise failure(subgraph, error) from error
         refusal, nodes = error.refusal, _named_nodes(subgraph, error) or subgraph.nodes
     return dict.fromkeys(nodes, refusal)
 
@@ -265,26 +274,3 @@ def _tell_compiled(
             info=operator.info(),
         )
         extensions.notify("subgraphkit_compiled", event=event)
-
-
-def _failure(subgraph: Subgraph, error: Exception) -> CompileError:
-    members = subgraph.members or tuple(subgraph.graph.nodes[i] for i in subgraph.nodes)
-    return CompileError(
-        "SGK130",
-        f"backend {subgraph.backend!r} claimed subgraph {subgraph.id!r} ({len(subgraph.nodes)} "
-        f"nodes, {members[0].label} .. {members[-1].label}) but failed to compile it: "
-        f"{type(error).__name__}: {error}",
-        backend=subgraph.backend,
-        subgraph=subgraph.id,
-        hint="To run these nodes elsewhere, leave the backend out of the list or set "
-        "on_compile_error='fallback'.",
-    )
-
-
-def close_all(operators: Iterable[SubgraphOperator]) -> None:
-    """Close operators; one that fails is logged, so that the others are closed all the same."""
-    for operator in operators:
-        try:
-            operator.close()
-        except Exception:
-            _logger.exception("closing %s failed", type(operator).__name__)

@@ -216,7 +216,7 @@ class Partitioning(PartitioningData):
 
     def __repr__(self) -> str:
         """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs)``."""
-        nodes = _counted(len(self.graph.nodes), "node")
+        nodes = _counted(len(self.graph.order), "node")
         subgraphs = _counted(len(self.subgraphs), "subgraph")
         return f"Partitioning({self.graph.name!r}, {nodes} in {subgraphs})"
 
