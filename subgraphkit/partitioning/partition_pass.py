@@ -4,7 +4,11 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.partitioning.algorithms.collector import collector_paused
 from subgraphkit.partitioning.claiming.claimants import choose_claimants
-from subgraphkit.partitioning.claiming.constraints import Constraints, resolve_constraints
+from subgraphkit.partitioning.claiming.constraints import (
+    Constraints,
+    configured,
+    resolve_constraints,
+)
 from subgraphkit.partitioning.claiming.turns import finish_turns, require_all_claimed, take_turns
 from subgraphkit.partitioning.claiming.work_table import Workspace
 from subgraphkit.partitioning.outcome.subgraphs import cut
@@ -31,7 +35,8 @@ def partition(
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
             instance, a pair ``(name, options)``, or a list of them. None for what was configured
             when it was bound.
-        constraints: Nodes to be pinned to backends or kept from them.
+        constraints: Nodes to be pinned to backends or kept from them, beside those that the
+            settings ``pin`` and ``keep_off`` name; what is given here wins.
 
     Raises:
         ConfigError: The selection cannot be read (SGK107), or a constraint names what does not
@@ -44,7 +49,7 @@ def partition(
     """
     claims = choose_claimants(bound, backends)
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
-    demanded = resolve_constraints(bound, constraints, names)
+    demanded = resolve_constraints(bound, configured(bound.settings, constraints), names)
     with collector_paused():
         workspace = Workspace(bound)
         turns = take_turns(

@@ -10,7 +10,7 @@ from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.onnx_io import Model, ModelSource, load
-from subgraphkit.partitioning import partition
+from subgraphkit.partitioning import Constraints, partition
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
@@ -32,6 +32,8 @@ class InferenceSession(Session):
         shapes: Values of named dimensions and shapes of inputs; see ``bind``. A bundle has its
             own.
         options: Options by backend name.
+        constraints: Nodes to be pinned to backends or kept from them; see ``partition``. The
+            settings ``pin`` and ``keep_off`` say the same in text.
         trust: Whether to open a bundle that somebody else could have written; engines are run like
             programs.
         **settings: Other settings, such as ``strict=True``.
@@ -50,6 +52,7 @@ class InferenceSession(Session):
         shapes: Shapes | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
         *,
+        constraints: Constraints | None = None,
         trust: bool = False,
         **settings: Unpack[OtherSettings],
     ) -> None:
@@ -60,5 +63,5 @@ class InferenceSession(Session):
             return
         model = source if isinstance(source, Model) else load(source)
         bound = bind(model, shapes, backend=backend, options=options, **settings)
-        partitioning = partition(bound)
+        partitioning = partition(bound, constraints=constraints)
         super().__init__(plan(partitioning, compile_subgraphs(partitioning)))
