@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.plugin_api import Dated
+from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
@@ -51,13 +52,15 @@ class BindContext:
         options: The backend's options, validated against its schema, defaults filled in.
         fallback: Compiles a subgraph on the fallback backend; what ``create_operator`` does unless
             overridden.
-        logger: Where to report progress and oddities.
+        logger: Where to report oddities.
+        progress: Told how far ``create_operator`` is, and asked by it whether to stop.
     """
 
     backend: str
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     fallback: Callable[[Subgraph], SubgraphOperator] = _no_fallback
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))
+    progress: Progress = field(default_factory=Progress)
 
 
 class SubgraphProperty(Dated, ABC):

@@ -119,8 +119,6 @@ def _refused(node: onnx.NodeProto, why: str) -> UnsupportedModelError:
 _EPSILON: Final = 1e-5
 _ALWAYS_SPATIAL: Final = 9  # one mean per channel; before, an attribute could say otherwise
 
-_Array = npt.NDArray[Any]
-
 
 def fold_normalisations(draft: Draft) -> int:
     """Fold in place every BatchNormalization that follows a Conv or ConvTranspose alone.

@@ -31,7 +31,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     tell_feeds(feeds, arguments.seed, report)
     arrays = {name: feed.array for name, feed in feeds.items()}
     del bound, feeds
-    with report.doing("measuring") as status:
+    with report.doing("measuring") as progress:
         found = bench(
             arguments.model,
             arrays,
@@ -39,7 +39,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
             schedule=Schedule(
                 arguments.repeat, arguments.warmup, arguments.threads, arguments.timeout
             ),
-            progress=getattr(status, "update", lambda _: None),
+            progress=progress,
             shapes=shapes,
             options=merge_options(arguments.option),
         )

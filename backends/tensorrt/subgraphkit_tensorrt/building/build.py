@@ -1,12 +1,12 @@
 """One subgraph in, one plan out: parse, configure, build, and say what went wrong if it did."""
 
-import logging
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from subgraphkit.backend import Progress
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
@@ -16,7 +16,7 @@ from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
 from subgraphkit_tensorrt.building.plan import Plan
 from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
-from subgraphkit_tensorrt.building.progress import Progress, cancellable, monitor_for, showing
+from subgraphkit_tensorrt.building.progress import BuildPhases, cancellable, monitor_for
 from subgraphkit_tensorrt.building.range_checks import check_names, check_ranges
 from subgraphkit_tensorrt.building.report import describe
 from subgraphkit_tensorrt.building.sharing import (
@@ -32,8 +32,6 @@ from subgraphkit_tensorrt.library.logger import listening, noting
 
 __all__ = ["build_engine"]
 
-_logger = logging.getLogger("subgraphkit.tensorrt")
-
 # Kernels are timed while a plan is built, and two builds on a device would time each other.
 _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
 
@@ -44,7 +42,7 @@ def build_engine(
     library: Library,
     ranges: Mapping[str, InputRange] | None = None,
     *,
-    logger: logging.Logger = _logger,
+    progress: Progress | None = None,
 ) -> Plan:
     """Build the plan of a subgraph, or share that of an equal one.
 
@@ -57,7 +55,7 @@ def build_engine(
         library: The library; it can build.
         ranges: By input of the subgraph, the shapes the engine is to take; None for what the
             shapes fixed at bind, or the options, say.
-        logger: Where progress is reported if there is no terminal.
+        progress: Told how far the build is, unless the option ``progress`` says not to; stops it.
 
     Raises:
         CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
@@ -73,7 +71,7 @@ def build_engine(
     model = prepare_model(subgraph, options)
 
     def build() -> Plan:
-        return _build(subgraph, model, wanted, library, options, logger)
+        return _build(subgraph, model, wanted, library, options, progress or Progress())
 
     return SHELF.obtain(plan_key(model, subgraph, wanted, library, options), build)
 
@@ -84,7 +82,7 @@ def _build(
     wanted: Mapping[str, InputRange],
     library: Library,
     options: Mapping[str, Any],
-    logger: logging.Logger,
+    progress: Progress,
 ) -> Plan:
     separate = separate_weights(subgraph, options)
     with parse_model(model, subgraph, library, options) as parsed:
@@ -96,7 +94,7 @@ def _build(
         with _DEVICE_LOCKS[options["device"]]:
             started = time.monotonic()
             with noting() as told:
-                data = _built(parsed, config, subgraph, library, options, logger)
+                data = _built(parsed, config, subgraph, library, options, progress)
             seconds = time.monotonic() - started
         report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
         report["memory"] = memory_told(told)
@@ -117,22 +115,17 @@ def _built(
     subgraph: Subgraph,
     library: Library,
     options: Mapping[str, Any],
-    logger: logging.Logger,
+    progress: Progress,
 ) -> bytes:
-    progress = Progress()
     if library.capabilities.progress_monitor:
-        monitor = monitor_for(library.trt, progress)
+        title = f"TensorRT builds {subgraph.id}"
+        phases = BuildPhases(title, progress, is_told=options["progress"] != "off")
+        monitor = monitor_for(library.trt, phases)
         config.progress_monitor = monitor
     timings = timing_cache_for(subgraph, library, options, _device(options["device"]))
     attached = timings.attach(config) if timings is not None else None
-    title = f"TensorRT builds {subgraph.id}"
-    if options["progress"] == "off":
-        made, lines = _run(parsed, config, progress)
-    else:
-        with showing(progress, title, logger):
-            made, lines = _run(parsed, config, progress)
-    if progress.cancelled_by is not None:
-        raise progress.cancelled_by
+    made, lines = _run(parsed, config, progress)
+    progress.check()
     if made is None:
         raise build_failure(parsed.model, subgraph, lines, options)
     if timings is not None and attached is not None:

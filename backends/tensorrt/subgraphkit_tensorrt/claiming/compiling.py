@@ -1,10 +1,9 @@
 """From a region to its operator: engines built now, or at the first run if shapes are unknown."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from subgraphkit.backend import SubgraphOperator
+from subgraphkit.backend import Progress, SubgraphOperator
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.build import build_engine
@@ -23,7 +22,7 @@ _STATED: Final = ("dims", "min_shapes", "opt_shapes", "max_shapes")
 
 
 def compile_region(
-    subgraph: Subgraph, library: Library, options: Mapping[str, Any], logger: logging.Logger
+    subgraph: Subgraph, library: Library, options: Mapping[str, Any], progress: Progress
 ) -> SubgraphOperator:
     """Build the engines of a region.
 
@@ -31,20 +30,21 @@ def compile_region(
         subgraph: The region.
         library: The library.
         options: Values of the backend's options.
-        logger: Where progress is reported.
+        progress: Told how far builds are; stops them.
 
     Raises:
         CompileError: The library does not take the region, or cannot build it.
         OptionError: The options ask for what cannot be.
     """
-    plans = _plans(subgraph, library, options, logger) if options["build_at"] != "first_run" else []
+    waits = options["build_at"] == "first_run"
+    plans = [] if waits else _plans(subgraph, library, options, progress)
     if options["build_only"]:
         return BuiltPlans(plans, subgraph)
     return TensorRTOperator(plans, subgraph, library, options, builder_for(library, options))
 
 
 def _plans(
-    subgraph: Subgraph, library: Library, options: Mapping[str, Any], logger: logging.Logger
+    subgraph: Subgraph, library: Library, options: Mapping[str, Any], progress: Progress
 ) -> list[Plan]:
     """Build plans if the shapes are known, or have to be."""
     may_wait = options["build_at"] == "auto" and not options["build_only"]
@@ -53,7 +53,7 @@ def _plans(
         return []
     try:
         return [
-            build_engine(subgraph, options, library, ranges, logger=logger)
+            build_engine(subgraph, options, library, ranges, progress=progress)
             for ranges in (buckets if buckets is not None else [None])
         ]
     except CompileError as error:

@@ -232,7 +232,7 @@ class TensorRTProperty(SubgraphProperty):
         """
         claims = self.claims
         try:
-            return compile_region(subgraph, claims.library, claims.options, context.logger)
+            return compile_region(subgraph, claims.library, claims.options, context.progress)
         except CompileError as error:
             if claims.options["on_build_failure"] == "raise" or error.code not in _BUILDING:
                 raise
