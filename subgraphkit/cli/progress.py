@@ -1,5 +1,6 @@
 """The one writer of progress: a line drawn anew on a terminal, a line now and then elsewhere."""
 
+import math
 import os
 import time
 from types import TracebackType
@@ -51,6 +52,7 @@ class ProgressWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._wait = math.inf  # an operator may keep on reporting
         if self._terminal:
             self._stream.write(_ERASE)
             self._stream.flush()
@@ -60,7 +62,8 @@ class ProgressWriter:
         is_new = event.phase != self._phase
         if is_new:
             self._phase, self._began = event.phase, now
-        if now - self._written < self._wait and not (is_new and self._terminal):
+        is_due = is_new and self._terminal and math.isfinite(self._wait)
+        if now - self._written < self._wait and not is_due:
             return
         self._written = now
         line = self._line(event, now - self._began)

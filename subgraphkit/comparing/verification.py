@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from subgraphkit.backend.tolerances import ToleranceOf
-from subgraphkit.binding import bind
+from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.differences import Difference, compare_values
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import ExecutionError, SubgraphkitError
@@ -130,8 +130,8 @@ def verify(
 
 
 def verify_bound(
-    tested: BoundGraph,
-    trusted: BoundGraph,
+    tested: BoundModel,
+    trusted: BoundModel,
     feeds: Mapping[str, Any],
     *,
     per_subgraph: bool = False,
@@ -164,7 +164,7 @@ def verify_bound(
     )
 
 
-def _selection(bound: BoundGraph) -> str:
+def _selection(bound: BoundModel) -> str:
     return ",".join(map(str, bound.settings.backends)) or "none"
 
 
@@ -175,7 +175,7 @@ def _compared(
         yield from compare_values(name, value, expected[name], tolerance)
 
 
-def _planned(bound: BoundGraph) -> Plan:
+def _planned(bound: BoundModel) -> Plan:
     partitioning = partition(bound)
     return plan(partitioning, compile_subgraphs(partitioning))
 
@@ -194,7 +194,7 @@ def _between(graph: BoundGraph, steps: Iterable[Step]) -> list[str]:
 
 
 def _reference_values(
-    trusted: BoundGraph, between: Sequence[str], feeds: Mapping[str, Any]
+    trusted: BoundModel, between: Sequence[str], feeds: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Run the reference with further values of the graph as outputs; return them all, read-only."""
     names = (*dict.fromkeys(trusted.outputs), *between)

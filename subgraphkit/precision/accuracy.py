@@ -8,7 +8,7 @@ from typing import Any
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
-from subgraphkit.binding import bind
+from subgraphkit.binding import BoundModel, bind
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.ir import BoundGraph
@@ -218,7 +218,7 @@ def floating_outputs(bound: BoundGraph) -> list[str]:
 
 @contextmanager
 def _sessions(
-    bounds: Sequence[BoundGraph], groups: Iterable[list[str]]
+    bounds: Sequence[BoundModel], groups: Iterable[list[str]]
 ) -> Iterator[list[tuple[list[str], Session, Session]]]:
     with ExitStack() as stack:
         pairs = []

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import Shapes, bind
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
@@ -53,7 +54,7 @@ class InferenceSession(Session):
         *,
         trust: bool = False,
         progress: Progress | None = None,
-        **settings: Any,
+        **settings: Unpack[OtherSettings],
     ) -> None:
         refuse_arguments(settings)
         if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)

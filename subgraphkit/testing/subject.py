@@ -17,7 +17,7 @@ import numpy as np
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import validate_options
-from subgraphkit.binding import Shapes, bind
+from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.comparing import Tolerance, first_difference
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
@@ -33,7 +33,7 @@ from subgraphkit.errors import (
     UnclaimedNodesError,
 )
 from subgraphkit.finding.registry import find_record, load_record
-from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.ir import Node
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
@@ -163,7 +163,7 @@ class Subject:
 
     def bound(
         self, source: ModelSource | Model, shapes: Shapes | None = None, **settings: Any
-    ) -> BoundGraph:
+    ) -> BoundModel:
         """Load and bind a model for this backend, whatever the environment says.
 
         Args:
@@ -178,7 +178,7 @@ class Subject:
         return bind(model, shapes, **{"backend": [self.choice], **_SETTINGS, **settings})
 
     def partitioned(
-        self, bound: BoundGraph, constraints: Constraints | None = None
+        self, bound: BoundModel, constraints: Constraints | None = None
     ) -> Partitioning:
         """Let the backend claim what it takes, and the NumPy backend the rest.
 

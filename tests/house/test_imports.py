@@ -8,7 +8,17 @@ import pytest
 
 from tests.house.tree import ROOT
 
-HEAVY = ("google.protobuf", "ml_dtypes", "networkx", "numpy", "onnx", "pluggy", "rich")
+HEAVY = (
+    "filelock",
+    "google.protobuf",
+    "ml_dtypes",
+    "networkx",
+    "numpy",
+    "onnx",
+    "platformdirs",
+    "pluggy",
+    "rich",
+)
 
 
 def _run(program: str) -> str:

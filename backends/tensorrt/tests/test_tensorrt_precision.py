@@ -11,6 +11,7 @@ import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
+    build_engine,
     cut,
     needs_rtx,
     options,
@@ -20,7 +21,6 @@ from backends.tensorrt.tests.tensorrt_models import (
 )
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.precision import Range, Ranges
-from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.model import prepare_model
 
 pytestmark = needs_rtx

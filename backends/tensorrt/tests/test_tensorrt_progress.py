@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
+    build_engine,
+    context_of,
     cut,
     needs_rtx,
     options,
@@ -24,7 +27,6 @@ from backends.tensorrt.tests.tensorrt_models import (
 from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.testing.light_models import light_model_path
 from subgraphkit_tensorrt.building import build
-from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.progress import BuildPhases, monitor_for
 from tests.interrupting import heard
 
@@ -88,7 +90,8 @@ def test_a_real_build_reports_all_of_its_way() -> None:
     seen: list[ProgressEvent] = []
     subgraph = cut(bound(blocks((5,))), 0)
     asked = options(dims=RANGES, progress="auto")
-    build_engine(subgraph, asked, rtx(), progress=Progress(seen.append))
+    context = replace(context_of(subgraph.graph, asked), progress=Progress(seen.append))
+    build.build_engine(subgraph, context, rtx())
     assert len(seen) > 10
     assert {one.phase for one in seen} == {f"TensorRT builds {subgraph.id}"}
     done = [one.done for one in seen]
@@ -107,9 +110,11 @@ def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised() -> None
     def fail(event: ProgressEvent) -> None:
         raise MemoryError("in the callback")
 
+    subgraph = cut(bound(blocks((6,))), 0)
     asked = options(dims=RANGES, progress="auto")
+    context = replace(context_of(subgraph.graph, asked), progress=Progress(fail))
     with pytest.raises(MemoryError, match="in the callback"):
-        build_engine(cut(bound(blocks((6,))), 0), asked, rtx(), progress=Progress(fail))
+        build.build_engine(subgraph, context, rtx())
 
 
 @needs_rtx
@@ -147,6 +152,7 @@ def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
     program = tmp_path / "killed.py"
     program.write_text(
         "import subgraphkit as sk, sys\n"
+        "from subgraphkit.backend import BindContext\n"
         "from subgraphkit.ir import make_subgraph\n"
         "from subgraphkit.testing.light_models import light_model_path\n"
         "from subgraphkit_tensorrt.building.build import build_engine\n"
@@ -155,7 +161,8 @@ def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
         "graph = sk.bind(sk.load(light_model_path('densenet121')), backend='none')\n"
         "subgraph = make_subgraph(graph, list(graph.order), 'tensorrt')\n"
         "print('building', flush=True)\n"
-        "build_engine(subgraph, defaults(), find('tensorrt_rtx').library)\n"
+        "context = BindContext('tensorrt', defaults())\n"
+        "build_engine(subgraph, context, find('tensorrt_rtx').library)\n"
     )
     cache = tmp_path / "cache"
     environment = {**os.environ, "SUBGRAPH_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}

@@ -1,10 +1,10 @@
-"""The words that several commands have in common: the model, its shapes, its inputs, options."""
+"""Words that several commands take: the model, its shapes and inputs, options, backends, data."""
 
 import argparse
 
 from subgraphkit.cli.values import file_of_input, option_value, shape_of, symbol_size
 
-__all__ = ["add_bind_words", "add_feed_words"]
+__all__ = ["add_bind_words", "add_data_words", "add_feed_words", "add_road_words"]
 
 
 def add_bind_words(parser: argparse.ArgumentParser) -> None:
@@ -48,4 +48,37 @@ def add_feed_words(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", metavar="N", type=int, default=0, help="seed of random inputs (default: 0)"
+    )
+
+
+def add_road_words(parser: argparse.ArgumentParser) -> None:
+    """Add the model, what a bind is told, and the backends."""
+    add_bind_words(parser)
+    parser.add_argument(
+        "--backend", metavar="LIST", help="backends in order, such as tensorrt:device=0,numpy"
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        default=None,
+        help="fail unless the listed backends claim every node",
+    )
+
+
+def add_data_words(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add batches, and what runs the model over them."""
+    parser.add_argument(
+        "--data",
+        metavar="PLACE",
+        nargs="+",
+        required=required,
+        default=[],
+        help=".npz files with a batch each, or folders of them"
+        + ("" if required else "; for the report (default: one random batch)"),
+    )
+    parser.add_argument(
+        "--backend",
+        metavar="LIST",
+        default="numpy",
+        help="backends that run the model (default: numpy)",
     )
