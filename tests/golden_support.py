@@ -1,8 +1,4 @@
-"""Compare a text with the one kept in a file, or, with ``--update-golden``, keep the new one.
-
-Loaded as a plugin (``-p tests.golden_support``), because options cannot be added by a conftest that
-pytest finds late.
-"""
+"""Compare a text with the one kept in a file, or, with ``--update-golden``, keep the new one."""
 
 import difflib
 from collections.abc import Callable
