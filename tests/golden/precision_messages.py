@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 import subgraphkit as sk
-from subgraphkit.precision import calibrate
-from subgraphkit.precision.accuracy import measure_accuracy
-from subgraphkit.precision.search import precision_search
-from subgraphkit.rewriting import (
+from subgraphkit.precision import (
     Precision,
     Range,
     Ranges,
+    calibrate,
     is_calibration_cache,
+    measure_accuracy,
+    precision_search,
     read_calibration_cache,
     rewrite,
 )
