@@ -8,7 +8,7 @@ not convex is split, or grown once more without the units in the way, all of the
 
 Source:
     MXNet subgraph API, ``SelectSubgraphNodes`` and ``LabelSubgraph``; for the running order see
-    ``subgraphkit.partitioning.algorithms.merging``.
+    ``subgraphkit.partitioning.algorithms.merger``.
 """
 
 from collections.abc import Sequence

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.asking import Inquiry
-from subgraphkit.partitioning.workspace import Workspace
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.work_table import Workspace
 
 __all__ = ["BorderQuestions", "overrides"]
 

@@ -19,10 +19,10 @@ from subgraphkit.errors import (
     SubgraphkitError,
 )
 from subgraphkit.ir import BoundGraph, Node
-from subgraphkit.partitioning.claimants import AT_FAULT, Claim
-from subgraphkit.partitioning.columns import as_ints
-from subgraphkit.partitioning.refusing import RefusalColumn
-from subgraphkit.partitioning.workspace import Workspace
+from subgraphkit.partitioning.algorithms.arrays import as_ints
+from subgraphkit.partitioning.claiming.claimants import AT_FAULT, Claim
+from subgraphkit.partitioning.claiming.refusals import RefusalColumn
+from subgraphkit.partitioning.claiming.work_table import Workspace
 
 __all__ = ["Inquiry", "read_answer"]
 

@@ -9,12 +9,12 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import ConfigError, UnclaimedNodesError
 from subgraphkit.ir import BoundGraph, Node
-from subgraphkit.partitioning.asking import Inquiry
-from subgraphkit.partitioning.claimants import Claim
-from subgraphkit.partitioning.claiming import Outcome, claim_regions
-from subgraphkit.partitioning.constraining import ResolvedConstraints
-from subgraphkit.partitioning.refusing import RefusalColumn, RefusedBy, without_repeats
-from subgraphkit.partitioning.workspace import Workspace
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.refusals import RefusalColumn, RefusedBy, without_repeats
+from subgraphkit.partitioning.claiming.turn import Outcome, claim_regions
+from subgraphkit.partitioning.claiming.work_table import Workspace
 
 __all__ = ["Turns", "finish_turns", "require_all_claimed", "take_turns"]
 

@@ -1,4 +1,4 @@
-"""Doing without the cyclic garbage collector while many lasting objects are made."""
+"""A pause of the cyclic garbage collector while many lasting objects are made."""
 
 import gc
 from collections.abc import Iterator

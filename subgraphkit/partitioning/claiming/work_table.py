@@ -13,6 +13,7 @@ import numpy as np
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Adjacency, BoundGraph, Node
+from subgraphkit.partitioning.algorithms.arrays import as_array, as_ints, distinct
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.quotient import (
     Contraction,
@@ -21,8 +22,7 @@ from subgraphkit.partitioning.algorithms.quotient import (
     run_order,
     tied_groups,
 )
-from subgraphkit.partitioning.columns import as_array, as_ints, distinct
-from subgraphkit.partitioning.sizing import bytes_of, bytes_of_all
+from subgraphkit.partitioning.claiming.values import bytes_of, bytes_of_all
 
 __all__ = ["Region", "View", "Workspace"]
 
@@ -372,8 +372,8 @@ def _map_nets(nets: Nets, view: View) -> Nets:
     used = net[starts]
     sizes = np.frombuffer(nets.bytes_, np.int64)[used] if len(used) else np.zeros(0, np.int64)
     return Nets(
-        as_array("i", source[used].astype(np.int32)),
-        as_array("q", sizes),
-        as_array("i", np.append(starts, len(sinks)).astype(np.int32)),
-        as_array("i", sinks.astype(np.int32)),
+        as_array(source[used]),
+        as_array(sizes, "q"),
+        as_array(np.append(starts, len(sinks))),
+        as_array(sinks),
     )

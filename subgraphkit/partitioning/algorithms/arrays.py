@@ -1,4 +1,4 @@
-"""Flat arrays of integers as NumPy sees them, without copying."""
+"""Flat arrays of integers, to NumPy and back."""
 
 from array import array
 
@@ -15,10 +15,10 @@ def as_ints(values: "array[int]") -> npt.NDArray[np.int32]:
     return np.frombuffer(values, np.int32) if values else np.zeros(0, np.int32)
 
 
-def as_array(code: str, values: npt.NDArray[np.integer]) -> "array[int]":
-    """Copy into an array whose type code has the item size of ``values``."""
+def as_array(values: npt.NDArray[np.integer], code: str = "i") -> "array[int]":
+    """Copy into an array of a type code."""
     made: array[int] = array(code)
-    made.frombytes(values.tobytes())
+    made.frombytes(values.astype(code).tobytes())
     return made
 
 

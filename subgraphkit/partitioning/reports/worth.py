@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound
-from subgraphkit.partitioning.claiming import Outcome
-from subgraphkit.partitioning.result import PartitioningData
+from subgraphkit.partitioning.claiming.turn import Outcome
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 
 __all__ = ["Worth", "worth_of_operators"]
 

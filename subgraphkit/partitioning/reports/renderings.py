@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.partitioning.refusing import RefusedBy
+from subgraphkit.partitioning.claiming.refusals import RefusedBy
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
-from subgraphkit.partitioning.result import PartitioningData
 
 __all__ = ["as_data", "as_text"]
 

@@ -16,18 +16,18 @@ from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import Adjacency, Node
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.convexity import weak_components
-from subgraphkit.partitioning.algorithms.growing import grow_regions
+from subgraphkit.partitioning.algorithms.growth import grow_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
-from subgraphkit.partitioning.asking import Inquiry
-from subgraphkit.partitioning.bordering import Borders, refuse_unit
-from subgraphkit.partitioning.claimants import Claim
-from subgraphkit.partitioning.copying import Copying
-from subgraphkit.partitioning.driving import SelectorDriver
-from subgraphkit.partitioning.pulling import pull_in
-from subgraphkit.partitioning.questioning import BorderQuestions
-from subgraphkit.partitioning.refusing import RefusalColumn
-from subgraphkit.partitioning.reviewing import Candidates, Reviewer
-from subgraphkit.partitioning.workspace import Region, View, Workspace
+from subgraphkit.partitioning.claiming.borders import Borders, refuse_unit
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.copies import Copying
+from subgraphkit.partitioning.claiming.driving import SelectorDriver
+from subgraphkit.partitioning.claiming.pulling import pull_in
+from subgraphkit.partitioning.claiming.questioning import BorderQuestions
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.refusals import RefusalColumn
+from subgraphkit.partitioning.claiming.review import Candidates, Reviewer
+from subgraphkit.partitioning.claiming.work_table import Region, View, Workspace
 
 __all__ = ["Outcome", "claim_regions"]
 

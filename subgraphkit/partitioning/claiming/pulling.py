@@ -1,7 +1,7 @@
 """Making copied nodes at home where they are copied, if nobody else reads them."""
 
-from subgraphkit.partitioning.refusing import RefusalColumn
-from subgraphkit.partitioning.workspace import Region, Workspace
+from subgraphkit.partitioning.claiming.refusals import RefusalColumn
+from subgraphkit.partitioning.claiming.work_table import Region, Workspace
 
 __all__ = ["pull_in"]
 

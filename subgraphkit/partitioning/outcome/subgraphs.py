@@ -5,14 +5,14 @@ from itertools import compress
 
 from subgraphkit.ir import Subgraph, boundaries, make_subgraph
 from subgraphkit.partitioning.algorithms.quotient import run_order
-from subgraphkit.partitioning.checking import (
+from subgraphkit.partitioning.claiming.turns import Turns
+from subgraphkit.partitioning.claiming.work_table import Region, Workspace
+from subgraphkit.partitioning.outcome.verification import (
     region_by_rank,
     verify_borders,
     verify_edges,
     verify_regions,
 )
-from subgraphkit.partitioning.turns import Turns
-from subgraphkit.partitioning.workspace import Region, Workspace
 
 __all__ = ["Cut", "cut"]
 

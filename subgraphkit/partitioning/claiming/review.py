@@ -7,13 +7,13 @@ from functools import cached_property
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Node, make_subgraph
 from subgraphkit.partitioning.algorithms.nets import Nets
-from subgraphkit.partitioning.algorithms.splitting import split_to_size
-from subgraphkit.partitioning.asking import Inquiry
-from subgraphkit.partitioning.bordering import Borders
-from subgraphkit.partitioning.copying import most_copies
-from subgraphkit.partitioning.questioning import overrides
-from subgraphkit.partitioning.refusing import RefusalColumn
-from subgraphkit.partitioning.workspace import Region, View, Workspace
+from subgraphkit.partitioning.algorithms.pieces import split_to_size
+from subgraphkit.partitioning.claiming.borders import Borders
+from subgraphkit.partitioning.claiming.copies import most_copies
+from subgraphkit.partitioning.claiming.questioning import overrides
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.refusals import RefusalColumn
+from subgraphkit.partitioning.claiming.work_table import Region, View, Workspace
 
 __all__ = ["Candidates", "Reviewer"]
 

@@ -14,10 +14,10 @@ from functools import cached_property
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.copying import Copying
-from subgraphkit.partitioning.questioning import BorderQuestions
-from subgraphkit.partitioning.refusing import RefusalColumn
-from subgraphkit.partitioning.workspace import View, Workspace
+from subgraphkit.partitioning.claiming.copies import Copying
+from subgraphkit.partitioning.claiming.questioning import BorderQuestions
+from subgraphkit.partitioning.claiming.refusals import RefusalColumn
+from subgraphkit.partitioning.claiming.work_table import View, Workspace
 
 __all__ = ["Borders", "refuse_unit"]
 

@@ -10,10 +10,10 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning.claimants import Claim
-from subgraphkit.partitioning.constraining import ResolvedConstraints
-from subgraphkit.partitioning.refusing import RefusedBy, without_repeats
-from subgraphkit.partitioning.turns import Turns
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.partitioning.claiming.refusals import RefusedBy, without_repeats
+from subgraphkit.partitioning.claiming.turns import Turns
 
 __all__ = ["PartitioningData"]
 

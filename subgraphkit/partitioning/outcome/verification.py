@@ -1,27 +1,147 @@
-"""The last check of a partitioning: its regions, and anew what crosses their edges.
+"""The last check of every partitioning: its regions, and anew what crosses their edges.
 
-What crosses was found from names, reader by reader. Here it is found from the dependencies between
-nodes, so that a mistake in one of the two shows.
+The regions are checked in linear time and from first principles, with no code shared with the
+algorithms that grew them: a mistake there must not hide itself here. What crosses was found from
+names, reader by reader; here it is found from the dependencies between nodes, so that a mistake in
+one of the two shows.
 """
 
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import compress
 from operator import not_
+from typing import Literal
 
 import numpy as np
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError
-from subgraphkit.ir import Node, Subgraph
-from subgraphkit.partitioning.algorithms.verifying import Violation, find_violation
-from subgraphkit.partitioning.asking import Inquiry
-from subgraphkit.partitioning.claimants import Claim
-from subgraphkit.partitioning.columns import Longs, as_ints, distinct
-from subgraphkit.partitioning.questioning import BorderQuestions
-from subgraphkit.partitioning.workspace import Region, Workspace
+from subgraphkit.ir import Adjacency, Node, Subgraph
+from subgraphkit.partitioning.algorithms.arrays import Longs, as_ints, distinct
+from subgraphkit.partitioning.algorithms.quotient import cycle_path
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.questioning import BorderQuestions
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.work_table import Region, Workspace
 
-__all__ = ["region_by_rank", "verify_borders", "verify_edges", "verify_regions"]
+__all__ = [
+    "Violation",
+    "find_violation",
+    "region_by_rank",
+    "verify_borders",
+    "verify_edges",
+    "verify_regions",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken promise of a partitioning.
+
+    Attributes:
+        kind: ``"unassigned"`` (a unit has no region, or a number that is none), ``"empty"`` (a
+            region without units), ``"cycle"`` (regions wait on each other) or ``"disconnected"``
+            (a region that should hang together does not).
+        regions: The regions concerned.
+        path: The units that show it. For a cycle: even positions lead by an edge to the next
+            position, odd positions and what follows lie in one region. For a disconnected region:
+            two units that no chain of edges inside the region joins.
+    """
+
+    kind: Literal["unassigned", "empty", "cycle", "disconnected"]
+    regions: tuple[int, ...]
+    path: tuple[int, ...]
+
+
+def find_violation(
+    adjacency: Adjacency, region_of: Sequence[int], region_count: int, connected: Sequence[bool]
+) -> Violation | None:
+    """Check that the regions are a partition, can run one after the other, and hang together.
+
+    That every region is convex follows from the quotient having no cycle.
+
+    Args:
+        adjacency: The graph of units; its numbering does not matter.
+        region_of: For each unit its region, in ``range(region_count)``.
+        region_count: Number of regions.
+        connected: For each region whether it was promised to be weakly connected.
+
+    Returns:
+        The first broken promise found, or None.
+    """
+    if len(region_of) != adjacency.count:
+        return Violation("unassigned", (), (min(len(region_of), adjacency.count),))
+    home = np.asarray(region_of, dtype=np.int64)
+    outside = np.flatnonzero((home < 0) | (home >= region_count))
+    if len(outside):
+        return Violation("unassigned", (int(home[outside[0]]),), (int(outside[0]),))
+    empty = np.flatnonzero(np.bincount(home, minlength=region_count) == 0)
+    if len(empty):
+        return Violation("empty", (int(empty[0]),), ())
+    return _find_cycle(adjacency, home, region_count) or _find_gap(
+        adjacency, region_of, region_count, connected
+    )
+
+
+def _find_cycle(adjacency: Adjacency, home: Longs, count: int) -> Violation | None:
+    widths = np.diff(np.asarray(adjacency.pred_start))
+    target = home[np.repeat(np.arange(adjacency.count), widths)]
+    source = home[np.asarray(adjacency.preds, dtype=np.int64)]
+    # One entry per pair of regions, sorted by the region waited for.
+    edges = np.unique((source * count + target)[source != target])
+    source, target = np.divmod(edges, max(count, 1))
+    waiting = np.bincount(target, minlength=count).tolist()
+    start = np.searchsorted(source, np.arange(count + 1)).tolist()
+    targets = target.tolist()
+    ready = [region for region, edges_in in enumerate(waiting) if not edges_in]
+    done = 0
+    while ready:
+        region = ready.pop()
+        done += 1
+        for other in targets[start[region] : start[region + 1]]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.append(other)
+    if done == count:
+        return None
+    region_of = home.tolist()
+    path = cycle_path(adjacency, region_of, waiting)
+    return Violation("cycle", tuple(dict.fromkeys(region_of[unit] for unit in path)), tuple(path))
+
+
+def _find_gap(
+    adjacency: Adjacency,
+    region_of: Sequence[int],
+    region_count: int,
+    connected: Sequence[bool],
+) -> Violation | None:
+    if not any(connected):
+        return None
+    members: list[list[int]] = [[] for _ in range(region_count)]
+    for unit, region in enumerate(region_of):
+        members[region].append(unit)
+    reached = bytearray(adjacency.count)
+    for region, units in enumerate(members):
+        if len(units) == 1 or not connected[region]:
+            continue
+        _reach(adjacency, region_of, units[0], reached)
+        for unit in units:
+            if not reached[unit]:
+                return Violation("disconnected", (region,), (units[0], unit))
+    return None
+
+
+def _reach(adjacency: Adjacency, region_of: Sequence[int], origin: int, reached: bytearray) -> None:
+    """Mark all units of a region that edges inside it join to ``origin``."""
+    reached[origin] = 1
+    stack = [origin]
+    while stack:
+        unit = stack.pop()
+        for other in (*adjacency.predecessors(unit), *adjacency.successors(unit)):
+            if region_of[other] == region_of[origin] and not reached[other]:
+                reached[other] = 1
+                stack.append(other)
 
 
 def region_by_rank(workspace: Workspace, regions: Sequence[Region]) -> "array[int]":

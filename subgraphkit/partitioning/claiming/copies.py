@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator, Sequence
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.asking import Inquiry
-from subgraphkit.partitioning.claimants import Claim
-from subgraphkit.partitioning.questioning import BorderQuestions, overrides
-from subgraphkit.partitioning.workspace import Region, Workspace
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.questioning import BorderQuestions, overrides
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.work_table import Region, Workspace
 
 __all__ = ["Copying", "most_copies"]
 

@@ -13,10 +13,10 @@ Source:
 
 from collections.abc import Iterable
 
-from subgraphkit.partitioning.algorithms.kernel import Knot, move_edges
-from subgraphkit.partitioning.algorithms.ordering import RunningOrder
+from subgraphkit.partitioning.algorithms.knots import Knot, move_edges
+from subgraphkit.partitioning.algorithms.running_order import RunningOrder
 
-__all__ = ["Merging"]
+__all__ = ["MERGED", "Merger"]
 
 MERGED, BLOCKED, SEPARATED = range(3)
 
@@ -24,7 +24,7 @@ MERGED, BLOCKED, SEPARATED = range(3)
 _FIRST_REACH = 32
 
 
-class Merging:
+class Merger:
     """A knot under contraction.
 
     Attributes:

@@ -7,10 +7,10 @@ from functools import cached_property
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.asking import Inquiry
-from subgraphkit.partitioning.bordering import refuse_unit
-from subgraphkit.partitioning.refusing import RefusalColumn
-from subgraphkit.partitioning.workspace import View, Workspace
+from subgraphkit.partitioning.claiming.borders import refuse_unit
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.refusals import RefusalColumn
+from subgraphkit.partitioning.claiming.work_table import View, Workspace
 
 __all__ = ["SelectorDriver"]
 

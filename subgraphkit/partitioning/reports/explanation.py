@@ -6,7 +6,7 @@ from typing import Literal
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.result import PartitioningData
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 
 __all__ = ["AskedProperty", "Explanation", "explain"]
 
