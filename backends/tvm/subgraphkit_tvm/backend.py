@@ -18,10 +18,11 @@ from subgraphkit.backend import (
     Unsupported,
 )
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit.storing import kept_folder
 from subgraphkit_tvm.building import Engine, build, lower
 from subgraphkit_tvm.claims import TvmSelector
 from subgraphkit_tvm.importing import import_region, weight_names
-from subgraphkit_tvm.library import MODULE, host_target, tvm, words_of
+from subgraphkit_tvm.library import MODULE, host_target, identity, tvm, words_of
 from subgraphkit_tvm.operator import TvmOperator
 from subgraphkit_tvm.storing import load_library, unpack
 from subgraphkit_tvm.tuning import make_tuner, require_tunable
@@ -38,7 +39,7 @@ class TvmProperty(SubgraphProperty):
     connectivity: Connectivity = "any"
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        return TvmSelector(graph)
+        return TvmSelector(graph, kept_folder(graph.settings, "tvm"))
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
         """Compile a region.
@@ -131,8 +132,7 @@ class TvmBackend(Backend):
 
     def fingerprint(self) -> str:
         """Return the identity of TVM, its LLVM and the processor compiled for."""
-        llvm = tvm("target.codegen").llvm_version_major()
-        return f"{self.name};{tvm().__version__};llvm {llvm};{host_target()}"
+        return f"{self.name};{identity()}"
 
     def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
         """Name the constants that are parameters of the code."""

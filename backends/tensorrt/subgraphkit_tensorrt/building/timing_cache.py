@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from subgraphkit.ir import Subgraph
-from subgraphkit.storing.folders import kept_folder
+from subgraphkit.storing import KeptFile, kept_folder
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.kept_file import KeptFile
 
 __all__ = ["TimingCache", "timing_cache_for"]
 
@@ -29,7 +28,7 @@ class TimingCache:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = KeptFile(path, "timings")
+        self._file = KeptFile(path, "tensorrt timings")
 
     def attach(self, config: Any) -> Any:
         """Give a builder configuration the timings there are.

@@ -6,18 +6,19 @@ from the start the next time.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit.storing import Answers, kept_folder
 from subgraphkit_tensorrt.building.naming import Names
-from subgraphkit_tensorrt.claiming.kept import Kept
 from subgraphkit_tensorrt.options import OPTIONS
 
 __all__ = ["Learned", "blamed_nodes"]
 
-_CODE = "compile_failed"
+_CODE: Final = "compile_failed"
+_LEARNED: Final = Answers("learned")
 
 
 class Learned:
@@ -32,16 +33,16 @@ class Learned:
     """
 
     def __init__(self, graph: BoundGraph, identity: str, options: Mapping[str, Any]) -> None:
-        self._kept = Kept("learned", graph.settings)
+        self._folder = kept_folder(graph.settings, "tensorrt")
         shaping = [(one.name, repr(options[one.name])) for one in OPTIONS if one.cache]
         facts = f"{identity}\n{shaping}\n{_structure(graph)}"
-        self._key = hashlib.sha256(facts.encode()).hexdigest()
+        self._question = hashlib.sha256(facts.encode()).digest()  # for the text may be long
         self._count = len(graph.nodes)
 
     def refusals(self) -> dict[int, Refusal]:
         """Return the nodes to leave out, with the reasons."""
         found = {}
-        kept = self._kept.get(self._key)
+        kept = _LEARNED.get(self._question, self._folder)
         for node, text in kept.items() if isinstance(kept, dict) else ():
             if str(node).isdecimal() and int(node) < self._count:
                 found[int(node)] = Refusal(_CODE, str(text) or "an earlier build failed")
@@ -49,8 +50,9 @@ class Learned:
 
     def add(self, nodes: Sequence[int], text: str) -> None:
         """Learn that nodes make builds fail."""
-        known: Mapping[str, str] = self._kept.get(self._key) or {}
-        self._kept.put(self._key, {**known, **{str(node): text for node in nodes}})
+        known: Mapping[str, str] = _LEARNED.get(self._question, self._folder) or {}
+        more = {**known, **{str(node): text for node in nodes}}
+        _LEARNED.put(self._question, more, self._folder)
 
 
 def blamed_nodes(subgraph: Subgraph, error: CompileError) -> tuple[int, ...]:

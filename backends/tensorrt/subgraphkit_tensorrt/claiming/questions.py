@@ -9,7 +9,6 @@ partition pass makes of the nodes is a new model, and asked about again.
 Answers are remembered, for this process and in the folder the core keeps for the backend.
 """
 
-import hashlib
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +18,9 @@ from typing import Any, Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit.storing import Answers, is_machine_fault, kept_folder
 from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
-from subgraphkit_tensorrt.claiming.kept import Kept
 from subgraphkit_tensorrt.claiming.standing_in import model_file, put_small_weights_in, stand_in
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
@@ -34,6 +33,8 @@ __all__ = ["Questions"]
 
 _FORMAT: Final = "1"
 """Changes with what a question is or how its answer is kept."""
+
+_ANSWERS: Final = Answers("answers")
 
 _Faults = dict[int, tuple[str, str]]
 """By place in ``Subgraph.nodes``, the code of a refusal and what was said."""
@@ -103,7 +104,7 @@ class Questions:
         self._rounds: int = options["max_query_rounds"]
         self._rules = rules
         self._conversions = conversions
-        self._kept = Kept("answers", graph.settings)
+        self._folder = kept_folder(graph.settings, "tensorrt")
         can = library.capabilities
         plugins = ",".join(options["plugin_libraries"])
         self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins} {self._rounds}"
@@ -120,11 +121,13 @@ class Questions:
     def refusals_in(self, subgraph: Subgraph) -> dict[int, Refusal]:
         """Return what has to go from a subgraph, for the parser to take the rest."""
         first = self._written(subgraph)
-        digest = hashlib.sha256(self._identity.encode() + first.data).hexdigest()
-        faults = _read(self._kept.get(digest), len(subgraph.nodes))
+        question = self._identity.encode() + first.data
+        faults = _read(_ANSWERS.get(question, self._folder), len(subgraph.nodes))
         if faults is None:
             faults = self._settled(first)
-            self._kept.put(digest, [[place, *said] for place, said in sorted(faults.items())])
+            if not any(is_machine_fault(text) for _, text in faults.values()):
+                answer = [[place, *said] for place, said in sorted(faults.items())]
+                _ANSWERS.put(question, answer, self._folder)
         return {
             subgraph.nodes[place]: Refusal(code, first.names.readable(text))
             for place, (code, text) in faults.items()
