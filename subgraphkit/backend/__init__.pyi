@@ -1,3 +1,5 @@
+# Written by python -m tests.house.stubs from the table in __init__.py.
+
 from subgraphkit.backend.conformance import (
     Conformance,
 )

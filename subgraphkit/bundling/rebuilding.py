@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.manifest import Manifest, SubgraphEntry
 from subgraphkit.errors import BundleError
@@ -15,7 +16,7 @@ __all__ = ["rebuild"]
 
 
 def rebuild(
-    folder: Path, manifest: Manifest, bound: BoundGraph, claims: Sequence[Claim]
+    folder: Path, manifest: Manifest, bound: BoundModel, claims: Sequence[Claim]
 ) -> Partitioning:
     """Cut the model as it was cut when it was exported.
 

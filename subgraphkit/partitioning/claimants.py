@@ -11,12 +11,13 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.property import BindContext, SubgraphProperty
+from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import BackendNotFoundError, SelectorContractError, describe_exception
 from subgraphkit.finding.opening import open_backends, open_fallback
 from subgraphkit.finding.properties import properties_of
-from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit.ir import Subgraph
 
 __all__ = ["AT_FAULT", "Claim", "choose_claimants"]
 
@@ -56,7 +57,7 @@ class Claim:
         )
 
 
-def choose_claimants(bound: BoundGraph, backends: Selection | None) -> list[Claim]:
+def choose_claimants(bound: BoundModel, backends: Selection | None) -> list[Claim]:
     """Open the backends and list their properties in the order in which they are to claim.
 
     Args:
@@ -72,21 +73,21 @@ def choose_claimants(bound: BoundGraph, backends: Selection | None) -> list[Clai
     resolved = _resolved(bound.settings, backends)
     opened = open_backends(resolved, on_skip=partial(_tell_skipped, bound))
     fallback = None if resolved.strict else _open_fallback(resolved)
-    compile_on_fallback = _compiler(fallback) if fallback is not None else None
+    compile_on_fallback = _compiler(bound, fallback) if fallback is not None else None
     claims = [
-        _claim(backend, property_, compile_on_fallback, is_fallback=False)
+        _claim(bound, backend, property_, compile_on_fallback, is_fallback=False)
         for backend in opened
         for property_ in properties_of(backend)
     ]
     if fallback is not None and all(backend.name != fallback.name for backend in opened):
         claims += [
-            _claim(fallback, property_, compile_on_fallback, is_fallback=True)
+            _claim(bound, fallback, property_, compile_on_fallback, is_fallback=True)
             for property_ in properties_of(fallback)
         ]
     return claims
 
 
-def _tell_skipped(bound: BoundGraph, event: FallbackEvent) -> None:
+def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
     bound.extensions.notify("subgraphkit_fallback", event=event)
 
 
@@ -100,12 +101,10 @@ def _open_fallback(resolved: ResolvedConfig) -> Backend | None:
         raise
 
 
-def _resolved(settings: Any, backends: Selection | None) -> ResolvedConfig:
+def _resolved(settings: ResolvedConfig, backends: Selection | None) -> ResolvedConfig:
     if backends is None:
-        return settings if isinstance(settings, ResolvedConfig) else resolve()
+        return settings
     fresh = resolve(backend=backends)
-    if not isinstance(settings, ResolvedConfig):
-        return fresh
     options = dict(settings.option_sources)
     for name, entries in fresh.option_sources.items():
         options[name] = MappingProxyType({**options.get(name, {}), **entries})
@@ -118,13 +117,14 @@ def _resolved(settings: Any, backends: Selection | None) -> ResolvedConfig:
 
 
 def _claim(
+    bound: BoundModel,
     backend: Backend,
     property_: SubgraphProperty,
     compile_on_fallback: Callable[[Subgraph], SubgraphOperator] | None,
     *,
     is_fallback: bool,
 ) -> Claim:
-    context = BindContext(backend.name, backend.option_values)
+    context = _context(bound, backend)
     if compile_on_fallback is not None:
         context = replace(context, fallback=compile_on_fallback)
     # Its own name is not known to be sound before it was looked at.
@@ -135,6 +135,15 @@ def _claim(
     claim = replace(nameless, property_name=name or nameless.property_name)
     _check_declaration(claim)
     return claim
+
+
+def _context(bound: BoundModel, backend: Backend) -> BindContext:
+    return BindContext(
+        backend.name,
+        backend.option_values,
+        kept_folder=partial(bound.kept_folder, backend.name),
+        reshape=bound.reshape,
+    )
 
 
 def _check_declaration(claim: Claim) -> None:
@@ -173,12 +182,10 @@ def _declared(claim: Claim, name: str) -> Any:
         ) from error
 
 
-def _compiler(fallback: Backend) -> Callable[[Subgraph], SubgraphOperator]:
+def _compiler(bound: BoundModel, fallback: Backend) -> Callable[[Subgraph], SubgraphOperator]:
     def compile_on_fallback(subgraph: Subgraph) -> SubgraphOperator:
         property_ = fallback.properties()[0]
-        operator: object = property_.create_operator(
-            subgraph, BindContext(fallback.name, fallback.option_values)
-        )
+        operator: object = property_.create_operator(subgraph, _context(bound, fallback))
         if not isinstance(operator, SubgraphOperator):
             raise SelectorContractError(
                 "SGK122",

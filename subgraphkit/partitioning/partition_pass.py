@@ -1,7 +1,7 @@
 """The partition step: from a bound graph to a partitioning."""
 
+from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.selection import Selection
-from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning.algorithms.pausing import collector_paused
 from subgraphkit.partitioning.claimants import choose_claimants
 from subgraphkit.partitioning.constraining import Constraints, resolve_constraints
@@ -14,7 +14,7 @@ __all__ = ["partition"]
 
 
 def partition(
-    bound: BoundGraph,
+    bound: BoundModel,
     backends: Selection | None = None,
     *,
     constraints: Constraints | None = None,
@@ -27,10 +27,10 @@ def partition(
     returned.
 
     Args:
-        bound: The bound graph; not changed.
+        bound: The bound model; not changed.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
             instance, a pair ``(name, options)``, or a list of them. None for what was configured
-            when the graph was bound.
+            when it was bound.
         constraints: Nodes to be pinned to backends or kept from them.
 
     Raises:

@@ -7,8 +7,9 @@ from functools import cached_property
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
+from subgraphkit.binding import BoundModel
 from subgraphkit.errors import ConfigError
-from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning.claimants import Claim
 from subgraphkit.partitioning.constraining import ResolvedConstraints
 from subgraphkit.partitioning.refusing import RefusedBy, without_repeats
@@ -60,7 +61,7 @@ class PartitioningData:
         constraints: What the user demanded.
     """
 
-    graph: BoundGraph
+    graph: BoundModel
     subgraphs: tuple[Subgraph, ...]
     turns: Turns
     claimed_by: tuple[int, ...]

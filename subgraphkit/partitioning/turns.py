@@ -6,6 +6,7 @@ from itertools import compress
 
 from subgraphkit.backend.property import PartitionSummary
 from subgraphkit.backend.refusal import Refusal
+from subgraphkit.binding import BoundModel
 from subgraphkit.errors import ConfigError, UnclaimedNodesError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning.asking import Inquiry
@@ -171,7 +172,7 @@ def _advice_on_groups(turns: "Turns", node: int) -> str:
     return ""
 
 
-def _remedies(graph: BoundGraph, left: Sequence[int], asked: Sequence[str]) -> list[str]:
+def _remedies(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> list[str]:
     """Say what would help with the nodes that are left: only what has not been tried."""
     remedies = []
     domains = {graph.table.domains[node] for node in left}
@@ -179,7 +180,7 @@ def _remedies(graph: BoundGraph, left: Sequence[int], asked: Sequence[str]) -> l
     if foreign:
         named = ", ".join(map(repr, foreign))
         remedies.append(f"Install or write a backend for the operators of domain {named}.")
-    if getattr(graph.settings, "strict", False):
+    if graph.settings.strict:
         remedies.append("strict is on, so nothing falls back: add a backend, or leave strict off.")
     elif _TOTAL_BACKEND not in asked:
         remedies.append(

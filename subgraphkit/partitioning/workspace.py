@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from subgraphkit.backend.refusal import Refusal
+from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Adjacency, BoundGraph, Node
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.quotient import (
@@ -128,7 +129,7 @@ class Workspace:
 
     def __init__(
         self,
-        graph: BoundGraph,
+        graph: BoundModel,
         nodes: Sequence[int] | None = None,
         *,
         foreign: Collection[int] = (),

@@ -5,8 +5,7 @@ result; it may be gone tomorrow, so nothing is raised where it cannot be read or
 """
 
 from subgraphkit.storing.answers import Answers, Passing, is_machine_fault
-from subgraphkit.storing.folders import kept_folder
 from subgraphkit.storing.kept_files import KeptFile
 from subgraphkit.storing.locks import locked
 
-__all__ = ["Answers", "KeptFile", "Passing", "is_machine_fault", "kept_folder", "locked"]
+__all__ = ["Answers", "KeptFile", "Passing", "is_machine_fault", "locked"]

@@ -76,8 +76,8 @@ class Answers:
             question: The question.
             ask: Puts it to the library. What it raises is not remembered, nor is an answer that is
                 ``Passing``.
-            folder: The folder of the backend, see ``kept_folder``; answers have to be JSON then,
-                and sequences are lists. None for memory alone.
+            folder: The folder of the backend, see ``BindContext.kept_folder``; answers have to be
+                JSON then, and sequences are lists. None for memory alone.
         """
         digest = _digest(question)
         found = self._find(digest, folder)

@@ -1,6 +1,7 @@
 """Where the cache lies, and whether a folder or file there can be trusted.
 
-Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``.
+Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``;
+``BindContext.kept_folder`` leads there.
 
 An engine is run like a program, so nobody but the user may have been able to put one there. What
 counts is the folder's owner and mode; on Windows, where the profile's access list protects it,
@@ -12,7 +13,7 @@ import os
 import stat
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from subgraphkit.errors import CacheError
 from subgraphkit.storing import messages
@@ -20,7 +21,6 @@ from subgraphkit.storing import messages
 __all__ = [
     "BACKENDS",
     "HAS_OWNERS",
-    "CacheSettings",
     "default_cache_dir",
     "default_state_dir",
     "kept_folder",
@@ -37,18 +37,6 @@ HAS_OWNERS: Final = os.name == "posix"
 
 BACKENDS: Final = "backends"
 """Name of the folder, beside that of the engines, in which each backend has one."""
-
-
-class CacheSettings(Protocol):
-    """The settings that decide whether and where something is kept."""
-
-    @property
-    def cache(self) -> bool:
-        """Whether anything is kept."""
-
-    @property
-    def cache_dir(self) -> Path | None:
-        """The folder named for it, or None for the default."""
 
 
 def default_cache_dir() -> Path:
@@ -69,23 +57,21 @@ def default_state_dir() -> Path:
     return _place("state")
 
 
-def kept_folder(settings: CacheSettings | None, backend: str) -> Path | None:
+def kept_folder(cache_dir: Path | None, backend: str) -> Path | None:
     """Return the folder where a backend may keep what makes later binds quicker, such as timings.
 
     It is this user's alone, and whatever is in it may be gone tomorrow. ``KeptFile`` and
     ``Answers`` write there what is read as it was written or not at all.
 
     Args:
-        settings: ``BoundGraph.settings``, which says whether and where; None for nowhere.
+        cache_dir: The folder of the cache; None for the default.
         backend: Name of the backend.
 
     Returns:
-        The folder; None if nothing is to be kept, or the place cannot be used or trusted.
+        The folder; None if the place cannot be used or trusted.
     """
-    if settings is None or not settings.cache:
-        return None
     try:
-        root = private_folder(settings.cache_dir or default_cache_dir())
+        root = private_folder(cache_dir or default_cache_dir())
         return private_folder(private_folder(root / BACKENDS) / backend)
     except CacheError as error:
         _logger.info("backend %s keeps nothing: %s", backend, error.message)

@@ -26,7 +26,7 @@ class KeptFile:
     raised either way, because nobody needs the file.
 
     Args:
-        path: The file, in a folder of this user alone; ``kept_folder`` returns one.
+        path: The file, in a folder of this user alone; ``BindContext.kept_folder`` returns one.
         what: What is in it, such as ``"acme timings"``; part of the file and of messages. Change it
             with the format of the bytes, and files of the old format are not taken for new ones.
 

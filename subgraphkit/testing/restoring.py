@@ -45,7 +45,7 @@ def restored(bench: Workbench, blob: bytes) -> Finding:
     """
     backend = bench.claim.backend
     try:
-        operator: Any = backend.deserialize(blob, bench.subgraph)
+        operator: Any = backend.restore(blob, bench.subgraph, bench.claim.context)
     except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
         text = f"deserialize() raised {type(error).__name__}: {error}"
         return Finding(Outcome.FAIL_CONTRACT, text)

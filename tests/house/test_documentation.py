@@ -40,7 +40,7 @@ def test_the_rooms_in_the_picture_are_the_layers_of_the_contract() -> None:
     (layers,) = [one["layers"] for one in settings["contracts"] if one["type"] == "layers"]
     rooms = set(re.findall(r"\w+", " ".join(layers)))
     (picture,) = re.findall(r"```text\n( cli.*?)```", _page("road.md"), re.DOTALL)
-    pairs = re.findall(r"^ (\w+)(?:  (\w+))?", picture, re.MULTILINE)
+    pairs = re.findall(r"^ (\w+)(?:  (\w+))?(?:  (\w+))?", picture, re.MULTILINE)
     drawn = {name for pair in pairs for name in pair if name}
     assert drawn == _rooms()
     assert drawn <= rooms

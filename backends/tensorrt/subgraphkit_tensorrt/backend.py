@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from subgraphkit.backend import (
     Answer,
     Backend,
+    BindContext,
     Check,
     EngineOrigin,
     Option,
@@ -32,7 +33,7 @@ from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.options import OPTIONS, check_agreement, check_library, defaults
 from subgraphkit_tensorrt.options.from_onnxruntime import in_our_words
-from subgraphkit_tensorrt.running.operator import restore
+from subgraphkit_tensorrt.running.regions import restore
 from subgraphkit_tensorrt.selftest import run_checklist
 
 __all__ = ["TensorRTBackend"]
@@ -150,7 +151,7 @@ class TensorRTBackend(Backend):
         """Say whether engines of a bundle fit here; see ``fitting``."""
         return engine_fits(made, here, self.option_values)
 
-    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+    def restore(self, blob: bytes, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
         """Restore a compiled region.
 
         Raises:
@@ -159,7 +160,7 @@ class TensorRTBackend(Backend):
         """
         # When a bundle is opened, nobody has looked at the graph before.
         load_plugins(self.library, self.option_values["plugin_libraries"])
-        return restore(blob, subgraph, self.library, self.option_values)
+        return restore(blob, subgraph, self.library, context)
 
     def _options_to_honour(self) -> Mapping[str, Any]:
         """Leave out what shapes engines where there is no builder: it says how they were built."""

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -18,7 +19,6 @@ from subgraphkit.backend import (
     Unsupported,
 )
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
-from subgraphkit.storing import kept_folder
 from subgraphkit_tvm.building import Engine, build, lower
 from subgraphkit_tvm.claims import TvmSelector
 from subgraphkit_tvm.importing import import_region, weight_names
@@ -38,8 +38,15 @@ class TvmProperty(SubgraphProperty):
     name: ClassVar[str] = "relax"
     connectivity: Connectivity = "any"
 
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+
+    def prepare(self, graph: BoundGraph, context: BindContext) -> None:
+        """Find out where answers are kept."""
+        self._folder = context.kept_folder()
+
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        return TvmSelector(graph, kept_folder(graph.settings, "tvm"))
+        return TvmSelector(graph, self._folder)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
         """Compile a region.

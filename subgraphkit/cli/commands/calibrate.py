@@ -1,7 +1,6 @@
 """``subgraphkit calibrate``: how large the values of a model get, for int8 and fp16."""
 
 from argparse import Namespace
-from importlib import import_module
 
 from subgraphkit.binding import bind
 from subgraphkit.cli.batches import batches_in
@@ -10,18 +9,18 @@ from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.values import counted, file_to_write, merge_options
 from subgraphkit.onnx_io import load
+from subgraphkit.precision import calibrate
 
 __all__ = ["execute"]
 
 
 def execute(arguments: Namespace, report: Report) -> ExitCode:
     """Run the model over the batches and store the ranges."""
-    calibrating = import_module("subgraphkit.precision")
     file_to_write(arguments.output, "the ranges cannot be stored")
     shapes = shapes_as_told(arguments)
     model = load(arguments.model)
     batches = batches_in(arguments.data, bind(model, shapes, backend="none").inputs)
-    ranges = calibrating.calibrate(
+    ranges = calibrate(
         model,
         batches,
         backend=arguments.backend,

@@ -20,25 +20,21 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write, merge_options
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import Model, load
-from subgraphkit.precision.accuracy import (
+from subgraphkit.precision import (
     AccuracyReport,
-    ValueAccuracy,
-    measure_accuracy,
-)
-from subgraphkit.precision.progress import Progress
-from subgraphkit.precision.search import (
     Effort,
-    PrecisionSearch,
-    precision_search,
-)
-from subgraphkit.rewriting import (
     Precision,
+    PrecisionSearch,
     Ranges,
     Rewriting,
+    ValueAccuracy,
     is_calibration_cache,
+    measure_accuracy,
+    precision_search,
     read_calibration_cache,
     rewrite,
 )
+from subgraphkit.precision.progress import Progress
 from subgraphkit.storing.files import write_output
 
 __all__ = ["execute"]
@@ -200,7 +196,7 @@ def _store(model: onnx.ModelProto, path: Path) -> int:
             "SGK301",
             f"the model would be {model.ByteSize()} bytes; a file of one part has "
             f"{_LARGEST_MESSAGE} at most",
-            hint="Use subgraphkit.rewriting.rewrite with weights=, and store them beside.",
+            hint="Use subgraphkit.precision.rewrite with weights=, and store them beside.",
         )
     data = model.SerializeToString()
     try:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import bind
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
@@ -37,13 +38,20 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
             arguments.backend,
             arguments.reference,
             per_subgraph=arguments.per_subgraph,
-            tolerance=partial(tolerance_for, relative=arguments.rtol, absolute=arguments.atol),
+            tolerance=_tolerance(arguments.rtol, arguments.atol),
             shapes=shapes,
             options=options,
         )
     report.data = _data(found)
     _show(found, report)
     return ExitCode.OK if found.agrees else ExitCode.CHECK_FAILED
+
+
+def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
+    """Return what was asked for; None if nothing was."""
+    if rtol is None and atol is None:
+        return None
+    return partial(tolerance_for, relative=rtol, absolute=atol)
 
 
 def _data(found: Verification) -> dict[str, Any]:

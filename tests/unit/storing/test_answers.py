@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from subgraphkit.configuration.config import resolve
-from subgraphkit.storing import Answers, Passing, is_machine_fault, kept_folder
+from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.storing.answers import forget_answers
+from subgraphkit.storing.folders import kept_folder
 from tests.scripts import ROOT
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return the folder of a backend."""
-    found = kept_folder(resolve(cache_dir=str(tmp_path / "cache"), cache="on"), "acme")
+    found = kept_folder(tmp_path / "cache", "acme")
     assert found is not None
     return found
 
@@ -108,7 +108,7 @@ def test_a_file_that_others_could_have_planted_is_not_believed(planted: str, fol
 @pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 def test_a_folder_that_others_can_write_to_keeps_no_answers(tmp_path: Path, folder: Path) -> None:
     folder.chmod(0o777)
-    assert kept_folder(resolve(cache_dir=str(tmp_path / "cache")), "acme") is None
+    assert kept_folder(tmp_path / "cache", "acme") is None
 
 
 def test_what_the_machine_is_at_fault_for_is_not_remembered(folder: Path) -> None:

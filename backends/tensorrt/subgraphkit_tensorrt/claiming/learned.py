@@ -6,12 +6,13 @@ from the start the next time.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
-from subgraphkit.storing import Answers, kept_folder
+from subgraphkit.storing import Answers
 from subgraphkit_tensorrt.building.naming import Names
 from subgraphkit_tensorrt.options import OPTIONS
 
@@ -28,12 +29,15 @@ class Learned:
         graph: The graph.
         identity: Names the library and the device.
         options: Values of the backend's options.
+        folder: Where to keep it; None for nowhere.
 
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, graph: BoundGraph, identity: str, options: Mapping[str, Any]) -> None:
-        self._folder = kept_folder(graph.settings, "tensorrt")
+    def __init__(
+        self, graph: BoundGraph, identity: str, options: Mapping[str, Any], folder: Path | None
+    ) -> None:
+        self._folder = folder
         shaping = [(one.name, repr(options[one.name])) for one in OPTIONS if one.cache]
         facts = f"{identity}\n{shaping}\n{_structure(graph)}"
         self._question = hashlib.sha256(facts.encode()).digest()  # for the text may be long

@@ -14,11 +14,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
-from subgraphkit.storing import Answers, is_machine_fault, kept_folder
+from subgraphkit.storing import Answers, is_machine_fault
 from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
 from subgraphkit_tensorrt.claiming.standing_in import model_file, put_small_weights_in, stand_in
@@ -83,6 +84,7 @@ class Questions:
         options: Values of the backend's options.
         rules: The static rules.
         conversions: Say which nodes are asked about as others.
+        folder: Where to keep the answers; None for nowhere.
 
     Attributes:
         asked: How often the parser was asked.
@@ -97,6 +99,7 @@ class Questions:
         options: Mapping[str, Any],
         rules: Rules,
         conversions: Conversions,
+        folder: Path | None,
     ) -> None:
         self.asked = 0
         self._graph = graph
@@ -104,7 +107,7 @@ class Questions:
         self._rounds: int = options["max_query_rounds"]
         self._rules = rules
         self._conversions = conversions
-        self._folder = kept_folder(graph.settings, "tensorrt")
+        self._folder = folder
         can = library.capabilities
         plugins = ",".join(options["plugin_libraries"])
         self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins} {self._rounds}"
