@@ -1,4 +1,4 @@
-"""Where the cache lies, and whether a folder or file there can be trusted.
+"""Folders of this user alone: where they are, and whether what is in them can be trusted.
 
 Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``;
 ``BindContext.kept_folder`` leads there.
