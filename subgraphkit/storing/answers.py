@@ -75,7 +75,7 @@ class Answers:
         Args:
             question: The question.
             ask: Puts it to the library. What it raises is not remembered, nor is an answer that is
-                ``Passing``.
+                ``Passing``; so ``lambda: Passing(None)`` looks without asking.
             folder: The folder of the backend, see ``BindContext.kept_folder``; answers have to be
                 JSON then, and sequences are lists. None for memory alone.
         """
@@ -90,19 +90,9 @@ class Answers:
         answer: T = found
         return answer
 
-    def get(self, question: str | bytes, folder: Path | None = None) -> Any:
-        """Return what was answered before; None if nothing was."""
-        found = self._find(_digest(question), folder)
-        return None if found is _UNKNOWN else found
-
     def put(self, question: str | bytes, answer: Any, folder: Path | None = None) -> None:
         """Remember an answer in place of what is known."""
         self._keep(_digest(question), answer, folder)
-
-    def forget(self) -> None:
-        """Forget what is in memory; files stay."""
-        with self._lock:
-            self._known.clear()
 
     def _find(self, digest: str, folder: Path | None) -> Any:
         place = folder, digest

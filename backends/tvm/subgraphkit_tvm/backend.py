@@ -24,7 +24,7 @@ from subgraphkit_tvm.claims import TvmSelector
 from subgraphkit_tvm.importing import import_region, weight_names
 from subgraphkit_tvm.library import MODULE, host_target, identity, tvm, words_of
 from subgraphkit_tvm.operator import TvmOperator
-from subgraphkit_tvm.storing import load_library, unpack
+from subgraphkit_tvm.shared_library import load_library, unpack
 from subgraphkit_tvm.tuning import make_tuner, require_tunable
 
 __all__ = ["TvmBackend", "TvmProperty"]

@@ -54,7 +54,7 @@ def questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ask = claims._ask
     monkeypatch.setattr(claims, "_ask", asked)
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-    claims._ANSWERS.forget()
+    claims._ANSWERS._known.clear()
     return found
 
 
@@ -141,7 +141,7 @@ def test_nothing_is_asked_again_in_the_next_process(questions: list[str]) -> Non
     with open_tvm(model, cache=True) as session:
         told = session.partitioning.refusals[1], homes(session)
     assert questions == ["Neg", "Erf"]
-    claims._ANSWERS.forget()
+    claims._ANSWERS._known.clear()
     with open_tvm(model, cache=True) as session:
         assert (session.partitioning.refusals[1], homes(session)) == told
     assert questions == ["Neg", "Erf"]

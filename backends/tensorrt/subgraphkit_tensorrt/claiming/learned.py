@@ -12,7 +12,7 @@ from typing import Any, Final
 from subgraphkit.backend import Refusal
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
-from subgraphkit.storing import Answers
+from subgraphkit.storing import Answers, Passing
 from subgraphkit_tensorrt.building.naming import Names
 from subgraphkit_tensorrt.options import OPTIONS
 
@@ -41,22 +41,19 @@ class Learned:
         shaping = [(one.name, repr(options[one.name])) for one in OPTIONS if one.cache]
         facts = f"{identity}\n{shaping}\n{_structure(graph)}"
         self._question = hashlib.sha256(facts.encode()).digest()  # for the text may be long
-        self._count = len(graph.nodes)
 
     def refusals(self) -> dict[int, Refusal]:
         """Return the nodes to leave out, with the reasons."""
-        found = {}
-        kept = _LEARNED.get(self._question, self._folder)
-        for node, text in kept.items() if isinstance(kept, dict) else ():
-            if str(node).isdecimal() and int(node) < self._count:
-                found[int(node)] = Refusal(_CODE, str(text) or "an earlier build failed")
-        return found
+        return {int(node): Refusal(_CODE, text) for node, text in self._known().items()}
 
     def add(self, nodes: Sequence[int], text: str) -> None:
         """Learn that nodes make builds fail."""
-        known: Mapping[str, str] = _LEARNED.get(self._question, self._folder) or {}
-        more = {**known, **{str(node): text for node in nodes}}
-        _LEARNED.put(self._question, more, self._folder)
+        text = text or "an earlier build failed"
+        known = {**self._known(), **{str(node): text for node in nodes}}
+        _LEARNED.put(self._question, known, self._folder)
+
+    def _known(self) -> Mapping[str, str]:
+        return _LEARNED.recall(self._question, lambda: Passing({}), self._folder)
 
 
 def blamed_nodes(subgraph: Subgraph, error: CompileError) -> tuple[int, ...]:

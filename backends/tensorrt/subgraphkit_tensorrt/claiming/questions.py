@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
-from subgraphkit.storing import Answers, is_machine_fault
+from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
 from subgraphkit_tensorrt.claiming.standing_in import model_file, put_small_weights_in, stand_in
@@ -125,19 +125,19 @@ class Questions:
         """Return what has to go from a subgraph, for the parser to take the rest."""
         first = self._written(subgraph)
         question = self._identity.encode() + first.data
-        faults = _read(_ANSWERS.get(question, self._folder), len(subgraph.nodes))
-        if faults is None:
-            faults = self._settled(first)
-            if not any(is_machine_fault(text) for _, text in faults.values()):
-                answer = [[place, *said] for place, said in sorted(faults.items())]
-                _ANSWERS.put(question, answer, self._folder)
+        faults = _ANSWERS.recall(question, lambda: self._settled(first), self._folder)
         return {
             subgraph.nodes[place]: Refusal(code, first.names.readable(text))
-            for place, (code, text) in faults.items()
+            for place, code, text in faults
         }
 
-    def _settled(self, first: _Asked) -> _Faults:
-        """Ask until the rest is taken."""
+    def _settled(self, first: _Asked) -> list[list[Any]] | Passing:
+        """Ask until the rest is taken; return place, code and text of what is not."""
+        found = self._asked_until_taken(first)
+        rows = [[place, *said] for place, said in sorted(found.items())]
+        return Passing(rows) if any(is_machine_fault(text) for *_, text in rows) else rows
+
+    def _asked_until_taken(self, first: _Asked) -> _Faults:
         left = list(range(len(first.subgraph.nodes)))
         found: _Faults = {}
         asked, rounds = first, 0
@@ -263,16 +263,6 @@ def _readers(asked: _Asked, value: str) -> list[int]:
 
 def _said(text: str) -> str:
     return f"TensorRT's parser says: {text or 'no, without a reason'}"
-
-
-def _read(kept: Any, count: int) -> _Faults | None:
-    """Return an answer that was kept; None if there is none, or it is damaged."""
-    try:
-        faults = {int(place): (str(code), str(text)) for place, code, text in kept}
-    except (TypeError, ValueError):
-        return None
-    fits = all(0 <= place < count and code.isidentifier() for place, (code, _) in faults.items())
-    return faults if fits else None
 
 
 @contextmanager
