@@ -87,7 +87,7 @@ def multiply(a: Array, b: Array) -> Any:
 def _shared_product(a: Array, b: Array) -> Array:
     rows = a.reshape(-1, a.shape[-1])
     out = np.empty((rows.shape[0], b.shape[1]), np.result_type(a, b))
-    parts = areas(*out.shape, rows.size * out.shape[1] / PRODUCTS_PER_NS)
+    parts = areas(rows.shape[0], b.shape[1], rows.size * b.shape[1] / PRODUCTS_PER_NS)
     share(_multiply_area, parts, rows, b, out)
     return out.reshape(*a.shape[:-1], b.shape[1])
 
