@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
+from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import Shapes, bind
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
@@ -36,6 +37,7 @@ class InferenceSession(Session):
             settings ``pin`` and ``keep_off`` say the same in text.
         trust: Whether to open a bundle that somebody else could have written; engines are run like
             programs.
+        progress: Told how far compiling is; stops it.
         **settings: Other settings, such as ``strict=True``.
 
     Raises:
@@ -45,7 +47,7 @@ class InferenceSession(Session):
     Thread-safety: as ``Session``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (each step of the road has its own)
         self,
         source: ModelSource | Model,
         backend: Any = None,
@@ -54,14 +56,15 @@ class InferenceSession(Session):
         *,
         constraints: Constraints | None = None,
         trust: bool = False,
+        progress: Progress | None = None,
         **settings: Unpack[OtherSettings],
     ) -> None:
         refuse_arguments(settings)
         if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)
-            call = BundleCall(backend, shapes, options, settings)
+            call = BundleCall(backend, shapes, options, settings, constraints)
             super().__init__(open_bundle(Path(source), call, trust=trust))
             return
         model = source if isinstance(source, Model) else load(source)
         bound = bind(model, shapes, backend=backend, options=options, **settings)
         partitioning = partition(bound, constraints=constraints)
-        super().__init__(plan(partitioning, compile_subgraphs(partitioning)))
+        super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))
