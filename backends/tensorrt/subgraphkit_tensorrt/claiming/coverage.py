@@ -1,4 +1,4 @@
-"""How much of a model is on TensorRT, counted in nodes and in multiplications, and what was asked.
+"""The share of a model on TensorRT, in nodes and in multiplications, and the share asked for.
 
 Source: ONNX operator definitions, for the number of multiplications.
 """

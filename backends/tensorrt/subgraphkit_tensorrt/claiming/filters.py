@@ -1,4 +1,4 @@
-"""What the user keeps from TensorRT, or in float32, and whether there is anything of that name."""
+"""The user's filters: nodes kept from TensorRT or in float32, checked to name something."""
 
 import logging
 import re

@@ -1,1 +1,1 @@
-"""What can be said of a node by looking at it: the operator table, and what its rules mean."""
+"""Static rules: the operator table, and what it means for a node that is looked at."""

@@ -8,7 +8,7 @@ from subgraphkit.backend import SubgraphOperator
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.build import build_engine
-from subgraphkit_tensorrt.building.plan import Plan, plan_problem, read_plans, write_plans
+from subgraphkit_tensorrt.building.plan import EnginePlan, plan_problem, read_plans, write_plans
 from subgraphkit_tensorrt.building.profiles import buckets_at_bind
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
@@ -43,7 +43,7 @@ def compile_region(
 
 def _plans(
     subgraph: Subgraph, library: Library, options: Mapping[str, Any], logger: logging.Logger
-) -> list[Plan]:
+) -> list[EnginePlan]:
     """Build plans if the shapes are known, or have to be."""
     may_wait = options["build_at"] == "auto" and not options["build_only"]
     buckets = buckets_at_bind(subgraph, options)
@@ -103,7 +103,7 @@ def restore(
 
 
 def _operator(
-    plans: Sequence[Plan], subgraph: Subgraph, library: Library, options: Mapping[str, Any]
+    plans: Sequence[EnginePlan], subgraph: Subgraph, library: Library, options: Mapping[str, Any]
 ) -> SubgraphOperator:
     if options["build_only"]:
         return BuiltPlans(plans, subgraph)
@@ -120,7 +120,7 @@ class BuiltPlans(SubgraphOperator):
 
     thread_safe: ClassVar[bool] = True
 
-    def __init__(self, plans: Sequence[Plan], subgraph: Subgraph) -> None:
+    def __init__(self, plans: Sequence[EnginePlan], subgraph: Subgraph) -> None:
         self._plans = tuple(plans)
         self._subgraph = subgraph
 

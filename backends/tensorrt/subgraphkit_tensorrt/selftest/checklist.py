@@ -1,4 +1,4 @@
-"""What is checked, and how a check becomes a finding."""
+"""The list of checks, and their findings."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

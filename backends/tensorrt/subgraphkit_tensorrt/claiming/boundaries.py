@@ -1,4 +1,4 @@
-"""What may cross the edge of a TensorRT subgraph, and what is computed twice so that it need not.
+"""Values at the edge of a subgraph: those that may cross, and those that are computed twice.
 
 Source: measured on the parser of TensorRT for RTX 1.7: one input of a type it lacks, or of too many
 axes, makes it refuse the whole model without naming a node; a float shape tensor cannot be an
@@ -10,14 +10,14 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.rules.element_types import CROSSING, MAX_RANK
 from subgraphkit_tensorrt.rules.folding import computes_shapes, shape_values
-from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["Borders"]
+__all__ = ["BoundaryRules"]
 
 _INTEGERS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 
 
-class Borders:
+class BoundaryRules:
     """Judges the values at edges.
 
     Args:
