@@ -23,6 +23,7 @@ from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import answering
+from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
@@ -81,9 +82,12 @@ class _Contender:
 
     def described(self) -> dict[str, Any]:
         """Return what became of the bind."""
+        settings = self._plan.graph.settings
+        declared = declared_tolerances(self._plan.partitioning.backends, settings)
         return {
             "model": self._plan.graph.name,
-            "selection": ",".join(map(str, self._plan.graph.settings.backends)) or "none",
+            "selection": ",".join(map(str, settings.backends)) or "none",
+            "tolerances": declared.tolerances,
             "bind_seconds": self._bind_seconds,
             "subgraphs": [
                 {"id": one.id, "backend": one.backend, "nodes": len(one.nodes)}

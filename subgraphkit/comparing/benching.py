@@ -18,10 +18,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend.conformance import Conformance
+from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.contenders import Contender, Failed
-from subgraphkit.comparing.differences import Difference, ToleranceOf, compare_values
+from subgraphkit.comparing.differences import Difference, compare_values
 from subgraphkit.comparing.storing import restore_values, store_values
-from subgraphkit.comparing.tolerances import tolerance_for
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import ModelSource
@@ -213,7 +214,7 @@ def bench(
     backends: Sequence[str | None],
     *,
     schedule: Schedule = _USUAL,
-    tolerance: ToleranceOf = tolerance_for,
+    tolerance: ToleranceOf | None = None,
     progress: Callable[[str], None] = _silently,
     **settings: Any,
 ) -> Benchmark:
@@ -228,7 +229,8 @@ def bench(
         backends: A selection of backends for each contender, such as ``["numpy",
             "openvino,numpy"]``; None for what is configured.
         schedule: How often and how long.
-        tolerance: Tells the tolerance of an element type.
+        tolerance: From an element type to its tolerance; if not given, that of
+            ``tolerance_for``, widened for each contender by what its backends declare.
         progress: Called with a few words before every step.
         **settings: What else ``bind`` takes: ``shapes``, ``options`` and other settings; values
             that JSON can hold.
@@ -318,7 +320,7 @@ class _Course:
         return entry.ask(what, doing, self._schedule.timeout_seconds)
 
 
-def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf) -> Iterator[Measured]:
+def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf | None) -> Iterator[Measured]:
     expected: dict[str, Any] | None = None
     for entry in entries:
         if entry.failed is not None:
@@ -333,6 +335,7 @@ def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf) -> Iterator
             continue
         results = restore_values(entry.folder / "results")
         expected = results if expected is None else expected
+        allowed = tolerance or Conformance(tolerances=entry.facts["tolerances"]).tolerance_for
         yield Measured(
             entry.label,
             seconds=tuple(one for turn in entry.turns for one in turn["seconds"]),
@@ -343,7 +346,7 @@ def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf) -> Iterator
             differences=tuple(
                 difference
                 for name, value in results.items()
-                for difference in compare_values(name, value, expected[name], tolerance)
+                for difference in compare_values(name, value, expected[name], allowed)
             ),
         )
 

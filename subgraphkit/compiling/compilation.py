@@ -16,9 +16,10 @@ from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import BackendError, CompileError, OptionError, SelectorContractError
+from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.claiming.claimants import Claim
 
 __all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]
 
@@ -82,7 +83,7 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
     """
-    settings = partitioning.graph.settings
+    settings, extensions = partitioning.graph.settings, partitioning.graph.extensions
     current = partitioning
     cache = _cache_of(settings)
     done: list[SubgraphOperator] = []
@@ -99,13 +100,14 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
                 operator, from_cache = _obtain(subgraph, claim, cache)
             except (Unsupported, CompileError) as error:
                 refused = _given_back(subgraph, error, settings)
-                _tell_given_back(subgraph, error, refused)
+                _tell_given_back(extensions, subgraph, error, refused)
                 current = current.repartition_at(place, refused)
                 continue
             done.append(operator)
             seconds[subgraph.id] = time.perf_counter() - started
             restored.update([subgraph.id] if from_cache else [])
-            _tell_compiled(subgraph, operator, seconds[subgraph.id], from_cache=from_cache)
+            spent = seconds[subgraph.id]
+            _tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
     except BaseException:
         close_all(done)
         raise
@@ -128,10 +130,8 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
     return _obtain(subgraph, partitioning.claim_of(subgraph), None)[0]
 
 
-def _cache_of(settings: Any) -> EngineCache | None:
-    if isinstance(settings, ResolvedConfig) and settings.cache:
-        return EngineCache(settings.cache_dir, settings.cache_size)
-    return None
+def _cache_of(settings: ResolvedConfig) -> EngineCache | None:
+    return EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
 
 
 def _obtain(
@@ -178,7 +178,7 @@ class _Idle(SubgraphOperator):
 
 
 def _given_back(
-    subgraph: Subgraph, error: Unsupported | CompileError, settings: Any
+    subgraph: Subgraph, error: Unsupported | CompileError, settings: ResolvedConfig
 ) -> dict[int, Refusal]:
     """Return the nodes to take away from the backend, or raise if the policy says so."""
     if isinstance(error, CompileError):
@@ -218,7 +218,10 @@ def _named_nodes(subgraph: Subgraph, error: Unsupported) -> tuple[int, ...]:
 
 
 def _tell_given_back(
-    subgraph: Subgraph, error: Unsupported | CompileError, refused: Mapping[int, Refusal]
+    extensions: ExtensionManager,
+    subgraph: Subgraph,
+    error: Unsupported | CompileError,
+    refused: Mapping[int, Refusal],
 ) -> None:
     refusal = next(iter(refused.values()))
     _logger.warning(
@@ -229,7 +232,6 @@ def _tell_given_back(
         subgraph.id,
         refusal.text,
     )
-    extensions = subgraph.graph.extensions
     if extensions.implements("subgraphkit_fallback"):
         event = FallbackEvent(
             level="unsupported" if isinstance(error, Unsupported) else "compile",
@@ -244,11 +246,15 @@ def _tell_given_back(
 
 
 def _tell_compiled(
-    subgraph: Subgraph, operator: SubgraphOperator, seconds: float, *, from_cache: bool
+    extensions: ExtensionManager,
+    subgraph: Subgraph,
+    operator: SubgraphOperator,
+    seconds: float,
+    *,
+    from_cache: bool,
 ) -> None:
     verb = "restored" if from_cache else "compiled"
     _logger.info("%s %s (%d nodes, %.3f s)", verb, subgraph.id, len(subgraph.nodes), seconds)
-    extensions = subgraph.graph.extensions
     if extensions.implements("subgraphkit_compiled"):
         event = CompileEvent(
             backend=subgraph.backend,

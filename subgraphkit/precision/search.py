@@ -23,10 +23,10 @@ from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.precision.accuracy import (
     AccuracyReport,
     LayerAccuracy,
-    Sums,
     floating_outputs,
     measure_accuracy,
 )
+from subgraphkit.precision.deviation import Sums
 from subgraphkit.precision.search_results import (
     Effort,
     PrecisionSearch,
@@ -36,7 +36,7 @@ from subgraphkit.precision.search_results import (
 from subgraphkit.rewriting import Precision, Ranges, Rewriting, rewrite
 from subgraphkit.running.tapping import tapped_session
 
-__all__ = ["Effort", "PrecisionSearch", "SearchTrial", "StillKept", "precision_search"]
+__all__ = ["precision_search"]
 
 _AHEAD: Final = 0.25
 """What a node inherits of the blame of one that reads it: what cancelling brings out was made

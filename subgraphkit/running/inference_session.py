@@ -3,11 +3,12 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from subgraphkit.binding import Shapes, bind
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
@@ -50,7 +51,7 @@ class InferenceSession(Session):
         options: Mapping[str, Mapping[str, Any]] | None = None,
         *,
         trust: bool = False,
-        **settings: Any,
+        **settings: Unpack[OtherSettings],
     ) -> None:
         refuse_arguments(settings)
         if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)

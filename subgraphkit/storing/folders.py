@@ -1,6 +1,7 @@
-"""Where the cache lies, and whether a folder or file there can be trusted.
+"""Folders of this user alone: where they are, and whether what is in them can be trusted.
 
-Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``.
+Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``;
+``BindContext.kept_folder`` leads there.
 
 An engine is run like a program, so nobody but the user may have been able to put one there. What
 counts is the folder's owner and mode; on Windows, where the profile's access list protects it,
@@ -12,16 +13,14 @@ import logging
 import os
 import re
 import stat
-import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal
 
 from subgraphkit.errors import CacheError
 from subgraphkit.storing import messages
 
 __all__ = [
-    "CacheSettings",
     "default_cache_dir",
     "default_state_dir",
     "flush_folder",
@@ -34,24 +33,11 @@ __all__ = [
 
 _logger = logging.getLogger("subgraphkit.cache")
 
-_PROJECT: Final = "subgraphkit"
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
 _HAS_OWNERS: Final = os.name == "posix"
 _BACKENDS: Final = "backends"
 _FACT: Final = re.compile(r"[0-9a-f]{64}\.json")
-
-
-class CacheSettings(Protocol):
-    """The settings that decide whether and where something is kept."""
-
-    @property
-    def cache(self) -> bool:
-        """Whether anything is kept."""
-
-    @property
-    def cache_dir(self) -> Path | None:
-        """The folder named for it, or None for the default."""
 
 
 def default_cache_dir() -> Path:
@@ -60,7 +46,7 @@ def default_cache_dir() -> Path:
     Raises:
         CacheError: The home directory is not known (SGK151).
     """
-    return _base("XDG_CACHE_HOME", ".cache", "Library/Caches")
+    return _place("cache")
 
 
 def default_state_dir() -> Path:
@@ -69,10 +55,10 @@ def default_state_dir() -> Path:
     Raises:
         CacheError: The home directory is not known (SGK151).
     """
-    return _base("XDG_STATE_HOME", ".local/state", "Library/Application Support")
+    return _place("state")
 
 
-def kept_folder(settings: CacheSettings | None, backend: str) -> Path | None:
+def kept_folder(cache_dir: Path | None, backend: str) -> Path | None:
     """Return the folder where a backend may keep what makes later binds quicker, such as timings.
 
     It is this user's alone. Whatever lies there may be gone tomorrow. What was found out about
@@ -80,16 +66,14 @@ def kept_folder(settings: CacheSettings | None, backend: str) -> Path | None:
     digest: ``forget_facts`` removes these.
 
     Args:
-        settings: ``BoundGraph.settings``, which says whether and where; None for nowhere.
+        cache_dir: The folder of the cache; None for the default.
         backend: Name of the backend.
 
     Returns:
-        The folder; None if nothing is to be kept, or the place cannot be used or trusted.
+        The folder; None if the place cannot be used or trusted.
     """
-    if settings is None or not settings.cache:
-        return None
     try:
-        root = private_folder(settings.cache_dir or default_cache_dir())
+        root = private_folder(cache_dir or default_cache_dir())
         return private_folder(private_folder(root / _BACKENDS) / backend)
     except CacheError as error:
         _logger.info("backend %s keeps nothing: %s", backend, error.message)
@@ -131,17 +115,17 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _base(variable: str, on_linux: str, on_mac: str) -> Path:
-    named = Path(os.environ.get(variable, ""))
-    if named.is_absolute():  # the XDG specification has relative paths ignored
-        return named / _PROJECT
-    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
-        return Path(os.environ["LOCALAPPDATA"]) / _PROJECT
+def _place(kind: Literal["cache", "state"]) -> Path:
+    from platformdirs import PlatformDirs  # noqa: PLC0415 (only those who store pay for it)
+
     try:
-        home = Path.home()
+        places = PlatformDirs("subgraphkit", appauthor=False, opinion=False)
+        path = Path(places.user_cache_dir if kind == "cache" else places.user_state_dir)
+        if not path.is_absolute():
+            raise RuntimeError("the home directory is not known")  # noqa: TRY301 (as it may itself)
     except RuntimeError as error:
         raise messages.unusable("~", "find", error) from error
-    return home / (on_mac if sys.platform == "darwin" else on_linux) / _PROJECT
+    return path
 
 
 def private_folder(folder: Path) -> Path:

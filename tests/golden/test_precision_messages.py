@@ -9,14 +9,14 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import CODES, SubgraphkitError
-from subgraphkit.precision import calibrate
-from subgraphkit.precision.accuracy import measure_accuracy
-from subgraphkit.precision.search import precision_search
-from subgraphkit.rewriting import (
+from subgraphkit.precision import (
     Precision,
     Range,
     Ranges,
+    calibrate,
     is_calibration_cache,
+    measure_accuracy,
+    precision_search,
     read_calibration_cache,
     rewrite,
 )

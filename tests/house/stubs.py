@@ -9,7 +9,12 @@ from typing import Final
 
 from tests.house.tree import ROOT
 
-PACKAGES: Final = ("subgraphkit", "subgraphkit.backend", "subgraphkit.testing")
+PACKAGES: Final = (
+    "subgraphkit",
+    "subgraphkit.backend",
+    "subgraphkit.precision",
+    "subgraphkit.testing",
+)
 
 
 def stub_path(package: str) -> Path:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from subgraphkit.backend import (
     Answer,
     Backend,
+    BindContext,
     Check,
     EngineOrigin,
     Option,
@@ -150,7 +151,7 @@ class TensorRTBackend(Backend):
         """Say whether engines of a bundle fit here; see ``fit``."""
         return engine_fits(made, here, self.option_values)
 
-    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+    def restore(self, blob: bytes, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
         """Restore a compiled region.
 
         Raises:
@@ -159,7 +160,7 @@ class TensorRTBackend(Backend):
         """
         # When a bundle is opened, nobody has looked at the graph before.
         load_plugins(self.library, self.option_values["plugin_libraries"])
-        return restore(blob, subgraph, self.library, self.option_values)
+        return restore(blob, subgraph, self.library, context)
 
     def _options_to_honour(self) -> Mapping[str, Any]:
         """Leave out what shapes engines where there is no builder: it says how they were built."""

@@ -87,7 +87,7 @@ def ask(
     found = rules(**(given or {}))
     conversions = Conversions(found)
     chosen = options(**(given or {}))
-    return ParserQueries(graph, rtx(), chosen, found, conversions), found, conversions
+    return ParserQueries(graph, rtx(), chosen, found, conversions, None), found, conversions
 
 
 def workers(graph: BoundGraph) -> Subgraph:

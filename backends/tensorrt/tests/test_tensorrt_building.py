@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
+    build_engine,
     cut,
     needs_rtx,
     options,
@@ -23,7 +24,6 @@ from backends.tensorrt.tests.tensorrt_models import (
 from subgraphkit.errors import CompileError
 from subgraphkit.testing.light_models import seeded_model
 from subgraphkit_tensorrt.building import build
-from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.configuration import configure
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import parse_model

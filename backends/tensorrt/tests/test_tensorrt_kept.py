@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import subgraphkit as sk
-from subgraphkit.configuration.config import resolve
+from subgraphkit.storing.folders import kept_folder
 from subgraphkit_tensorrt.claiming.kept import Kept
 
 
@@ -16,8 +15,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _kept(folder: Path, *, cache: bool = True) -> Kept:
-    with sk.config(backend="numpy", cache=cache, cache_dir=folder / "cache"):
-        return Kept("answers", resolve())
+    return Kept("answers", kept_folder(folder / "cache", "tensorrt") if cache else None)
 
 
 @pytest.mark.usefixtures("fresh")

@@ -32,7 +32,7 @@ def again(opened: Opened, double: Double) -> Any:
     """Load the same plan as another process would."""
     blob = opened.operator.serialize()
     assert blob is not None
-    return restore(blob, opened.subgraph, double.library, opened.options)
+    return restore(blob, opened.subgraph, double.library, opened.context)
 
 
 def stored(folder: Path) -> list[Path]:

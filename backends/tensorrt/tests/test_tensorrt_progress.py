@@ -18,6 +18,7 @@ import pytest
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
+    build_engine,
     cut,
     needs_rtx,
     options,
@@ -26,7 +27,6 @@ from backends.tensorrt.tests.tensorrt_models import (
 )
 from subgraphkit.testing.light_models import light_model_path
 from subgraphkit_tensorrt.building import build, progress
-from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.progress import Progress, bar, monitor_for, showing
 from tests.interrupting import heard
 
@@ -169,6 +169,7 @@ def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
     program = tmp_path / "killed.py"
     program.write_text(
         "import subgraphkit as sk, sys\n"
+        "from subgraphkit.backend import BindContext\n"
         "from subgraphkit.ir import make_subgraph\n"
         "from subgraphkit.testing.light_models import light_model_path\n"
         "from subgraphkit_tensorrt.building.build import build_engine\n"
@@ -177,7 +178,8 @@ def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
         "graph = sk.bind(sk.load(light_model_path('densenet121')), backend='none')\n"
         "subgraph = make_subgraph(graph, list(graph.order), 'tensorrt')\n"
         "print('building', flush=True)\n"
-        "build_engine(subgraph, defaults(), find('tensorrt_rtx').library)\n"
+        "context = BindContext('tensorrt', defaults())\n"
+        "build_engine(subgraph, context, find('tensorrt_rtx').library)\n"
     )
     cache = tmp_path / "cache"
     environment = {**os.environ, "SUBGRAPH_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}

@@ -143,7 +143,7 @@ def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -
 
 def test_several_engines_are_stored_and_found_again(double: Double) -> None:
     opened = Opened(GROWING, double, dims={"n": (1, (2, 4, 8))})
-    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.options)
+    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
     np.testing.assert_array_equal(again.run([X])[0], summed(X))
     assert len(again.info()["engines"]) == 2
 

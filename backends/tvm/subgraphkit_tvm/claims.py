@@ -1,4 +1,4 @@
-"""Which nodes are taken: asked of the importer and the compiler, one node at a time.
+"""Claims of the TVM backend: the importer and the compiler are asked, one node at a time.
 
 A verdict is remembered for the process by everything it depends on: operator, version, attributes,
 types and small constants. So a network of a thousand nodes is mostly a few dozen questions.

@@ -3,24 +3,26 @@
 import json
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import seconds
 from subgraphkit.errors import CallerError
 
-__all__ = ["execute"]
+__all__ = ["COMMAND", "LEVEL_CHOICES"]
 
 _MOST_SHOWN: Final = 40
 _HEARTBEAT_SECONDS: Final = 30.0
 _REDRAW_SECONDS: Final = 0.2
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Run the levels, show what they come to, and write the files that were asked for."""
     # The kit stands beside the command line, not below it, and is not imported for other commands.
     kit = import_module("subgraphkit.testing")
@@ -123,3 +125,57 @@ def _open_for_writing(file: str) -> TextIO:
         return Path(file).open("w", encoding="utf-8")
     except OSError as error:
         raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error
+
+
+LEVEL_CHOICES: Final = range(8)
+"""The levels of the kit, which is not imported for the help."""
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="a backend, with options as in a selection; or module:Class, one that is not "
+        "installed; or loopback, which claims everything and runs it on the fallback",
+    )
+    parser.add_argument(
+        "--level",
+        metavar="N",
+        type=int,
+        choices=LEVEL_CHOICES,
+        default=LEVEL_CHOICES[-1],
+        help="the last level to try: 0 static, 1 contract, 2 partition traps, 3 operators, "
+        "4 models, 5 running, 6 artefacts, 7 stress (default: 7)",
+    )
+    parser.add_argument(
+        "--only", metavar="PATTERN", default="*", help="cases to try, such as 'L3/Conv/*'"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=60.0,
+        help="how long one case may take (default: 60)",
+    )
+    files = parser.add_argument_group("files")
+    files.add_argument(
+        "--models",
+        metavar="DIR",
+        default="",
+        help="models of your own to try at level 4: NAME.onnx, compared with numpy, or "
+        "NAME/model.onnx with NAME/test_data_set_0",
+    )
+    files.add_argument("--csv", metavar="FILE", help="write what is known of each operator")
+    files.add_argument("--markdown", metavar="FILE", help="write the tables as Markdown")
+    files.add_argument(
+        "--baseline",
+        metavar="FILE",
+        help="what --json wrote earlier; cases that ended better then are failures",
+    )
+
+
+COMMAND: Final = Command(
+    examples=("test numpy --level 3", "test numpy --only 'L3/Conv/*' --markdown support.md"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -119,24 +119,12 @@ def test_damaged_ranges_are_refused(text: str, tmp_path: Path) -> None:
         Ranges.load(tmp_path / "ranges.json")
 
 
-def test_merged_ranges_cover_both() -> None:
-    small, large = (calibrate(parsed(CHAIN), batches(scale=s), method="minmax") for s in (1, 3))
-    merged = small.merge(large)
-    assert merged.values["x"].samples == 120
-    assert merged.values["x"].threshold == large.values["x"].threshold
-    assert merged == large.merge(small)
-    with pytest.raises(CallerError, match="SGK232"):
-        small.merge(Ranges({}, "0" * 64))
-
-
 def test_ranges_tell_how_well_int8_holds_a_value() -> None:
     ranges = calibrate(parsed(CHAIN), batches(20))
     known = ranges.values["x"].snr_db
     assert known is not None
     assert 25 < known < 45
     assert ranges.values["y"].snr_db is None  # it was always 0
-    worse = Ranges({"x": Range(1.0, "mse", 1, -1.0, 1.0, 3.0)}, ranges.model)
-    assert ranges.merge(worse).values["x"].snr_db == 3.0
 
 
 def test_ranges_of_another_model_are_told() -> None:

@@ -10,15 +10,16 @@ from onnx import helper, numpy_helper
 
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import load
-from subgraphkit.precision import calibrate
-from subgraphkit.precision.accuracy import measure_accuracy
-from subgraphkit.precision.search import (
+from subgraphkit.precision import (
     Effort,
+    Precision,
     SearchTrial,
-    _Laboratory,
+    calibrate,
+    measure_accuracy,
     precision_search,
+    rewrite,
 )
-from subgraphkit.rewriting import Precision, rewrite
+from subgraphkit.precision.search import _Laboratory
 from tests.models import parsed
 
 FP16 = Precision("fp16")

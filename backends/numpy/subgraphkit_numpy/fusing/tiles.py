@@ -1,4 +1,4 @@
-"""How results are cut: into parts for the threads, and into tiles for the caches."""
+"""Cuts through results: into parts for the threads, and into tiles for the caches."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What the ways to convolve with one filter, or a few, per channel have in common."""
+"""The common parts of convolutions with one filter, or a few, per channel."""
 
 from abc import ABC, abstractmethod
 from typing import Any

@@ -1,4 +1,4 @@
-"""What all ways to convolve share: sizes, scratch memory, and how an output is cut into tiles.
+"""The common parts of all convolutions: sizes, scratch memory, and tiles of an output.
 
 How an output is cut depends on sizes alone, never on the number of threads, and so do the results.
 """

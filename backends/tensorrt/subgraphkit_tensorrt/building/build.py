@@ -1,12 +1,12 @@
 """The build of one subgraph: parsed, configured, built, and its failure explained."""
 
-import logging
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
@@ -31,19 +31,15 @@ from subgraphkit_tensorrt.library.logger import listening, noting
 
 __all__ = ["build_engine"]
 
-_logger = logging.getLogger("subgraphkit.tensorrt")
-
 # Kernels are timed while a plan is built, and two builds on a device would time each other.
 _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
 
 
 def build_engine(
     subgraph: Subgraph,
-    options: Mapping[str, Any],
+    context: BindContext,
     library: Library,
     ranges: Mapping[str, InputRange] | None = None,
-    *,
-    logger: logging.Logger = _logger,
 ) -> EnginePlan:
     """Build the plan of a subgraph, or share that of an equal one.
 
@@ -52,11 +48,11 @@ def build_engine(
 
     Args:
         subgraph: The subgraph.
-        options: Values of the backend's options.
+        context: What is known of the bind; its logger is where progress is reported if there is
+            no terminal.
         library: The library; it can build.
         ranges: By input of the subgraph, the shapes the engine is to take; None for what the
             shapes fixed at bind, or the options, say.
-        logger: Where progress is reported if there is no terminal.
 
     Raises:
         CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
@@ -65,14 +61,15 @@ def build_engine(
         OptionError: The ranges asked for are not ranges of the model (SGK169).
         KeyboardInterrupt: The build was stopped by Ctrl-C.
     """
-    wanted = ranges if ranges is not None else ranges_at_bind(subgraph, options)
+    options = context.options
+    wanted = ranges if ranges is not None else ranges_at_bind(subgraph, context)
     if wanted is None:
         raise _shapes_unknown(subgraph)
     check_names(wanted, subgraph)
     model = prepare_model(subgraph, options)
 
     def build() -> EnginePlan:
-        return _build(subgraph, model, wanted, library, options, logger)
+        return _build(subgraph, model, wanted, library, context)
 
     return SHELF.obtain(plan_key(model, subgraph, wanted, library, options), build)
 
@@ -82,9 +79,9 @@ def _build(
     model: PreparedModel,
     wanted: Mapping[str, InputRange],
     library: Library,
-    options: Mapping[str, Any],
-    logger: logging.Logger,
+    context: BindContext,
 ) -> EnginePlan:
+    options = context.options
     separate = separate_weights(subgraph, options)
     with parse_model(model, subgraph, library, options) as parsed:
         if separate and library.capabilities.mark_weights_refittable:
@@ -95,7 +92,7 @@ def _build(
         with _DEVICE_LOCKS[options["device"]]:
             started = time.monotonic()
             with noting() as told:
-                data = _built(parsed, config, subgraph, library, options, logger)
+                data = _built(parsed, config, subgraph, library, context)
             seconds = time.monotonic() - started
         report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
         report["memory"] = memory_told(told)
@@ -115,20 +112,20 @@ def _built(
     config: Any,
     subgraph: Subgraph,
     library: Library,
-    options: Mapping[str, Any],
-    logger: logging.Logger,
+    context: BindContext,
 ) -> bytes:
+    options = context.options
     progress = Progress()
     if library.capabilities.progress_monitor:
         monitor = monitor_for(library.trt, progress)
         config.progress_monitor = monitor
-    timings = timing_cache_for(subgraph, library, options, _device(options["device"]))
+    timings = timing_cache_for(context, library, _device(options["device"]))
     attached = timings.attach(config) if timings is not None else None
     title = f"TensorRT builds {subgraph.id}"
     if options["progress"] == "off":
         made, lines = _run(parsed, config, progress)
     else:
-        with showing(progress, title, logger):
+        with showing(progress, title, context.logger):
             made, lines = _run(parsed, config, progress)
     if progress.cancelled_by is not None:
         raise progress.cancelled_by

@@ -5,12 +5,10 @@ as quick. TensorRT for RTX has none: it chooses kernels on the device.
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from subgraphkit.ir import Subgraph
-from subgraphkit.storing.folders import kept_folder
+from subgraphkit.backend import BindContext
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.kept_file import KeptFile
 
@@ -61,23 +59,20 @@ class TimingCache:
             self._file.write(bytes(timed.serialize()))
 
 
-def timing_cache_for(
-    subgraph: Subgraph, library: Library, options: Mapping[str, Any], device: str
-) -> TimingCache | None:
+def timing_cache_for(context: BindContext, library: Library, device: str) -> TimingCache | None:
     """Return the timings for a build; None if there are none to be kept.
 
     Args:
-        subgraph: What is built; its graph knows where things are kept.
+        context: What is known of the bind.
         library: The library.
-        options: Values of the backend's options.
         device: The kind of device.
     """
     capabilities = library.capabilities
     # There, the calls exist, do nothing, and ask for a GPU.
     is_idle = capabilities.flavour == "tensorrt_rtx"
-    if is_idle or not capabilities.timing_cache or not options["timing_cache"]:
+    if is_idle or not capabilities.timing_cache or not context.options["timing_cache"]:
         return None
-    folder = kept_folder(subgraph.graph.settings, "tensorrt")
+    folder = context.kept_folder()
     if folder is None:
         return None
     name = re.sub(r"[^\w.]+", "-", f"{capabilities.flavour}-{capabilities.version}-{device}")

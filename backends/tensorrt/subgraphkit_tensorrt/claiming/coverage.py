@@ -1,4 +1,4 @@
-"""The share of a model on TensorRT, in nodes and in multiplications, and the share asked for.
+"""Coverage of a model by TensorRT, counted in nodes and in multiplications, against what was asked.
 
 Source: ONNX operator definitions, for the number of multiplications.
 """

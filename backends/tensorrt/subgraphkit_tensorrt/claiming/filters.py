@@ -1,4 +1,4 @@
-"""The user's filters: nodes kept from TensorRT or in float32, checked to name something."""
+"""Filters of the user: nodes kept from TensorRT, or in float32, and names that match nothing."""
 
 import logging
 import re

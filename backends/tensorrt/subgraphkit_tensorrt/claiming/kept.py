@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.errors import CacheError
-from subgraphkit.storing.folders import kept_folder, open_plain
+from subgraphkit.storing.folders import open_plain
 
 __all__ = ["Kept"]
 
@@ -28,17 +28,16 @@ class Kept:
 
     Args:
         kind: What kind of facts; the name of a folder.
-        settings: ``BoundGraph.settings``, which says whether and where anything is kept.
+        folder: The folder that the core keeps for the backend; None if nothing is to be kept.
 
     Thread-safety: any number of threads and processes may use the same folder.
     """
 
     _known: Final[dict[tuple[str, str, str], Any]] = {}
 
-    def __init__(self, kind: str, settings: Any) -> None:
+    def __init__(self, kind: str, folder: Path | None) -> None:
         self._kind = kind
-        above = kept_folder(settings, "tensorrt")
-        self._folder = above / kind if above is not None else None
+        self._folder = folder / kind if folder is not None else None
 
     def get(self, key: str) -> Any:
         """Return what was put there; None if nothing was, or it cannot be read."""

@@ -6,6 +6,7 @@ from the start the next time.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from subgraphkit.backend import Refusal
@@ -27,12 +28,15 @@ class Learned:
         graph: The graph.
         identity: Names the library and the device.
         options: Values of the backend's options.
+        folder: Where to keep it; None for nowhere.
 
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, graph: BoundGraph, identity: str, options: Mapping[str, Any]) -> None:
-        self._kept = Kept("learned", graph.settings)
+    def __init__(
+        self, graph: BoundGraph, identity: str, options: Mapping[str, Any], folder: Path | None
+    ) -> None:
+        self._kept = Kept("learned", folder)
         shaping = [(one.name, repr(options[one.name])) for one in OPTIONS if one.cache]
         facts = f"{identity}\n{shaping}\n{_structure(graph)}"
         self._key = hashlib.sha256(facts.encode()).hexdigest()

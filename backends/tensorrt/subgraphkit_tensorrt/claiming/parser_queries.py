@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import Refusal
@@ -82,6 +83,7 @@ class ParserQueries:
         options: Values of the backend's options.
         rules: The static rules.
         conversions: Say which nodes are asked about as others.
+        folder: Where to keep the answers; None for nowhere.
 
     Attributes:
         asked: How often the parser was asked.
@@ -96,6 +98,7 @@ class ParserQueries:
         options: Mapping[str, Any],
         rules: Rules,
         conversions: Conversions,
+        folder: Path | None,
     ) -> None:
         self.asked = 0
         self._graph = graph
@@ -103,7 +106,7 @@ class ParserQueries:
         self._rounds: int = options["max_query_rounds"]
         self._rules = rules
         self._conversions = conversions
-        self._kept = Kept("answers", graph.settings)
+        self._kept = Kept("answers", folder)
         can = library.capabilities
         plugins = ",".join(options["plugin_libraries"])
         self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins} {self._rounds}"

@@ -93,7 +93,7 @@ class TensorRTProperty(SubgraphProperty):
                 hint="Open a bundle that was exported with version_compatible=true, or install a "
                 "library that builds: pip install 'subgraphkit-tensorrt[cu13]'",
             )
-        self.sieves.look_at(graph, context.logger)
+        self.sieves.look_at(graph, context)
 
     def create_selector(self, graph: BoundGraph) -> TensorRTSelector:
         """Make the selector."""
@@ -127,7 +127,7 @@ class TensorRTProperty(SubgraphProperty):
         """
         sieves = self.sieves
         try:
-            return compile_region(subgraph, sieves.library, sieves.options, context.logger)
+            return compile_region(subgraph, sieves.library, context)
         except CompileError as error:
             if sieves.options["on_build_failure"] == "raise" or error.code not in _BUILDING:
                 raise

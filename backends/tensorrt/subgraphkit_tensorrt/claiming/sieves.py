@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from subgraphkit.backend import Answer, Refusal
+from subgraphkit.backend import Answer, BindContext, Refusal
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
 from subgraphkit_tensorrt.claiming.coverage import check_coverage
@@ -50,12 +50,13 @@ class Sieves:
         self._identity = identity
         self._graph: BoundGraph | None = None
 
-    def look_at(self, graph: BoundGraph, logger: logging.Logger) -> None:
+    def look_at(self, graph: BoundGraph, context: BindContext) -> None:
         """Sieve a graph; nothing happens the second time.
 
         Args:
             graph: The graph.
-            logger: Where it is said what was learnt, and which filters match nothing.
+            context: Knows where answers are kept, and where it is said what was learnt, and which
+                filters match nothing.
 
         Raises:
             OptionError: A plugin library or a module cannot be used (SGK167, SGK168), or a filter
@@ -63,7 +64,8 @@ class Sieves:
         """
         if self._graph is graph:
             return
-        options, library = self.options, self.library
+        options, library, logger = self.options, self.library, context.logger
+        folder = context.kept_folder()
         load_modules(options["modules"])
         load_plugins(library, options["plugin_libraries"])
         check_filters(graph, options, logger)
@@ -71,7 +73,7 @@ class Sieves:
         conversions = Conversions(rules)
         self._graph = graph
         self.borders = BoundaryRules(graph, rules)
-        self._learned = Learned(graph, self._identity, options)
+        self._learned = Learned(graph, self._identity, options, folder)
         if options["on_build_failure"] != "raise":
             self.refusals = self._learned.refusals()
             _tell_learned(self.refusals, logger)
@@ -83,7 +85,7 @@ class Sieves:
             refusal = refusal if refusal is not None else self._static(node, rules, conversions)
             if refusal is not None:
                 self.refusals[node.id] = refusal
-        self._questions = ParserQueries(graph, library, options, rules, conversions)
+        self._questions = ParserQueries(graph, library, options, rules, conversions, folder)
         left = [i for i in graph.order if i not in self.refusals and not graph.is_constant_node(i)]
         for node_id, refusal in self._questions.refusals(left).items():
             self.refusals[node_id] = conversions.advice(Node(graph, node_id), refusal)

@@ -1,4 +1,4 @@
-"""The fit of engines that were built elsewhere, as far as NVIDIA promises it.
+"""The fit of an engine built elsewhere: may it be loaded here, as far as NVIDIA promises it.
 
 Engines run on the version and the kind of GPU they were built for. Options at build widen that:
 ``version_compatible`` to newer releases and to the lean and dispatch runtimes,

@@ -1,1 +1,1 @@
-"""Static rules: the operator table, and what it means for a node that is looked at."""
+"""Rules about single nodes: the operator table, and what its entries mean."""

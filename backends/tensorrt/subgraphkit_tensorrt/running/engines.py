@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from subgraphkit.backend import BindContext
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.build import build_engine
@@ -29,13 +30,14 @@ Builder = Callable[[Subgraph, Mapping[str, InputRange]], EnginePlan]
 """Builds a plan for a subgraph and the ranges of its inputs."""
 
 
-def builder_for(library: Library, options: Mapping[str, Any]) -> Builder | None:
+def builder_for(library: Library, context: BindContext) -> Builder | None:
     """Return what builds plans by this library; None if it has no builder."""
     if not library.capabilities.can_build:
         return None
+    context = replace(context, logger=LOGGER)  # that of the property is of the bind
 
     def build(subgraph: Subgraph, ranges: Mapping[str, InputRange]) -> EnginePlan:
-        return build_engine(subgraph, options, library, ranges)
+        return build_engine(subgraph, context, library, ranges)
 
     return build
 
@@ -68,7 +70,7 @@ class Engines:
     Args:
         subgraph: The subgraph they run.
         library: TensorRT.
-        options: Values of the backend's options.
+        context: What is known of the bind.
         builder: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Attributes:
@@ -83,14 +85,15 @@ class Engines:
         self,
         subgraph: Subgraph,
         library: Library,
-        options: Mapping[str, Any],
+        context: BindContext,
         builder: Builder | None,
     ) -> None:
         self.subgraph = subgraph
-        self.loader = Loader.of(library, options)
+        self.loader = Loader.of(library, context.options)
         self.builds = 0
         self._library = library
-        self._options = options
+        self._context = context
+        self._options = context.options
         self._builder = builder
         self._entries: list[_PooledEngine] = []  # the one used last is last
         self._lock = threading.Lock()
@@ -113,7 +116,7 @@ class Engines:
             CompileError: TensorRT does not take it (SGK162, SGK179).
         """
         kind = _kind_of_device(self._options["device"])
-        kernels = kernels_for(plan.data, self.subgraph, self._library, kind)
+        kernels = kernels_for(plan.data, self._context, self._library, kind)
         loaded = LoadedEngine(
             plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels
         )

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subgraphkit.backend import ON_DEVICE, SubgraphOperator
+from subgraphkit.backend import ON_DEVICE, BindContext, SubgraphOperator
 from subgraphkit.errors import CompileError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
@@ -36,7 +36,7 @@ class TensorRTOperator(SubgraphOperator):
         plans: Plans for ranges of shapes; those asked for at bind, or none.
         subgraph: The region.
         library: TensorRT.
-        options: Values of the backend's options.
+        context: What is known of the bind.
         builder: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Raises:
@@ -54,10 +54,11 @@ class TensorRTOperator(SubgraphOperator):
         plans: Sequence[EnginePlan],
         subgraph: Subgraph,
         library: Library,
-        options: Mapping[str, Any],
+        context: BindContext,
         builder: Builder | None = None,
     ) -> None:
-        self._engines = Engines(subgraph, library, options, builder)
+        options = context.options
+        self._engines = Engines(subgraph, library, context, builder)
         self._library = library
         self._options = options
         self._device = self._engines.loader.device

@@ -1,10 +1,9 @@
 """Operators of regions: compiled, restored from stored plans, or only built for another machine."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from subgraphkit.backend import SubgraphOperator
+from subgraphkit.backend import BindContext, SubgraphOperator
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.build import build_engine
@@ -22,36 +21,33 @@ _STATED: Final = ("dims", "min_shapes", "opt_shapes", "max_shapes")
 """Options that state ranges; what does not fit them is for the user to mend."""
 
 
-def compile_region(
-    subgraph: Subgraph, library: Library, options: Mapping[str, Any], logger: logging.Logger
-) -> SubgraphOperator:
+def compile_region(subgraph: Subgraph, library: Library, context: BindContext) -> SubgraphOperator:
     """Build the engines of a region now, or at the first run if shapes are unknown.
 
     Args:
         subgraph: The region.
         library: The library.
-        options: Values of the backend's options.
-        logger: Where progress is reported.
+        context: What is known of the bind.
 
     Raises:
         CompileError: The library does not take the region, or cannot build it.
         OptionError: The options ask for what cannot be.
     """
-    plans = _plans(subgraph, library, options, logger) if options["build_at"] != "first_run" else []
-    return _operator(plans, subgraph, library, options)
+    at_bind = context.options["build_at"] != "first_run"
+    plans = _plans(subgraph, library, context) if at_bind else []
+    return _operator(plans, subgraph, library, context)
 
 
-def _plans(
-    subgraph: Subgraph, library: Library, options: Mapping[str, Any], logger: logging.Logger
-) -> list[EnginePlan]:
+def _plans(subgraph: Subgraph, library: Library, context: BindContext) -> list[EnginePlan]:
     """Build plans if the shapes are known, or have to be."""
+    options = context.options
     may_wait = options["build_at"] == "auto" and not options["build_only"]
-    buckets = buckets_at_bind(subgraph, options)
+    buckets = buckets_at_bind(subgraph, context)
     if buckets is None and may_wait:
         return []
     try:
         return [
-            build_engine(subgraph, options, library, ranges, logger=logger)
+            build_engine(subgraph, context, library, ranges)
             for ranges in (buckets if buckets is not None else [None])
         ]
     except CompileError as error:
@@ -62,7 +58,7 @@ def _plans(
 
 
 def restore(
-    blob: bytes, subgraph: Subgraph, library: Library, options: Mapping[str, Any]
+    blob: bytes, subgraph: Subgraph, library: Library, context: BindContext
 ) -> SubgraphOperator:
     """Make an operator of what ``serialize`` returned.
 
@@ -70,7 +66,7 @@ def restore(
         blob: The plans; each is looked at before TensorRT sees it.
         subgraph: The region; its inputs and outputs are those of the plans by position.
         library: TensorRT.
-        options: Values of the backend's options.
+        context: What is known of the bind.
 
     Raises:
         CompileError: It is not whole (SGK172), or does not fit here (SGK162, SGK179).
@@ -82,7 +78,7 @@ def restore(
             plan.data,
             can.flavour,
             can.version,
-            version_compatible=options["version_compatible"],
+            version_compatible=context.options["version_compatible"],
         )
         if problem:
             raise CompileError(
@@ -99,15 +95,15 @@ def restore(
                 backend="tensorrt",
                 subgraph=subgraph.id,
             )
-    return _operator(plans, subgraph, library, options)
+    return _operator(plans, subgraph, library, context)
 
 
 def _operator(
-    plans: Sequence[EnginePlan], subgraph: Subgraph, library: Library, options: Mapping[str, Any]
+    plans: Sequence[EnginePlan], subgraph: Subgraph, library: Library, context: BindContext
 ) -> SubgraphOperator:
-    if options["build_only"]:
+    if context.options["build_only"]:
         return BuiltPlans(plans, subgraph)
-    return TensorRTOperator(plans, subgraph, library, options, builder_for(library, options))
+    return TensorRTOperator(plans, subgraph, library, context, builder_for(library, context))
 
 
 class BuiltPlans(SubgraphOperator):

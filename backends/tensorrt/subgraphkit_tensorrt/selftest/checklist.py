@@ -1,4 +1,4 @@
-"""The list of checks, and their findings."""
+"""The checks of the self-test, and how each becomes a finding."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

@@ -1,0 +1,34 @@
+"""Every option of every backend of ours, as users, messages and engine caches know it."""
+
+from typing import Final
+
+import pytest
+
+from subgraphkit.backend import Option
+from subgraphkit.finding.registry import get_backend
+from tests.golden_support import GoldenCheck
+
+BACKENDS: Final = ("numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
+FACTS: Final = (
+    "type",
+    "default",
+    "help",
+    "choices",
+    "minimum",
+    "maximum",
+    "unit",
+    "scope",
+    "cache",
+    "alias",
+    "expected",
+)
+
+
+def _described(option: Option) -> str:
+    return "\n".join([option.name, *(f"  {fact} = {getattr(option, fact)!r}" for fact in FACTS)])
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_options_of_a_backend_are_these(name: str, golden: GoldenCheck) -> None:
+    options = sorted(get_backend(name).options, key=lambda option: option.name)
+    golden(name, "\n\n".join(map(_described, options)))
