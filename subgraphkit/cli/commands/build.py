@@ -22,6 +22,7 @@ from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
+from subgraphkit.storing.files import write_output
 
 __all__ = ["COMMAND"]
 
@@ -44,8 +45,8 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
     _check_that_something_stays(bound.settings, is_written=bool(target or bundle))
     with report.doing("partitioning"):
         partitioning = partition(bound)
-    # Backends show themselves how far they are, so nothing else is drawn meanwhile.
-    compiled = compile_subgraphs(partitioning)
+    with report.doing("compiling") as progress:
+        compiled = compile_subgraphs(partitioning, progress=progress)
     try:
         _tell_idle(compiled)
         rows = list(_rows(compiled, is_kept=bound.settings.cache))
@@ -183,7 +184,7 @@ def _write(compiled: CompiledSubgraphs, target: Path) -> None:
             hint="Leave --engine out: what can be kept is kept for the next bind.",
         )
     try:
-        target.write_bytes(engine)
+        write_output(target, engine)
     except OSError as error:
         raise CallerError("SGK301", f"cannot write {str(target)!r}: {error.strerror}") from error
 

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from subgraphkit.comparing.storing import restore_values, store_values
+from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.errors import CallerError
 
 
