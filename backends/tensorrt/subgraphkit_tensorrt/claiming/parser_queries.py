@@ -1,4 +1,4 @@
-"""The second sieve: the parser is asked about whole regions, until all that is left is proven.
+"""The second sieve: queries to the parser about whole regions, until all that is left is proven.
 
 Asked about a model, the parser says yes to all of it or names what is wrong: at first every node
 that fails a check by itself, later the first node that cannot be imported. So what it names is left
@@ -20,17 +20,17 @@ from typing import Any, Final
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.storing import Answers, Passing, is_machine_fault
-from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
+from subgraphkit_tensorrt.building.name_map import NameMap, mark_places, rename
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
-from subgraphkit_tensorrt.claiming.standing_in import model_file, put_small_weights_in, stand_in
+from subgraphkit_tensorrt.claiming.stand_ins import model_file, put_small_weights_in, stand_in
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.library.trial import network_flags
 from subgraphkit_tensorrt.lowering import Conversions
-from subgraphkit_tensorrt.lowering.applying import apply
-from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.lowering.conversions import apply
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["Questions"]
+__all__ = ["ParserQueries"]
 
 _FORMAT: Final = "1"
 """Changes with what a question is or how its answer is kept."""
@@ -56,7 +56,7 @@ class _Asked:
     subgraph: Subgraph
     proto: Any
     data: bytes
-    names: Names
+    names: NameMap
     file_size: int
 
 
@@ -75,7 +75,7 @@ class _Answer:
     words: str = ""
 
 
-class Questions:
+class ParserQueries:
     """Asks about the nodes of one graph.
 
     Args:
