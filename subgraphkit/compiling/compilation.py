@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import index as as_index
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from typing import Any, overload
 
 from subgraphkit.backend.events import CompileEvent, FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
@@ -68,12 +69,18 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
         close_all(self.operators)
 
 
-def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
+def compile_subgraphs(
+    partitioning: Partitioning, *, progress: Progress | None = None
+) -> CompiledSubgraphs:
     """Compile every subgraph on its backend, or restore what it compiled at an earlier bind.
 
     A backend that raises ``Unsupported`` gets its region partitioned again without the nodes it
     gave back; the other regions and their operators stay as they are. Any other failure is raised,
     unless ``on_compile_error="fallback"`` is set, which treats it as giving all nodes back.
+
+    Args:
+        partitioning: Who compiles what.
+        progress: Told before every subgraph, and by backends meanwhile; stops the work.
 
     Returns:
         The operators, with the partitioning they belong to.
@@ -84,7 +91,7 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
     """
     settings, extensions = partitioning.graph.settings, partitioning.graph.extensions
-    current = partitioning
+    current, progress = partitioning, progress or Progress()
     cache = _cache_of(settings)
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
@@ -94,10 +101,11 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
         while len(done) < len(current.subgraphs):
             place = len(done)
             subgraph = current.subgraphs[place]
+            _announce(subgraph, place, len(current.subgraphs), progress)
             started = time.perf_counter()
             try:
                 claim = current.turns.claims[current.claimed_by[place]]
-                operator, from_cache = _obtain(subgraph, claim, cache)
+                operator, from_cache = _obtain(subgraph, claim, cache, progress)
             except (Unsupported, CompileError) as error:
                 refused = _given_back(subgraph, error, settings)
                 _tell_given_back(extensions, subgraph, error, refused)
@@ -111,10 +119,20 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
     except BaseException:
         close_all(done)
         raise
-    kept = frozenset(cache.kept if cache is not None else ())
+    progress("compiling", len(done), len(done))
     return CompiledSubgraphs(
-        current, partitioning, tuple(done), MappingProxyType(seconds), frozenset(restored), kept
+        current,
+        partitioning,
+        tuple(done),
+        MappingProxyType(seconds),
+        frozenset(restored),
+        frozenset(cache.kept if cache is not None else ()),
     )
+
+
+def _announce(subgraph: Subgraph, place: int, count: int, progress: Progress) -> None:
+    progress.check()
+    progress("compiling", place, count, subgraph.id)
 
 
 def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
@@ -127,7 +145,7 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
         CompileError: The backend failed in any other way (SGK130).
         SelectorContractError: It returned something that is not an operator (SGK122).
     """
-    return _obtain(subgraph, partitioning.claim_of(subgraph), None)[0]
+    return _obtain(subgraph, partitioning.claim_of(subgraph), None, Progress())[0]
 
 
 def _cache_of(settings: ResolvedConfig) -> EngineCache | None:
@@ -135,19 +153,21 @@ def _cache_of(settings: ResolvedConfig) -> EngineCache | None:
 
 
 def _obtain(
-    subgraph: Subgraph, claim: Claim, cache: EngineCache | None
+    subgraph: Subgraph, claim: Claim, cache: EngineCache | None, progress: Progress
 ) -> tuple[SubgraphOperator, bool]:
     """Return the operator, and whether it came from the cache."""
     if not subgraph.outputs:
         return _Idle(), False
     if cache is None or not stores_engines(claim.backend):
-        return _compile(subgraph, claim, claim.context), False
-    return cache.obtain(subgraph, claim, partial(_compile, subgraph, claim))
+        return _compile(subgraph, claim, progress, claim.context), False
+    return cache.obtain(subgraph, claim, partial(_compile, subgraph, claim, progress))
 
 
-def _compile(subgraph: Subgraph, claim: Claim, context: BindContext) -> SubgraphOperator:
+def _compile(
+    subgraph: Subgraph, claim: Claim, progress: Progress, context: BindContext
+) -> SubgraphOperator:
     try:
-        operator = claim.property.create_operator(subgraph, context)
+        operator = claim.property.create_operator(subgraph, replace(context, progress=progress))
     except (Unsupported, BackendError, OptionError):
         raise
     except Exception as error:

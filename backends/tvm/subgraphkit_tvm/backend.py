@@ -56,7 +56,7 @@ class TvmProperty(SubgraphProperty):
                 themselves, if there are any.
             BackendUnavailableError: Tuning is asked for and cannot be done here (SGK104).
         """
-        tune = make_tuner(context.backend, context.options, context.logger)
+        tune = make_tuner(context)
         try:
             lowered = lower(import_region(subgraph))
         except Exception as error:

@@ -33,7 +33,7 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
     tell_feeds(feeds, arguments.seed, report)
     arrays = {name: feed.array for name, feed in feeds.items()}
     del bound, feeds
-    with report.doing("measuring") as status:
+    with report.doing("measuring") as progress:
         found = bench(
             arguments.model,
             arrays,
@@ -41,7 +41,7 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
             schedule=Schedule(
                 arguments.repeat, arguments.warmup, arguments.threads, arguments.timeout
             ),
-            progress=getattr(status, "update", lambda _: None),
+            progress=progress,
             shapes=shapes,
             options=merge_options(arguments.option),
         )

@@ -45,8 +45,8 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
     _check_that_something_stays(bound.settings, is_written=bool(target or bundle))
     with report.doing("partitioning"):
         partitioning = partition(bound)
-    # Backends show themselves how far they are, so nothing else is drawn meanwhile.
-    compiled = compile_subgraphs(partitioning)
+    with report.doing("compiling") as progress:
+        compiled = compile_subgraphs(partitioning, progress=progress)
     try:
         _tell_idle(compiled)
         rows = list(_rows(compiled, is_kept=bound.settings.cache))

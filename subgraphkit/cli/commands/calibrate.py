@@ -23,15 +23,17 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
     shapes = shapes_as_told(arguments)
     model = load(arguments.model)
     batches = batches_in(arguments.data, bind(model, shapes, backend="none").inputs)
-    ranges = calibrate(
-        model,
-        batches,
-        backend=arguments.backend,
-        method=arguments.method,
-        percentile=arguments.percentile,
-        shapes=shapes,
-        options=merge_options(arguments.option) or None,
-    )
+    with report.doing("calibrating") as progress:
+        ranges = calibrate(
+            model,
+            batches,
+            backend=arguments.backend,
+            method=arguments.method,
+            percentile=arguments.percentile,
+            progress=progress,
+            shapes=shapes,
+            options=merge_options(arguments.option) or None,
+        )
     ranges.save(arguments.output)
     report.data = {
         "output": arguments.output,

@@ -36,7 +36,6 @@ from subgraphkit.precision import (
     read_calibration_cache,
     rewrite,
 )
-from subgraphkit.precision.progress import Progress
 from subgraphkit.storing.files import write_output
 
 __all__ = ["COMMAND"]
@@ -98,10 +97,7 @@ def _searched(
 ) -> PrecisionSearch:
     batches, settings = _batches(arguments, model, report)
     limit = None if math.isinf(arguments.search) else arguments.search
-    with Progress("searching", None) as progress:
-        effort = Effort(
-            seconds=limit, on_trial=lambda trial: progress.show(trial.number, trial.to_text())
-        )
+    with report.doing("searching") as progress:
         return precision_search(
             model,
             wanted,
@@ -109,7 +105,8 @@ def _searched(
             max_error=arguments.max_error,
             min_snr=arguments.min_snr,
             ranges=ranges,
-            effort=effort,
+            effort=Effort(seconds=limit),
+            progress=progress,
             **settings,
         )
 
@@ -169,8 +166,10 @@ def _accuracy(
     arguments: Namespace, model: Model, done: Rewriting, report: Report
 ) -> AccuracyReport:
     batches, settings = _batches(arguments, model, report)
-    with report.doing("comparing"):
-        return measure_accuracy(model, done.model, batches, values=arguments.values, **settings)
+    with report.doing("comparing") as progress:
+        return measure_accuracy(
+            model, done.model, batches, values=arguments.values, progress=progress, **settings
+        )
 
 
 def _batches(

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.backend.progress import Progress
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
@@ -45,10 +46,10 @@ class _Stopwatch:
         self._report = report
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> Iterator[Progress]:
         started = time.perf_counter()
-        with self._report.doing(name):
-            yield
+        with self._report.doing(name) as progress:
+            yield progress
         self.seconds[name] = time.perf_counter() - started
 
 
@@ -93,8 +94,8 @@ def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _R
     feeds = feeds_of(bound)
     with watch.step("partition"):
         partitioning = partition(bound)
-    with watch.step("compile"):
-        return plan(partitioning, compile_subgraphs(partitioning)), feeds
+    with watch.step("compile") as progress:
+        return plan(partitioning, compile_subgraphs(partitioning, progress=progress)), feeds
 
 
 def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:

@@ -1,12 +1,10 @@
 """``subgraphkit test``: hold a backend against the contract, case by case."""
 
 import json
-import sys
-import time
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Self, TextIO
+from typing import Any, Final, TextIO
 
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
@@ -18,8 +16,6 @@ from subgraphkit.errors import CallerError
 __all__ = ["COMMAND", "LEVEL_CHOICES"]
 
 _MOST_SHOWN: Final = 40
-_HEARTBEAT_SECONDS: Final = 30.0
-_REDRAW_SECONDS: Final = 0.2
 
 
 def _execute(arguments: Namespace, report: Report) -> ExitCode:
@@ -30,7 +26,8 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
     for file in filter(None, (arguments.csv, arguments.markdown)):
         _open_for_writing(file).close()  # now, because the run may take an hour
     findings = []
-    with _Progress(arguments.name) as progress:
+    wrong = 0
+    with report.doing(arguments.name) as progress:
         for finding in kit.check_backend(
             arguments.name,
             arguments.level,
@@ -39,7 +36,9 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
             timeout_seconds=arguments.timeout,
         ):
             findings.append(finding)
-            progress.show(findings)
+            wrong += finding.is_wrong
+            told = f"{len(findings)} cases, {wrong} wrong, now {finding.case[:60]}"
+            progress(arguments.name, len(findings), message=told)
     if not findings:
         raise CallerError(
             "SGK301",
@@ -59,35 +58,6 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
             with _open_for_writing(file) as stream:
                 stream.write(text())
     return ExitCode.OK if result.is_passed and not worse else ExitCode.CHECK_FAILED
-
-
-class _Progress:
-    """Says on standard error how far it is: on a terminal in one line, elsewhere now and then."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._stream = sys.stderr
-        self._terminal = self._stream.isatty()
-        self._last = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._terminal:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-
-    def show(self, findings: list[Any]) -> None:
-        now = time.monotonic()
-        if now - self._last < (_REDRAW_SECONDS if self._terminal else _HEARTBEAT_SECONDS):
-            return
-        self._last = now
-        wrong = sum(finding.is_wrong for finding in findings)
-        last = findings[-1].case[:60]
-        line = f"{self._name}: {len(findings)} cases, {wrong} wrong, now {last}"
-        self._stream.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
-        self._stream.flush()
 
 
 def _show(report: Report, result: Any, worse: Any) -> None:

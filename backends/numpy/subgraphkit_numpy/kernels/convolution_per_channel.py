@@ -9,10 +9,9 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
     Prepared,
     Problem,
     Tile,
-    parts_for,
-    parts_of,
 )
 from subgraphkit_numpy.kernels.registry import Array
+from subgraphkit_numpy.parallel import parts_for, parts_of
 
 __all__ = ["PerChannel"]
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from subgraphkit.backend import BindContext
+from subgraphkit.backend import BindContext, Progress
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
@@ -15,7 +15,7 @@ from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
 from subgraphkit_tensorrt.building.plan import Plan
 from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
-from subgraphkit_tensorrt.building.progress import Progress, cancellable, monitor_for, showing
+from subgraphkit_tensorrt.building.progress import BuildPhases, cancellable, monitor_for
 from subgraphkit_tensorrt.building.range_checks import check_names, check_ranges
 from subgraphkit_tensorrt.building.report import describe, memory_told
 from subgraphkit_tensorrt.building.sharing import (
@@ -48,8 +48,8 @@ def build_engine(
 
     Args:
         subgraph: The subgraph.
-        context: What is known of the bind; its logger is where progress is reported if there is
-            no terminal.
+        context: What is known of the bind; its ``progress`` is told how far the build is, unless
+            the option ``progress`` says not to, and stops it.
         library: The library; it can build.
         ranges: By input of the subgraph, the shapes the engine is to take; None for what the
             shapes fixed at bind, or the options, say.
@@ -114,21 +114,16 @@ def _built(
     library: Library,
     context: BindContext,
 ) -> bytes:
-    options = context.options
-    progress = Progress()
+    options, progress = context.options, context.progress
     if library.capabilities.progress_monitor:
-        monitor = monitor_for(library.trt, progress)
+        title = f"TensorRT builds {subgraph.id}"
+        phases = BuildPhases(title, progress, is_told=options["progress"] != "off")
+        monitor = monitor_for(library.trt, phases)
         config.progress_monitor = monitor
     timings = timing_cache_for(context, library, _device(options["device"]))
     attached = timings.attach(config) if timings is not None else None
-    title = f"TensorRT builds {subgraph.id}"
-    if options["progress"] == "off":
-        made, lines = _run(parsed, config, progress)
-    else:
-        with showing(progress, title, context.logger):
-            made, lines = _run(parsed, config, progress)
-    if progress.cancelled_by is not None:
-        raise progress.cancelled_by
+    made, lines = _run(parsed, config, progress)
+    progress.check()
     if made is None:
         raise build_failure(parsed.model, subgraph, lines, options)
     if timings is not None and attached is not None:

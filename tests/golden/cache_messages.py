@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from subgraphkit.compiling.caching import messages
-from subgraphkit.errors import CODES, SubgraphkitError
-from tests.golden_support import GoldenCheck
+from subgraphkit.errors import SubgraphkitError
 
 FOLDER = Path("cache", "subgraphkit", "engines")
 
@@ -23,17 +20,3 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "tensorrt", "tensorrt_0", "store", "RuntimeError: out of memory"
     ),
 }
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-def test_the_message_reads_as_it_was_agreed(name: str, golden: GoldenCheck) -> None:
-    golden(name, str(MESSAGES[name]))
-
-
-def test_every_code_about_the_cache_is_rendered() -> None:
-    codes = {code for code in CODES if code.startswith("SGK15")}
-    assert {name.split("_")[0] for name in MESSAGES} == codes
-
-
-def test_no_golden_file_is_left_over(golden_folder: Path) -> None:
-    assert {path.stem for path in golden_folder.iterdir()} == set(MESSAGES)

@@ -1,17 +1,16 @@
 """Every message about bundles, rendered with fixed facts."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
-import pytest
 
 from subgraphkit.backend.contract import EngineOrigin
 from subgraphkit.backend.messages import unavailable
 from subgraphkit.bundling import messages
-from subgraphkit.errors import CODES, SubgraphkitError
+from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.messages import missing
 from subgraphkit.onnx_io.weights import IN_ENGINES, array_of
-from tests.golden_support import GoldenCheck
 
 FOLDER = Path("models", "resnet")
 MADE = EngineOrigin(
@@ -22,17 +21,15 @@ HERE = EngineOrigin(
 )
 
 
-def _left_out() -> SubgraphkitError:
+def _left_out() -> None:
     tensor = onnx.TensorProto(
         name="conv1.weight", data_type=1, dims=[64, 3], data_location=onnx.TensorProto.EXTERNAL
     )
     tensor.external_data.add(key="location", value=IN_ENGINES)
-    with pytest.raises(SubgraphkitError) as caught:
-        array_of(tensor, FOLDER)
-    return caught.value
+    array_of(tensor, FOLDER)
 
 
-MESSAGES: dict[str, SubgraphkitError] = {
+MESSAGES: dict[str, SubgraphkitError | Callable[[], None]] = {
     "SGK101_backend_is_missing": messages.backend_is_missing(
         FOLDER, missing("tensorrt", "the bundle", "pip install ours", ["numpy"]), "tensorrt", (2, 3)
     ),
@@ -65,7 +62,7 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "can be written by others (mode 0775)",
         f"Remove what others may have put there, then: chmod -R go-w {FOLDER}",
     ),
-    "SGK184_left_out": _left_out(),
+    "SGK184_left_out": _left_out,
     "SGK185_contradiction": messages.contradiction(
         "option 'precision' of backend 'tensorrt' is 'fp16', and the engines of the bundle were "
         "made with 'keep'",
@@ -79,18 +76,3 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "tensorrt", "tensorrt_0", "restore the engine of", "RuntimeError: out of memory"
     ),
 }
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-def test_the_message_reads_as_it_was_agreed(name: str, golden: GoldenCheck) -> None:
-    golden(name, str(MESSAGES[name]))
-
-
-def test_every_code_about_bundles_is_rendered() -> None:
-    codes = {code for code in CODES if code.startswith("SGK18")}
-    rendered = {name.split("_")[0] for name in MESSAGES}
-    assert rendered - {"SGK101", "SGK104"} == codes
-
-
-def test_no_golden_file_is_left_over(golden_folder: Path) -> None:
-    assert {path.stem for path in golden_folder.iterdir()} == set(MESSAGES)

@@ -1,15 +1,10 @@
 """Every message about choosing and loading backends, rendered with fixed facts."""
 
-from pathlib import Path
-
-import pytest
-
 from subgraphkit.backend import messages as of_options
 from subgraphkit.backend.plugin_api import PLUGIN_API
 from subgraphkit.configuration import messages as of_settings
-from subgraphkit.errors import CODES, SubgraphkitError
+from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding import messages as of_plugins
-from tests.golden_support import GoldenCheck
 
 ENV = "environment variable SUBGRAPH_BACKEND='tensorrt,numpy'"
 PROVIDER = "subgraphkit-tensorrt 0.1.2"
@@ -115,21 +110,3 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "tensorrt", PROVIDER, "subgraphkit_prob", ["subgraphkit_backend", "subgraphkit_probe"]
     ),
 }
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-def test_the_message_reads_as_it_was_agreed(name: str, golden: GoldenCheck) -> None:
-    golden(name, str(MESSAGES[name]))
-
-
-def test_every_code_about_choosing_backends_is_rendered() -> None:
-    chosen = {code for code in CODES if code.startswith(("SGK10", "SGK11", "SGK19"))}
-    assert {name.split("_")[0] for name in MESSAGES} == chosen
-
-
-def test_the_name_of_a_message_begins_with_its_code() -> None:
-    assert all(name.startswith(f"{error.code}_") for name, error in MESSAGES.items())
-
-
-def test_no_golden_file_is_left_over(golden_folder: Path) -> None:
-    assert {path.stem for path in golden_folder.iterdir()} == set(MESSAGES)
