@@ -30,7 +30,7 @@ from subgraphkit.errors import (
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.onnx_io import Model, load_read
 from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.partitioning.claimants import choose_claimants
+from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.planning import Plan, plan
 
 __all__ = ["BundleCall", "open_bundle"]

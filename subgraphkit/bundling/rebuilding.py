@@ -9,8 +9,8 @@ from subgraphkit.bundling.manifest import Manifest, SubgraphEntry
 from subgraphkit.errors import BundleError
 from subgraphkit.ir import Boundary, BoundGraph, Subgraph, boundaries, make_subgraph
 from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.partitioning.constraining import ResolvedConstraints
-from subgraphkit.partitioning.turns import Turns
+from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.partitioning.claiming.turns import Turns
 
 __all__ = ["rebuild"]
 

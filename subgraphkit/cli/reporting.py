@@ -1,4 +1,4 @@
-"""What a command says: data on standard output, everything else on standard error.
+"""The output of a command: data on standard output, everything else on standard error.
 
 A command fills one ``Report``. Nothing is written to standard output before the command has ended,
 so what a plugin prints meanwhile cannot get into the data, and ``--json`` is always one document.

@@ -23,7 +23,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.contenders import Contender, Failed
 from subgraphkit.comparing.differences import Difference, compare_values
-from subgraphkit.comparing.storing import restore_values, store_values
+from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import ModelSource

@@ -20,7 +20,7 @@ from subgraphkit.errors import BackendError, CompileError, OptionError, Selector
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.claiming.claimants import Claim
 
 __all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]
 

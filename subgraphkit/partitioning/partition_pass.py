@@ -2,13 +2,13 @@
 
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.selection import Selection
-from subgraphkit.partitioning.algorithms.pausing import collector_paused
-from subgraphkit.partitioning.claimants import choose_claimants
-from subgraphkit.partitioning.constraining import Constraints, resolve_constraints
-from subgraphkit.partitioning.cutting import cut
+from subgraphkit.partitioning.algorithms.collector import collector_paused
+from subgraphkit.partitioning.claiming.claimants import choose_claimants
+from subgraphkit.partitioning.claiming.constraints import Constraints, resolve_constraints
+from subgraphkit.partitioning.claiming.turns import finish_turns, require_all_claimed, take_turns
+from subgraphkit.partitioning.claiming.work_table import Workspace
+from subgraphkit.partitioning.outcome.subgraphs import cut
 from subgraphkit.partitioning.partitioning import Partitioning
-from subgraphkit.partitioning.turns import finish_turns, require_all_claimed, take_turns
-from subgraphkit.partitioning.workspace import Workspace
 
 __all__ = ["partition"]
 

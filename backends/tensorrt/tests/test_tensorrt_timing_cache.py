@@ -99,7 +99,7 @@ def test_damaged_timings_are_not_used_and_written_anew(
     path = tmp_path / "x.timings"
     _build(path, "conv")
     path.write_bytes(damage(path.read_bytes()))
-    with caplog.at_level(logging.WARNING, "subgraphkit.tensorrt"):
+    with caplog.at_level(logging.WARNING, "subgraphkit.cache"):
         assert _build(path, "gemm") == set()
     assert "damaged" in caplog.text
     assert _build(path) == {"one:gemm"}
@@ -126,7 +126,7 @@ def test_a_disk_that_cannot_be_written_costs_a_word_in_the_log(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with caplog.at_level(logging.INFO, "subgraphkit.tensorrt"):
+    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
         _build(tmp_path / "x.timings", "conv")
     assert "No space left" in caplog.text
     assert list(tmp_path.iterdir()) == []

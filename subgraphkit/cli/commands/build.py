@@ -22,6 +22,7 @@ from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
+from subgraphkit.storing.files import write_output
 
 __all__ = ["COMMAND"]
 
@@ -183,7 +184,7 @@ def _write(compiled: CompiledSubgraphs, target: Path) -> None:
             hint="Leave --engine out: what can be kept is kept for the next bind.",
         )
     try:
-        target.write_bytes(engine)
+        write_output(target, engine)
     except OSError as error:
         raise CallerError("SGK301", f"cannot write {str(target)!r}: {error.strerror}") from error
 

@@ -19,7 +19,7 @@ from subgraphkit.cli.values import counted, size_text
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
-from subgraphkit.storing.folders import forget_facts
+from subgraphkit.storing.answers import forget_answers
 
 __all__ = ["COMMAND"]
 
@@ -105,7 +105,7 @@ def _clear(store: EngineStore, report: Report, cache_dir: Path | None) -> ExitCo
     for entry in entries:
         store.remove(entry.digest)
     store.remove_left_overs(age=_BEING_WRITTEN)
-    forgotten = forget_facts(cache_dir)
+    forgotten = forget_answers(cache_dir)
     report.data["facts_removed"] = forgotten
     if forgotten:
         report.note(f"removed {counted(forgotten, 'fact')} that backends had found out")

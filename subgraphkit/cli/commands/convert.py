@@ -36,6 +36,7 @@ from subgraphkit.precision import (
     read_calibration_cache,
     rewrite,
 )
+from subgraphkit.storing.files import write_output
 
 __all__ = ["COMMAND"]
 
@@ -198,10 +199,12 @@ def _store(model: onnx.ModelProto, path: Path) -> int:
             f"{_LARGEST_MESSAGE} at most",
             hint="Use subgraphkit.precision.rewrite with weights=, and store them beside.",
         )
+    data = model.SerializeToString()
     try:
-        return path.write_bytes(model.SerializeToString())
+        write_output(path, data)
     except OSError as error:
         raise CallerError("SGK301", f"{str(path)!r} cannot be written: {error.strerror}") from error
+    return len(data)
 
 
 def _data(done: Rewriting) -> dict[str, Any]:

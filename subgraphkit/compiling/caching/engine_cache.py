@@ -29,7 +29,7 @@ from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.compiling.caching.structure import NoKeyError
 from subgraphkit.errors import CacheError, InvalidModelError, describe_exception
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.claiming.claimants import Claim
 
 __all__ = ["EngineCache", "stores_engines"]
 
