@@ -6,7 +6,7 @@ from subgraphkit.partitioning.algorithms.collector import collector_paused
 from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.partitioning.claiming.constraints import Constraints, resolve_constraints
 from subgraphkit.partitioning.claiming.turns import finish_turns, require_all_claimed, take_turns
-from subgraphkit.partitioning.claiming.work_table import Workspace
+from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.outcome.subgraphs import cut
 from subgraphkit.partitioning.partitioning import Partitioning
 
@@ -46,12 +46,10 @@ def partition(
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
     demanded = resolve_constraints(bound, constraints, names)
     with collector_paused():
-        workspace = Workspace(bound)
-        turns = take_turns(
-            workspace, claims, lambda index: demanded.refusals_for(claims[index].backend.name)
-        )
-        require_all_claimed(workspace, turns, demanded)
-        made = cut(workspace, turns)
+        work = WorkTable(bound, claims)
+        turns = take_turns(work, lambda index: demanded.refusals_for(claims[index].backend.name))
+        require_all_claimed(work, turns, demanded)
+        made = cut(work, turns)
     partitioning = Partitioning(
         graph=bound,
         subgraphs=tuple(subgraph for subgraph, _ in made),

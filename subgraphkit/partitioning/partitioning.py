@@ -16,7 +16,7 @@ from subgraphkit.partitioning.claiming.turns import (
     require_all_claimed,
     take_turns,
 )
-from subgraphkit.partitioning.claiming.work_table import Workspace
+from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
@@ -121,16 +121,16 @@ class Partitioning(PartitioningData):
         """
         subgraph, index = self.subgraphs[place], self.claimed_by[place]
         taken_away = self._given_back(subgraph, index, refused)
-        workspace = self._workspace_of(subgraph, place)
+        work = self._work_on(subgraph, place)
         earlier = self._earlier_turns(index)
 
         def barred(at: int) -> Mapping[int, Refusal]:
             kept_away = self.constraints.refusals_for(earlier.claims[at].backend.name)
             return {**kept_away, **taken_away} if at == index else kept_away
 
-        turns = take_turns(workspace, earlier.claims, barred, first=index, earlier=earlier)
-        require_all_claimed(workspace, turns, self.constraints)
-        pieces: list[Cut] = cut(workspace, turns, also_wanted=subgraph.outputs)
+        turns = take_turns(work, barred, first=index, earlier=earlier)
+        require_all_claimed(work, turns, self.constraints)
+        pieces: list[Cut] = cut(work, turns, also_wanted=subgraph.outputs)
         divided = replace(
             self,
             subgraphs=(
@@ -180,7 +180,7 @@ class Partitioning(PartitioningData):
             else:
                 taken_away[node] = refusal
         for node in subgraph.nodes if constants else ():
-            for value in (*graph.table.inputs[node], *graph.captures_of(node)):
+            for value in graph.read_by(node):
                 if value in constants:
                     taken_away.setdefault(node, constants[value])
         if not taken_away:
@@ -192,14 +192,15 @@ class Partitioning(PartitioningData):
             )
         return taken_away
 
-    def _workspace_of(self, subgraph: Subgraph, place: int) -> Workspace:
+    def _work_on(self, subgraph: Subgraph, place: int) -> WorkTable:
         made = {name for node in subgraph.copies for name in self.graph.table.outputs[node] if name}
         for other in compress(self.subgraphs, map(place.__ne__, range(len(self.subgraphs)))):
             if not made:
                 break
             made.difference_update(other.outputs)
-        return Workspace(
+        return WorkTable(
             self.graph,
+            self.turns.claims,
             subgraph.nodes,
             foreign=subgraph.copies,
             unavailable=made,

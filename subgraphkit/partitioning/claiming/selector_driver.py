@@ -1,16 +1,12 @@
-"""Driving a stateful selector: from units and integers to nodes and answers."""
+"""The driver of a stateful selector: from units and integers to nodes and answers."""
 
 from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
 
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.claiming.borders import refuse_unit
-from subgraphkit.partitioning.claiming.questions import Inquiry
-from subgraphkit.partitioning.claiming.refusals import RefusalColumn
-from subgraphkit.partitioning.claiming.work_table import View, Workspace
+from subgraphkit.partitioning.claiming.turn_input import TurnInput
 
 __all__ = ["SelectorDriver"]
 
@@ -26,29 +22,19 @@ class SelectorDriver:
     by one along the edges between them. A selector that again and again takes the first nodes of a
     group and not the others is at last not asked about it any more, except as a seed.
 
+    What is said of a seed outweighs what is said of an offered node, since the seed question is
+    about the node alone.
+
     Args:
-        inquiry: The property asked.
-        workspace: The work table.
-        view: The graph in units.
-        refusals: Where to keep the reasons. What is said of a seed outweighs what is said of an
-            offered node, since the seed question is about the node alone.
-        selector: A selector that has not been asked anything yet, for the first seed.
+        turn: The property's turn.
     """
 
-    def __init__(
-        self,
-        inquiry: Inquiry,
-        workspace: Workspace,
-        view: View,
-        refusals: RefusalColumn,
-        selector: SubgraphSelector,
-    ) -> None:
-        self._inquiry = inquiry
-        self._workspace = workspace
-        self._view = view
-        self._refusals = refusals
-        self._selector = selector
-        self._is_fresh = True
+    def __init__(self, turn: TurnInput) -> None:
+        self._turn = turn
+        self._work = turn.work
+        self._view = turn.view
+        self._inquiry = turn.inquiry
+        self._selector = turn.selector
         # By unit of several nodes, the questions that came to nothing.
         self._in_vain: dict[int, int] = {}
 
@@ -59,9 +45,7 @@ class SelectorDriver:
 
     def start(self, unit: int) -> bool:
         """Make a new selector and ask whether a region may start at the unit."""
-        if not self._is_fresh:
-            self._selector = self._inquiry.new_selector()
-        self._is_fresh = False
+        self._selector = self._inquiry.new_selector()
         return self._seed(unit)
 
     def restart(self, unit: int) -> bool:
@@ -75,7 +59,7 @@ class SelectorDriver:
         if self._is_hopeless(producer):
             return False
         offered, taken = self._edge(producer, unit)
-        refusal = self._offer(self._node(taken), self._node(offered), is_input=True)
+        refusal = self._offer(self._work.node(taken), self._work.node(offered), is_input=True)
         return self._take(producer, offered, refusal, is_seed=False)
 
     def offer_output(self, unit: int, consumer: int) -> bool:
@@ -83,7 +67,7 @@ class SelectorDriver:
         if self._is_hopeless(consumer):
             return False
         taken, offered = self._edge(unit, consumer)
-        refusal = self._offer(self._node(taken), self._node(offered), is_input=False)
+        refusal = self._offer(self._work.node(taken), self._work.node(offered), is_input=False)
         return self._take(consumer, offered, refusal, is_seed=False)
 
     def filter(self, units: Sequence[int]) -> list[int]:
@@ -94,9 +78,9 @@ class SelectorDriver:
                 (SGK121).
         """
         ranks = self._view.ranks(units)
-        candidates = [self._node(rank) for rank in ranks]
+        candidates = [self._work.node(rank) for rank in ranks]
         kept = self._inquiry.filter(self._selector, candidates)
-        order = self._workspace.order
+        order = self._work.order
         return [unit for unit in units if all(order[r] in kept for r in self._view.ranks_of(unit))]
 
     def _seed(self, unit: int) -> bool:
@@ -113,8 +97,8 @@ class SelectorDriver:
                 self._in_vain[unit] = self._in_vain.get(unit, 0) + asked
         if refusal is None:
             return True
-        if is_seed or self._refusals.of(self._workspace.order[at]) is None:
-            refuse_unit(self._workspace, ranks, at, refusal, self._refusals)
+        if is_seed or self._turn.refusals.of(self._work.order[at]) is None:
+            self._turn.refuse_group(ranks, at, refusal)
         return False
 
     def _is_hopeless(self, unit: int) -> bool:
@@ -128,7 +112,7 @@ class SelectorDriver:
             The first refusal, where it was met, and how many nodes were asked about.
         """
         waiting = set(ranks) - {first}
-        adjacency = self._workspace.adjacency
+        adjacency = self._work.adjacency
         frontier = deque([first])
         unreached = iter(ranks)
         while waiting:
@@ -141,13 +125,13 @@ class SelectorDriver:
                 waiting.discard(rank)
                 frontier.append(rank)
             rank = frontier.popleft()
-            node = self._node(rank)
+            node = self._work.node(rank)
             steps = [(other, True) for other in adjacency.predecessors(rank)]
             steps += [(other, False) for other in adjacency.successors(rank)]
             for other, is_input in steps:
                 if other not in waiting:
                     continue
-                refusal = self._offer(node, self._node(other), is_input=is_input)
+                refusal = self._offer(node, self._work.node(other), is_input=is_input)
                 if refusal is not None:
                     return refusal, other, len(ranks) - len(waiting)
                 waiting.discard(other)
@@ -155,7 +139,7 @@ class SelectorDriver:
         return None, first, len(ranks)
 
     def _select(self, rank: int) -> Refusal | None:
-        node, selector = self._node(rank), self._selector
+        node, selector = self._work.node(rank), self._selector
         return self._inquiry.ask("select", node, lambda: selector.select(node), "SGK121")
 
     def _offer(self, node: Node, other: Node, *, is_input: bool) -> Refusal | None:
@@ -176,7 +160,7 @@ class SelectorDriver:
     def _edges_of_groups(self) -> dict[tuple[int, int], tuple[int, int]]:
         """The first edge between any two units of which one has several nodes."""
         unit_of, members = self._view.unit_of, self._view.members or ()
-        predecessors = self._workspace.adjacency.predecessors
+        predecessors = self._work.adjacency.predecessors
         first: dict[tuple[int, int], tuple[int, int]] = {}
         for reader, consumer in enumerate(unit_of):
             for rank in predecessors(reader):
@@ -184,6 +168,3 @@ class SelectorDriver:
                 if len(members[consumer]) > 1 or len(members[producer]) > 1:
                     first.setdefault((producer, consumer), (rank, reader))
         return first
-
-    def _node(self, rank: int) -> Node:
-        return Node(self._workspace.graph, self._workspace.order[rank])
