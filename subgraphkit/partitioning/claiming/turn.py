@@ -5,11 +5,13 @@ can be contracted without closing a cycle. Regions that fail a review give their
 rest is grown again, because what was in the way may now be gone.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.ir import Adjacency
+from subgraphkit.ir import Adjacency, Node
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.growth import grow_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
@@ -21,7 +23,6 @@ from subgraphkit.partitioning.claiming.review import (
     passed,
     reject_bad_edges,
 )
-from subgraphkit.partitioning.claiming.selector_driver import SelectorDriver
 from subgraphkit.partitioning.claiming.turn_input import TurnInput
 from subgraphkit.partitioning.claiming.work_table import Region
 
@@ -36,6 +37,9 @@ _REVIEW_ROUNDS = 4
 # and none a third. What is wrong after the last is dropped by whole regions, which makes no new
 # edges.
 _BORDER_ROUNDS = 8
+# A group may be offered from every neighbour of every node in it. After it has taken this many
+# questions per node to be told that some node of it is not wanted, it is offered no more.
+_QUESTIONS_PER_NODE = 8
 
 
 @dataclass(slots=True)
@@ -130,7 +134,7 @@ def _grow(turn: TurnInput, eligible: bytearray) -> Candidates:
 
 def _grow_by_questions(turn: TurnInput, eligible: bytearray) -> Candidates:
     adjacency, connectivity = turn.view.adjacency, turn.property_.connectivity
-    found = grow_regions(adjacency, eligible, SelectorDriver(turn), connectivity=connectivity)
+    found = grow_regions(adjacency, eligible, _SelectorDriver(turn), connectivity=connectivity)
     for exclusion in found.excluded:
         refusal = Refusal("filtered", "the selector's filter dropped the node")
         if exclusion.reason == "declined":
@@ -156,3 +160,158 @@ def _bound(turn: TurnInput, candidates: Candidates, kept: Sequence[Region]) -> i
     if limit is None:
         return bound
     return max(bound, -(-sum(len(region.ranks) for region in kept) // limit))
+
+
+class _SelectorDriver:
+    """Puts the questions of the growing algorithm to selectors of one property.
+
+    A unit of several nodes is taken only if the selector takes each of them; they are offered one
+    by one along the edges between them. A selector that again and again takes the first nodes of a
+    group and not the others is at last not asked about it any more, except as a seed.
+
+    What is said of a seed outweighs what is said of an offered node, since the seed question is
+    about the node alone.
+
+    Args:
+        turn: The property's turn.
+    """
+
+    def __init__(self, turn: TurnInput) -> None:
+        self._turn = turn
+        self._work = turn.work
+        self._view = turn.view
+        self._inquiry = turn.inquiry
+        self._selector = turn.selector
+        # By unit of several nodes, the questions that came to nothing.
+        self._in_vain: dict[int, int] = {}
+
+    @property
+    def splittable(self) -> bool:
+        """Whether a candidate may become several regions."""
+        return self._inquiry.flag(self._selector, "splittable")
+
+    def start(self, unit: int) -> bool:
+        """Make a new selector and ask whether a region may start at the unit."""
+        self._selector = self._inquiry.new_selector()
+        return self._seed(unit)
+
+    def restart(self, unit: int) -> bool:
+        """Make the selector forget what it has seen and ask about the seed again."""
+        with self._inquiry.blame("SGK121", "reset"):
+            self._selector.reset()
+        return self._seed(unit)
+
+    def offer_input(self, unit: int, producer: int) -> bool:
+        """Offer a unit that feeds one taken before."""
+        if self._is_hopeless(producer):
+            return False
+        offered, taken = self._edge(producer, unit)
+        refusal = self._offer(self._work.node(taken), self._work.node(offered), is_input=True)
+        return self._take(producer, offered, refusal, is_seed=False)
+
+    def offer_output(self, unit: int, consumer: int) -> bool:
+        """Offer a unit that reads from one taken before."""
+        if self._is_hopeless(consumer):
+            return False
+        taken, offered = self._edge(unit, consumer)
+        refusal = self._offer(self._work.node(taken), self._work.node(offered), is_input=False)
+        return self._take(consumer, offered, refusal, is_seed=False)
+
+    def filter(self, units: Sequence[int]) -> list[int]:
+        """Show the selector all that was taken, and return what it keeps.
+
+        Raises:
+            SelectorContractError: It raised or returned something that was not a candidate
+                (SGK121).
+        """
+        ranks = self._view.ranks(units)
+        candidates = [self._work.node(rank) for rank in ranks]
+        kept = self._inquiry.filter(self._selector, candidates)
+        order = self._work.order
+        return [unit for unit in units if all(order[r] in kept for r in self._view.ranks_of(unit))]
+
+    def _seed(self, unit: int) -> bool:
+        first = self._view.ranks_of(unit)[0]
+        return self._take(unit, first, self._select(first), is_seed=True)
+
+    def _take(self, unit: int, rank: int, refusal: Refusal | None, *, is_seed: bool) -> bool:
+        """Take the rest of a unit whose first node was asked about, or refuse all of it."""
+        ranks = self._view.ranks_of(unit)
+        at = rank
+        if refusal is None and len(ranks) > 1:
+            refusal, at, asked = self._take_rest(ranks, rank)
+            if refusal is not None:
+                self._in_vain[unit] = self._in_vain.get(unit, 0) + asked
+        if refusal is None:
+            return True
+        if is_seed or self._turn.refusals.of(self._work.order[at]) is None:
+            self._turn.refuse_group(ranks, at, refusal)
+        return False
+
+    def _is_hopeless(self, unit: int) -> bool:
+        limit = _QUESTIONS_PER_NODE * len(self._view.ranks_of(unit))
+        return self._in_vain.get(unit, 0) > limit
+
+    def _take_rest(self, ranks: Sequence[int], first: int) -> tuple[Refusal | None, int, int]:
+        """Offer the other nodes of a group.
+
+        Returns:
+            The first refusal, where it was met, and how many nodes were asked about.
+        """
+        waiting = set(ranks) - {first}
+        adjacency = self._work.adjacency
+        frontier = deque([first])
+        unreached = iter(ranks)
+        while waiting:
+            if not frontier:
+                # The group is not connected, so that no edge leads to the rest.
+                rank = next(rank for rank in unreached if rank in waiting)
+                refusal = self._select(rank)
+                if refusal is not None:
+                    return refusal, rank, len(ranks) - len(waiting)
+                waiting.discard(rank)
+                frontier.append(rank)
+            rank = frontier.popleft()
+            node = self._work.node(rank)
+            steps = [(other, True) for other in adjacency.predecessors(rank)]
+            steps += [(other, False) for other in adjacency.successors(rank)]
+            for other, is_input in steps:
+                if other not in waiting:
+                    continue
+                refusal = self._offer(node, self._work.node(other), is_input=is_input)
+                if refusal is not None:
+                    return refusal, other, len(ranks) - len(waiting)
+                waiting.discard(other)
+                frontier.append(other)
+        return None, first, len(ranks)
+
+    def _select(self, rank: int) -> Refusal | None:
+        node, selector = self._work.node(rank), self._selector
+        return self._inquiry.ask("select", node, lambda: selector.select(node), "SGK121")
+
+    def _offer(self, node: Node, other: Node, *, is_input: bool) -> Refusal | None:
+        question = "select_input" if is_input else "select_output"
+        ask = self._selector.select_input if is_input else self._selector.select_output
+        return self._inquiry.ask(question, other, lambda: ask(node, other), "SGK121")
+
+    def _edge(self, producer: int, consumer: int) -> tuple[int, int]:
+        """Return the first edge between two units, as ranks."""
+        view = self._view
+        if view.members is None:
+            return producer, consumer
+        if len(view.members[producer]) == 1 and len(view.members[consumer]) == 1:
+            return view.members[producer][0], view.members[consumer][0]
+        return self._edges_of_groups[producer, consumer]
+
+    @cached_property
+    def _edges_of_groups(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """The first edge between any two units of which one has several nodes."""
+        unit_of, members = self._view.unit_of, self._view.members or ()
+        predecessors = self._work.adjacency.predecessors
+        first: dict[tuple[int, int], tuple[int, int]] = {}
+        for reader, consumer in enumerate(unit_of):
+            for rank in predecessors(reader):
+                producer = unit_of[rank]
+                if len(members[consumer]) > 1 or len(members[producer]) > 1:
+                    first.setdefault((producer, consumer), (rank, reader))
+        return first
