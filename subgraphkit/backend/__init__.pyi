@@ -35,6 +35,11 @@ from subgraphkit.backend.options import (
 from subgraphkit.backend.plugin_api import (
     PLUGIN_API,
 )
+from subgraphkit.backend.progress import (
+    Progress,
+    ProgressEvent,
+    ProgressListener,
+)
 from subgraphkit.backend.property import (
     BindContext,
     Connectivity,
@@ -72,6 +77,9 @@ __all__ = [
     "PatternSelector",
     "Predicate",
     "ProbeResult",
+    "Progress",
+    "ProgressEvent",
+    "ProgressListener",
     "Refusal",
     "RunEvent",
     "SubgraphOperator",

@@ -1,4 +1,4 @@
-"""What the author of a backend declares about it for the conformance kit.
+"""Declarations of a backend to the conformance kit: what it lacks, and what is known to fail.
 
 A declaration is no way round a check: an expected failure that does not come is itself a failure,
 and what is skipped is counted, with its reason.

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.plugin_api import Dated
+from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
@@ -87,7 +88,8 @@ class BindContext:
         reshape: Returns the types the values of the model would have for other sizes of named
             dimensions and other shapes of inputs, on top of those given at bind. Raises
             ``InvalidModelError`` (SGK222) if these contradict the model.
-        logger: Where to report progress and oddities.
+        logger: Where to report oddities.
+        progress: Told how far ``create_operator`` is, and asked by it whether to stop.
     """
 
     backend: str
@@ -98,6 +100,7 @@ class BindContext:
     kept_folder: Callable[[], Path | None] = _no_folder
     reshape: Reshape = _no_reshape
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))
+    progress: Progress = field(default_factory=Progress)
 
 
 class SubgraphProperty(Dated, ABC):

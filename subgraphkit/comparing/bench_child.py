@@ -17,7 +17,7 @@ from typing import Any, Final
 from subgraphkit.binding import bind
 from subgraphkit.comparing.memory import peak_bytes, resident_bytes
 from subgraphkit.comparing.step_times import StepTimes
-from subgraphkit.comparing.storing import restore_values, store_values
+from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import AUTO

@@ -1,4 +1,4 @@
-"""What lies between a value and the one expected: kind, dtype, shape, numbers."""
+"""Differences between a value and the one expected: kind, dtype, shape, numbers."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Whether a backend computes what another one computes, for the whole and subgraph by subgraph.
+"""Compare what two backends compute, for the whole model and subgraph by subgraph.
 
 The whole tells that something is wrong. To tell where, every subgraph of the backend is given the
 values that the reference has at its inputs, and what it hands out is held against the reference's

@@ -11,15 +11,11 @@ from typing import Any, overload
 
 from subgraphkit.backend.events import CompileEvent, FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator
-from subgraphkit.compiling.creation import (
-    close_all,
-    compile_claimed,
-    compile_on_fallback,
-    failure,
-)
+from subgraphkit.compiling.creation import Creation, close_all, failure
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import CompileError, SelectorContractError
 from subgraphkit.finding.extensions import ExtensionManager
@@ -74,12 +70,18 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
         close_all(self.operators)
 
 
-def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
+def compile_subgraphs(
+    partitioning: Partitioning, *, progress: Progress | None = None
+) -> CompiledSubgraphs:
     """Compile every subgraph on its backend, or restore what it compiled at an earlier bind.
 
     A backend that raises ``Unsupported`` gets its region partitioned again without the nodes it
     gave back; the other regions and their operators stay as they are. Any other failure is raised,
     unless ``on_compile_error="fallback"`` is set, which treats it as giving all nodes back.
+
+    Args:
+        partitioning: Who compiles what.
+        progress: Told before every subgraph, and by backends meanwhile; stops the work.
 
     Returns:
         The operators, with the partitioning they belong to.
@@ -89,12 +91,16 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
     """
-    return _compiled(partitioning, _cache_of(partitioning.graph.settings))
+    cache = _cache_of(partitioning.graph.settings)
+    means = _Means(cache, progress or Progress())
+    compiled = _compiled(partitioning, means)
+    means.progress("compiling", len(compiled), len(compiled))
+    return compiled
 
 
-def _compiled(partitioning: Partitioning, cache: EngineCache | None) -> CompiledSubgraphs:
+def _compiled(partitioning: Partitioning, means: "_Means") -> CompiledSubgraphs:
     settings, extensions = partitioning.graph.settings, partitioning.graph.extensions
-    current = partitioning
+    current, cache, progress = partitioning, means.cache, means.progress
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
     restored: set[str] = set()
@@ -103,10 +109,13 @@ def _compiled(partitioning: Partitioning, cache: EngineCache | None) -> Compiled
         while len(done) < len(current.subgraphs):
             place = len(done)
             subgraph = current.subgraphs[place]
+            progress.check()
+            if means.tells:
+                progress("compiling", place, len(current.subgraphs), subgraph.id)
             started = time.perf_counter()
             try:
                 claim = current.turns.claims[current.claimed_by[place]]
-                operator, from_cache = _obtain(subgraph, claim, cache)
+                operator, from_cache = _obtain(current, subgraph, claim, means)
             except (Unsupported, CompileError) as error:
                 refused = _given_back(subgraph, error, settings)
                 _tell_given_back(extensions, subgraph, error, refused)
@@ -120,9 +129,13 @@ def _compiled(partitioning: Partitioning, cache: EngineCache | None) -> Compiled
     except BaseException:
         close_all(done)
         raise
-    kept = frozenset(cache.kept if cache is not None else ())
     return CompiledSubgraphs(
-        current, partitioning, tuple(done), MappingProxyType(seconds), frozenset(restored), kept
+        current,
+        partitioning,
+        tuple(done),
+        MappingProxyType(seconds),
+        frozenset(restored),
+        frozenset(cache.kept if cache is not None else ()),
     )
 
 
@@ -136,7 +149,8 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
         CompileError: The backend failed in any other way (SGK130).
         SelectorContractError: It returned something that is not an operator (SGK122).
     """
-    return _obtain(subgraph, partitioning.claim_of(subgraph), None)[0]
+    claim = partitioning.claim_of(subgraph)
+    return _obtain(partitioning, subgraph, claim, _Means(None, Progress()))[0]
 
 
 def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
@@ -147,27 +161,48 @@ def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> Subgrap
         Exception: Whatever the fallback backend raises.
     """
     claim = partitioning.claim_of(subgraph)
-    return compile_on_fallback(subgraph, claim, partial(_composed, None))
+    creation = _creation(partitioning, _Means(None, Progress()))
+    return creation.on_fallback(subgraph, claim)
 
 
 def _cache_of(settings: ResolvedConfig) -> EngineCache | None:
     return EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """What subgraphs are compiled with.
+
+    Attributes:
+        cache: Where engines are found and kept, or None.
+        progress: Told how far it is, and stops the work.
+        tells: Whether the subgraphs are counted to those who listen: not those inside of one.
+    """
+
+    cache: EngineCache | None
+    progress: Progress
+    tells: bool = True
+
+
 def _obtain(
-    subgraph: Subgraph, claim: Claim, cache: EngineCache | None
+    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, means: _Means
 ) -> tuple[SubgraphOperator, bool]:
     """Return the operator, and whether it came from the cache."""
     if not subgraph.outputs:
         return _Idle(), False
-    compose = partial(_composed, cache)
-    if cache is None or not stores_engines(claim.backend):
-        return compile_claimed(subgraph, claim, compose), False
-    return cache.obtain(subgraph, claim, partial(compile_claimed, subgraph, claim, compose))
+    compile_ = partial(_creation(partitioning, means).compiled, subgraph, claim)
+    if means.cache is None or not stores_engines(claim.backend):
+        return compile_(), False
+    return means.cache.obtain(subgraph, claim, compile_)
 
 
-def _composed(cache: EngineCache | None, division: Partitioning) -> SubgraphOperator:
-    compiled = _compiled(division, cache.apart() if cache is not None else None)
+def _creation(partitioning: Partitioning, means: _Means) -> Creation:
+    return Creation(partitioning.constraints, means.progress, partial(_composed, means))
+
+
+def _composed(means: _Means, division: Partitioning) -> SubgraphOperator:
+    cache = means.cache.apart() if means.cache is not None else None
+    compiled = _compiled(division, _Means(cache, means.progress, tells=False))
     parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
     return ComposedOperator(division.graph, parts)
 

@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.errors import (
@@ -17,95 +18,92 @@ from subgraphkit.errors import (
     UnclaimedNodesError,
 )
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.partitioning.partition_pass import partition_within
+from subgraphkit.partitioning import Claim, Partitioning, partition_within
+from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 
-__all__ = ["Compose", "close_all", "compile_claimed", "compile_on_fallback", "failure"]
+__all__ = ["Creation", "close_all", "failure"]
 
 _logger = logging.getLogger("subgraphkit.compile")
 
-Compose = Callable[[Partitioning], SubgraphOperator]
-"""Compiles a division of a subgraph into one operator."""
 
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """Asks properties for operators, and gives them what they may call on meanwhile.
 
-def compile_claimed(subgraph: Subgraph, claim: Claim, compose: Compose) -> SubgraphOperator:
-    """Have a region compiled by the property that claimed it.
-
-    Args:
-        subgraph: The region.
-        claim: Who claimed it.
-        compose: Does what the property asks of ``BindContext.compose``.
-
-    Raises:
-        Unsupported: The property gives nodes back.
-        CompileError: It failed in any other way (SGK130).
-        OptionError: It found only now that an option does not fit the model.
-        SelectorContractError: It returned something that is not an operator (SGK122).
+    Attributes:
+        constraints: What the user demands; holds inside subgraphs as well.
+        progress: What a property reports to while it compiles.
+        compose: Compiles a division of a subgraph into one operator.
     """
-    try:
-        return _asked(subgraph, claim, compose)
-    except (Unsupported, BackendError, OptionError):
-        raise
-    except Exception as error:
-        raise failure(subgraph, error) from error
 
+    constraints: ResolvedConstraints
+    progress: Progress
+    compose: Callable[[Partitioning], SubgraphOperator]
 
-def compile_on_fallback(subgraph: Subgraph, claim: Claim, compose: Compose) -> SubgraphOperator:
-    """Have a region compiled by the fallback backend, whoever claimed it.
+    def compiled(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        """Have a region compiled by the property that claimed it.
 
-    Args:
-        subgraph: The region.
-        claim: Who claimed it.
-        compose: As for ``compile_claimed``.
+        Raises:
+            Unsupported: The property gives nodes back.
+            CompileError: It failed in any other way (SGK130).
+            OptionError: It found only now that an option does not fit the model.
+            SelectorContractError: It returned something that is not an operator (SGK122).
+        """
+        try:
+            return self._asked(subgraph, claim)
+        except (Unsupported, BackendError, OptionError):
+            raise
+        except Exception as error:
+            raise failure(subgraph, error) from error
 
-    Raises:
-        LookupError: There is no fallback backend.
-        Exception: Whatever the fallback backend raises.
-    """
-    if claim.fallback is None:
-        return claim.context.fallback(subgraph)  # which says that there is none
-    operator = _asked(subgraph, claim.fallback, compose)
-    operator.made_by = claim.fallback.backend.name
-    return operator
+    def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        """Have a region compiled by the fallback backend, whoever claimed it.
 
+        Raises:
+            LookupError: There is no fallback backend.
+            Exception: Whatever the fallback backend raises.
+        """
+        if claim.fallback is None:
+            return claim.context.fallback(subgraph)  # which says that there is none
+        operator = self._asked(subgraph, claim.fallback)
+        operator.made_by = claim.fallback.backend.name
+        return operator
 
-def _asked(subgraph: Subgraph, claim: Claim, compose: Compose) -> SubgraphOperator:
-    operator: object = claim.property.create_operator(subgraph, _context(claim, compose))
-    if not isinstance(operator, SubgraphOperator):
-        raise SelectorContractError(
-            "SGK122",
-            f"create_operator of property {type(claim.property).__name__!r} returned a "
-            f"{type(operator).__name__}, expected a SubgraphOperator",
-            backend=claim.backend.name,
-            subgraph=subgraph.id,
+    def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        operator: object = claim.property.create_operator(subgraph, self._context(claim))
+        if not isinstance(operator, SubgraphOperator):
+            raise SelectorContractError(
+                "SGK122",
+                f"create_operator of property {type(claim.property).__name__!r} returned a "
+                f"{type(operator).__name__}, expected a SubgraphOperator",
+                backend=claim.backend.name,
+                subgraph=subgraph.id,
+            )
+        return operator
+
+    def _context(self, claim: Claim) -> BindContext:
+        return replace(
+            claim.context,
+            fallback=partial(self.on_fallback, claim=claim),
+            partition=partial(self._partition, claim),
+            compose=partial(self._compose, claim),
+            progress=self.progress,
         )
-    return operator
 
+    def _partition(
+        self, claim: Claim, subgraph: Subgraph, properties: Sequence[SubgraphProperty]
+    ) -> Partitioning:
+        with _giving_back():
+            return partition_within(subgraph, properties, claim, self.constraints)
 
-def _context(claim: Claim, compose: Compose) -> BindContext:
-    """Return what the property is told, with all that it may call on while it compiles."""
-    return replace(
-        claim.context,
-        fallback=partial(compile_on_fallback, claim=claim, compose=compose),
-        partition=partial(_partition, claim),
-        compose=partial(_compose, claim, compose),
-    )
-
-
-def _partition(
-    claim: Claim, subgraph: Subgraph, properties: Sequence[SubgraphProperty]
-) -> Partitioning:
-    with _giving_back():
-        return partition_within(subgraph, properties, claim)
-
-
-def _compose(claim: Claim, compose: Compose, partitioning: PartitionSummary) -> SubgraphOperator:
-    if not isinstance(partitioning, Partitioning):
-        raise claim.fault(
-            "SGK122", f"compose() was given {partitioning!r}, expected what partition() returned"
-        )
-    with _giving_back():
-        return compose(partitioning)
+    def _compose(self, claim: Claim, partitioning: PartitionSummary) -> SubgraphOperator:
+        if not isinstance(partitioning, Partitioning):
+            raise claim.fault(
+                "SGK122",
+                f"compose() was given {partitioning!r}, expected what partition() returned",
+            )
+        with _giving_back():
+            return self.compose(partitioning)
 
 
 @contextmanager

@@ -1,11 +1,12 @@
 """How far a rewritten model is from the one it was made from, over as many batches as given."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.errors import CallerError
@@ -146,6 +147,7 @@ def measure_accuracy(
     *,
     backend: Any = "numpy",
     values: bool = False,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> AccuracyReport:
     """Run two models on the same batches and compare what they compute.
@@ -158,6 +160,7 @@ def measure_accuracy(
         values: Whether to compare the inner values that both have by the same name, too, and to
             say in which nodes the error is born. As many are in memory at once as fit into 1 GiB;
             a model with more is run several times per batch.
+        progress: Told after every batch; stops the work.
         **settings: What else ``bind`` takes, for both.
 
     Returns:
@@ -171,17 +174,20 @@ def measure_accuracy(
     bounds = [bind(model, backend=backend, **settings) for model in pair]
     outputs = floating_outputs(bounds[0])
     inner = [name for name in _common(bounds) if name not in outputs] if values else []
-    done = 0
+    progress, done = progress or Progress(), 0
+    total = len(batches) if isinstance(batches, Sized) else None
     # outputs by themselves: libraries fuse across values that nobody looks at
     with _sessions(bounds, [outputs, *tap_groups(bounds[0], inner)]) as pairs:
         tolerance = _tolerance(pairs[0][2])
         sums = {name: Sums(tolerance=tolerance) for name in (*inner, *outputs)}
-        for done, feeds in enumerate(batches, 1):  # noqa: B007 (counts)
+        for done, feeds in enumerate(batches, 1):
             for names, one, other in pairs:
                 results = one.run(None, feeds), other.run(None, feeds)
                 for name, right, found in zip(names, *results, strict=True):
                     sums[name].add(right, found)
                 del results
+            progress("comparing", done, total)
+            progress.check()
     if not done:
         raise CallerError("SGK234", "there is no batch to measure the accuracy with")
     found_of = {name: total.result(name) for name, total in sums.items()}

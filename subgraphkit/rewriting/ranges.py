@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io.model import Model
+from subgraphkit.storing.files import write_output
 
 __all__ = ["Range", "Ranges", "content_hash", "is_calibration_cache", "read_calibration_cache"]
 
@@ -85,7 +86,7 @@ class Ranges:
         document = {"schema": _SCHEMA, "model": self.model, "values": values}
         text = json.dumps(document, indent=1, allow_nan=False) + "\n"
         try:
-            Path(path).write_text(text, encoding="utf-8")
+            write_output(Path(path), text.encode())
         except OSError as error:
             raise CallerError(
                 "SGK233", f"the ranges cannot be written to {str(path)!r}: {error.strerror}"

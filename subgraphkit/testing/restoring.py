@@ -1,4 +1,4 @@
-"""Whether what one process stored of a compiled subgraph is of use to another.
+"""Restore in one process what another has stored of a compiled subgraph.
 
 ``python -m subgraphkit.testing.restoring SUBJECT FILE`` restores the operator stored in the file,
 runs it, and writes what it found as a JSON document.

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 import subgraphkit
-from subgraphkit.cli.parser import COMMANDS
+from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.finding.catalogue import State
 from tests.house.tree import CORE, ROOT, shown
 
@@ -27,7 +27,7 @@ def test_every_state_of_a_backend_is_explained() -> None:
 
 def test_every_command_is_in_the_table_of_commands() -> None:
     listed = re.findall(r"^\| `([\w-]+)[^`]*` \|", _page("cli.md"), re.MULTILINE)
-    assert sorted(set(COMMANDS) - set(listed)) == []
+    assert sorted(set(PURPOSES) - set(listed)) == []
 
 
 def test_every_public_name_is_in_the_reference() -> None:

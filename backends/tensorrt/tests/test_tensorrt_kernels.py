@@ -110,7 +110,7 @@ def test_a_damaged_file_is_a_miss(
     )
     if damage == "unreadable":
         file.chmod(0o666)
-    with caplog.at_level(logging.INFO, "subgraphkit.tensorrt"):
+    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
         restored = again(opened, double)
         run(restored, 2)
     assert "not used" in caplog.text

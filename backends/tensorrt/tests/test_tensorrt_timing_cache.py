@@ -4,7 +4,6 @@ The library's own timing caches need a GPU; a stand-in for its two classes holds
 the library's hold a set of timings.
 """
 
-import hashlib
 import logging
 import os
 import threading
@@ -99,7 +98,7 @@ def test_damaged_timings_are_not_used_and_written_anew(
     path = tmp_path / "x.timings"
     _build(path, "conv")
     path.write_bytes(damage(path.read_bytes()))
-    with caplog.at_level(logging.WARNING, "subgraphkit.tensorrt"):
+    with caplog.at_level(logging.WARNING, "subgraphkit.cache"):
         assert _build(path, "gemm") == set()
     assert "damaged" in caplog.text
     assert _build(path) == {"one:gemm"}
@@ -126,7 +125,7 @@ def test_a_disk_that_cannot_be_written_costs_a_word_in_the_log(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with caplog.at_level(logging.INFO, "subgraphkit.tensorrt"):
+    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
         _build(tmp_path / "x.timings", "conv")
     assert "No space left" in caplog.text
     assert list(tmp_path.iterdir()) == []
@@ -158,8 +157,7 @@ def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path: Path
     assert path.parent == tmp_path / "kept" / "backends" / "tensorrt"
     assert path.name == f"tensorrt-{library.capabilities.version}-NVIDIA-L4.timings"
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    stored = path.read_bytes()
-    assert hashlib.sha256(b"one:conv").digest() in stored
+    assert path.read_bytes().endswith(b"one:conv")
 
 
 @needs_rtx

@@ -1,8 +1,6 @@
 """Calibrating: what is looked at, how it is kept, and which batches are refused."""
 
 import struct
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +8,9 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.precision import calibrate, progress
-from subgraphkit.rewriting import Range, Ranges, content_hash, read_calibration_cache
+from subgraphkit.precision import Range, Ranges, calibrate, content_hash, read_calibration_cache
 from subgraphkit.running import tapping
 from tests.models import CHAIN, LINEAR, parsed
 
@@ -169,21 +167,28 @@ def test_a_file_without_the_header_is_refused(tmp_path: Path) -> None:
         read_calibration_cache(tmp_path / "f")
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(
-    terminal: bool,  # noqa: FBT001 (a case)
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    clock = iter(range(0, 1000, 40))
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    with progress.Progress("calibrating", 4) as told:
-        told.show(1)
-    err = capsys.readouterr().err
-    with progress.Progress("searching", None) as told:
-        told.show(1, "trial 1: 0 kept")
-    assert "searching: trial 1: 0 kept" in capsys.readouterr().err
-    assert ("[#######......................." in err) is terminal
-    assert "1 of 4, 120 s left" in err
-    assert err.endswith("\r\x1b[K" if terminal else "\n")
+def test_nothing_is_written_unless_the_caller_asks(capfd: pytest.CaptureFixture[str]) -> None:
+    calibrate(parsed(CHAIN), batches())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_every_batch_is_reported_to_whoever_asks() -> None:
+    told: list[ProgressEvent] = []
+    calibrate(parsed(CHAIN), list(batches()), progress=Progress(told.append))
+    count = len(told)
+    assert told == [ProgressEvent("calibrating", at + 1, count) for at in range(count)]
+    calibrate(parsed(CHAIN), iter(list(batches())), progress=Progress(told.append))
+    assert told[-1] == ProgressEvent("calibrating", count, None)
+
+
+def test_a_calibration_that_is_cancelled_stops_after_the_batch_under_way() -> None:
+    told: list[ProgressEvent] = []
+
+    def listen(event: ProgressEvent) -> None:
+        told.append(event)
+        progress.cancel(TimeoutError("enough"))
+
+    progress = Progress(listen)
+    with pytest.raises(TimeoutError, match="enough"):
+        calibrate(parsed(CHAIN), list(batches()), progress=progress)
+    assert len(told) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.storing.folders import forget_facts, kept_folder
+from subgraphkit.storing.folders import kept_folder
 from tests.models import CHAIN, parsed
 
 
@@ -34,19 +34,3 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
     assert folder is not None
     folder.chmod(0o777)
     assert kept_folder(tmp_path / "cache", "acme") is None
-
-
-def test_facts_are_forgotten_and_nothing_else_is_touched(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    assert forget_facts(cache) == 0
-    folder = kept_folder(cache, "acme")
-    assert folder is not None
-    fact = f"{'0a' * 32}.json"
-    stays = [folder / "gpu.timings", folder / "learned" / "mine.json", tmp_path / "far" / fact]
-    for path in (*stays, folder / "learned" / fact):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("{}")
-    (folder / "linked").symlink_to(tmp_path / "far", target_is_directory=True)
-    assert forget_facts(cache) == 1
-    assert not (folder / "learned" / fact).exists()
-    assert all(path.exists() for path in stays)

@@ -1,4 +1,4 @@
-"""One subgraph in, one plan out: parse, configure, build, and say what went wrong if it did."""
+"""The build of one subgraph: parsed, configured, built, and its failure explained."""
 
 import threading
 import time
@@ -6,27 +6,27 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from subgraphkit.backend import BindContext
+from subgraphkit.backend import BindContext, Progress
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
 from subgraphkit_tensorrt.building.failure import build_failure
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
-from subgraphkit_tensorrt.building.plan import Plan
+from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
-from subgraphkit_tensorrt.building.progress import Progress, cancellable, monitor_for, showing
+from subgraphkit_tensorrt.building.progress import BuildPhases, cancellable, monitor_for
 from subgraphkit_tensorrt.building.range_checks import check_names, check_ranges
 from subgraphkit_tensorrt.building.report import describe, memory_told
-from subgraphkit_tensorrt.building.sharing import (
+from subgraphkit_tensorrt.building.shared_plans import (
     SHELF,
     check_separate,
     plan_key,
     separate_weights,
 )
 from subgraphkit_tensorrt.building.timing_cache import timing_cache_for
-from subgraphkit_tensorrt.library.devices import machine
 from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.gpus import machine
 from subgraphkit_tensorrt.library.logger import listening, noting
 
 __all__ = ["build_engine"]
@@ -40,7 +40,7 @@ def build_engine(
     context: BindContext,
     library: Library,
     ranges: Mapping[str, InputRange] | None = None,
-) -> Plan:
+) -> EnginePlan:
     """Build the plan of a subgraph, or share that of an equal one.
 
     A shared plan has the names of the subgraph it was built for; go by the order of ``inputs`` and
@@ -48,8 +48,8 @@ def build_engine(
 
     Args:
         subgraph: The subgraph.
-        context: What is known of the bind; its logger is where progress is reported if there is
-            no terminal.
+        context: What is known of the bind; its ``progress`` is told how far the build is, unless
+            the option ``progress`` says not to, and stops it.
         library: The library; it can build.
         ranges: By input of the subgraph, the shapes the engine is to take; None for what the
             shapes fixed at bind, or the options, say.
@@ -68,7 +68,7 @@ def build_engine(
     check_names(wanted, subgraph)
     model = prepare_model(subgraph, options)
 
-    def build() -> Plan:
+    def build() -> EnginePlan:
         return _build(subgraph, model, wanted, library, context)
 
     return SHELF.obtain(plan_key(model, subgraph, wanted, library, options), build)
@@ -80,7 +80,7 @@ def _build(
     wanted: Mapping[str, InputRange],
     library: Library,
     context: BindContext,
-) -> Plan:
+) -> EnginePlan:
     options = context.options
     separate = separate_weights(subgraph, options)
     with parse_model(model, subgraph, library, options) as parsed:
@@ -97,7 +97,7 @@ def _build(
         report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
         report["memory"] = memory_told(told)
         del config
-    return Plan(
+    return EnginePlan(
         data,
         subgraph.inputs,
         subgraph.outputs,
@@ -114,21 +114,16 @@ def _built(
     library: Library,
     context: BindContext,
 ) -> bytes:
-    options = context.options
-    progress = Progress()
+    options, progress = context.options, context.progress
     if library.capabilities.progress_monitor:
-        monitor = monitor_for(library.trt, progress)
+        title = f"TensorRT builds {subgraph.id}"
+        phases = BuildPhases(title, progress, is_told=options["progress"] != "off")
+        monitor = monitor_for(library.trt, phases)
         config.progress_monitor = monitor
     timings = timing_cache_for(context, library, _device(options["device"]))
     attached = timings.attach(config) if timings is not None else None
-    title = f"TensorRT builds {subgraph.id}"
-    if options["progress"] == "off":
-        made, lines = _run(parsed, config, progress)
-    else:
-        with showing(progress, title, context.logger):
-            made, lines = _run(parsed, config, progress)
-    if progress.cancelled_by is not None:
-        raise progress.cancelled_by
+    made, lines = _run(parsed, config, progress)
+    progress.check()
     if made is None:
         raise build_failure(parsed.model, subgraph, lines, options)
     if timings is not None and attached is not None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from subgraphkit.backend import BindContext
+from subgraphkit.storing import KeptFile
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.kept_file import KeptFile
 
 __all__ = ["TimingCache", "timing_cache_for"]
 
@@ -27,7 +27,7 @@ class TimingCache:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = KeptFile(path, "timings")
+        self._file = KeptFile(path, "tensorrt timings")
 
     def attach(self, config: Any) -> Any:
         """Give a builder configuration the timings there are.

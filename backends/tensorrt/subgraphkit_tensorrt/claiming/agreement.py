@@ -1,4 +1,4 @@
-"""Whether the parser made of a model what ONNX says it means, value by value.
+"""Agreement between a parsed network and what ONNX says the model means, value by value.
 
 The parser takes some operators and makes something else of them: recurrent networks with another
 layout, poolings that round up to another size, narrower element types. All of that shows in the
@@ -13,7 +13,7 @@ from subgraphkit.ir import Graph
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tensorrt.building.network import element_type
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
 __all__ = ["Expectation", "disagreements"]
 

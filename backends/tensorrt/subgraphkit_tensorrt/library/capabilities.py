@@ -1,4 +1,4 @@
-"""What the TensorRT at hand can do, looked up once on its classes and enumerations.
+"""Capabilities of the TensorRT at hand, looked up once on its classes and enumerations.
 
 Names come and go from release to release, and the number of a release says less than the names it
 has: TensorRT for RTX counts from 1 and is of the generation of TensorRT 11. So everything that can

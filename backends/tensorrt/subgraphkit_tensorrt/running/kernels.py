@@ -11,8 +11,8 @@ import time
 from typing import Any, Final
 
 from subgraphkit.backend import BindContext
+from subgraphkit.storing import KeptFile
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.kept_file import KeptFile
 from subgraphkit_tensorrt.library.logger import LOGGER
 
 __all__ = ["Kernels", "kernels_for"]
@@ -87,4 +87,4 @@ def kernels_for(plan: bytes, context: BindContext, library: Library, device: str
     if folder is None:
         return None
     digest = hashlib.sha256(device.encode() + b"\0" + plan).hexdigest()
-    return Kernels(KeptFile(folder / f"{digest}.kernels", "kernels"))
+    return Kernels(KeptFile(folder / f"{digest}.kernels", "tensorrt kernels"))

@@ -7,7 +7,7 @@ from subgraphkit.backend import BindContext, SubgraphOperator
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.building.build import build_engine
-from subgraphkit_tensorrt.building.plan import Plan, plan_problem, read_plans, write_plans
+from subgraphkit_tensorrt.building.plan import EnginePlan, plan_problem, read_plans, write_plans
 from subgraphkit_tensorrt.building.profiles import buckets_at_bind
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
@@ -38,7 +38,7 @@ def compile_region(subgraph: Subgraph, library: Library, context: BindContext) -
     return _operator(plans, subgraph, library, context)
 
 
-def _plans(subgraph: Subgraph, library: Library, context: BindContext) -> list[Plan]:
+def _plans(subgraph: Subgraph, library: Library, context: BindContext) -> list[EnginePlan]:
     """Build plans if the shapes are known, or have to be."""
     options = context.options
     may_wait = options["build_at"] == "auto" and not options["build_only"]
@@ -99,7 +99,7 @@ def restore(
 
 
 def _operator(
-    plans: Sequence[Plan], subgraph: Subgraph, library: Library, context: BindContext
+    plans: Sequence[EnginePlan], subgraph: Subgraph, library: Library, context: BindContext
 ) -> SubgraphOperator:
     if context.options["build_only"]:
         return BuiltPlans(plans, subgraph)
@@ -116,7 +116,7 @@ class BuiltPlans(SubgraphOperator):
 
     thread_safe: ClassVar[bool] = True
 
-    def __init__(self, plans: Sequence[Plan], subgraph: Subgraph) -> None:
+    def __init__(self, plans: Sequence[EnginePlan], subgraph: Subgraph) -> None:
         self._plans = tuple(plans)
         self._subgraph = subgraph
 

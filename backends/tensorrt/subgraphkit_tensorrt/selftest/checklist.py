@@ -1,4 +1,4 @@
-"""What is checked, and how a check becomes a finding."""
+"""The checks of the self-test, and how each becomes a finding."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

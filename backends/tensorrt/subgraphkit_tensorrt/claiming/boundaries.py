@@ -1,0 +1,85 @@
+"""Values that may cross the edge of a TensorRT subgraph, and copies made so that others need not.
+
+Source: measured on the parser of TensorRT for RTX 1.7: one input of a type it lacks, or of too many
+axes, makes it refuse the whole model without naming a node; a float shape tensor cannot be an
+input; float8 and 4-bit types cannot be inputs or outputs, which the builder notices late.
+"""
+
+from subgraphkit.backend import Answer, Refusal
+from subgraphkit.ir import Graph, Node
+from subgraphkit.types import DataType, TensorType
+from subgraphkit_tensorrt.rules.element_types import CROSSING, MAX_RANK
+from subgraphkit_tensorrt.rules.folding import computes_shapes, shape_values
+from subgraphkit_tensorrt.rules.static_rules import Rules
+
+__all__ = ["BoundaryRules"]
+
+_INTEGERS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
+
+
+class BoundaryRules:
+    """Judges the values at edges.
+
+    Args:
+        graph: The graph.
+        rules: Know under which types TensorRT has values.
+
+    Thread-safety: used by one thread at a time.
+    """
+
+    def __init__(self, graph: Graph, rules: Rules) -> None:
+        self._graph = graph
+        self._rules = rules
+        self._shapes = shape_values(graph)
+
+    def accept_input(self, node: Node, value: str) -> Answer:
+        """Say whether a value may enter at a node."""
+        answer = self._crossing(value, "enter")
+        if answer is not None:
+            return answer
+        dtype = self._graph.dtype(value)
+        if dtype is DataType.UINT8 and node.op_type != "Cast":
+            return Refusal("border", f"{value!r} is uint8, which can enter TensorRT at a Cast only")
+        places = [place for place, name in enumerate(node.inputs) if name == value]
+        if not set(places).isdisjoint(self._rules.inside(node)):
+            text = f"{value!r} is a float that a shape depends on; it can be computed inside only"
+            return Refusal("border", text)
+        if value in self._shapes and not self._may_enter_as_shape(value, dtype):
+            text = f"a shape depends on {value!r}, which is computed by another backend"
+            return Refusal("border", text)
+        return True
+
+    def accept_output(self, node: Node, value: str) -> Answer:
+        """Say whether a value that a node makes may leave."""
+        answer = self._crossing(value, "leave")
+        if answer is not None:
+            return answer
+        if self._graph.dtype(value) is DataType.UINT8 and node.op_type != "Cast":
+            return Refusal("border", f"{value!r} is uint8, which can leave TensorRT at a Cast only")
+        return True
+
+    def duplicable(self, node: Node) -> bool:
+        """Say whether a node is cheap enough to be run wherever its value is read."""
+        if node.op_type == "DequantizeLinear" and not node.domain:
+            return node.is_constant(0)
+        return computes_shapes(node)
+
+    def _crossing(self, value: str, verb: str) -> Refusal | None:
+        type_ = self._graph.types.get(value)
+        if not isinstance(type_, TensorType):
+            return Refusal("border", f"{value!r} is no tensor and cannot {verb} TensorRT")
+        if self._rules.element_type(type_.dtype) not in CROSSING:
+            return Refusal("border", f"{value!r} is {type_}, which cannot {verb} TensorRT")
+        if type_.shape is None:
+            text = f"{value!r} has a number of axes that is not known and cannot {verb} TensorRT"
+            return Refusal("border", text)
+        if len(type_.shape) > MAX_RANK:
+            return Refusal("border", f"{value!r} has {len(type_.shape)} axes, TensorRT has 8")
+        return None
+
+    def _may_enter_as_shape(self, value: str, dtype: DataType) -> bool:
+        """Say whether a value that shapes depend on can be had before the engine runs.
+
+        The caller's own inputs can: ranges of their values are stated or met at the first run.
+        """
+        return dtype in _INTEGERS and value not in self._graph.producers

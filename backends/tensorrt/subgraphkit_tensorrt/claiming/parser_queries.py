@@ -1,0 +1,281 @@
+"""The second sieve: queries to the parser about whole regions, until all that is left is proven.
+
+Asked about a model, the parser says yes to all of it or names what is wrong: at first every node
+that fails a check by itself, later the first node that cannot be imported. So what it names is left
+out, and the rest is asked about again, as one model. Types are inferred by ONNX, so a region with
+holes is a model like any other. A yes proves only the model that was asked about: what the
+partition pass makes of the nodes is a new model, and asked about again.
+
+Answers are remembered, for this process and in the folder the core keeps for the backend.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.backend import Refusal
+from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit.storing import Answers, Passing, is_machine_fault
+from subgraphkit_tensorrt.building.name_map import NameMap, mark_places, rename
+from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
+from subgraphkit_tensorrt.claiming.stand_ins import model_file, put_small_weights_in, stand_in
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import LOGGER
+from subgraphkit_tensorrt.library.trial import network_flags
+from subgraphkit_tensorrt.lowering import Conversions
+from subgraphkit_tensorrt.lowering.conversions import apply
+from subgraphkit_tensorrt.rules.static_rules import Rules
+
+__all__ = ["ParserQueries"]
+
+_FORMAT: Final = "1"
+"""Changes with what a question is or how its answer is kept."""
+
+_ANSWERS: Final = Answers("answers")
+
+_Faults = dict[int, tuple[str, str]]
+"""By place in ``Subgraph.nodes``, the code of a refusal and what was said."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A model as it is asked about.
+
+    Attributes:
+        subgraph: The subgraph.
+        proto: The model; large weights point into a file.
+        data: The model in bytes.
+        names: What its names stand for.
+        file_size: Bytes of that file.
+    """
+
+    subgraph: Subgraph
+    proto: Any
+    data: bytes
+    names: NameMap
+    file_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the parser answered.
+
+    Attributes:
+        taken: Whether it takes the whole model.
+        faults: What it named.
+        words: What it said without naming a node.
+    """
+
+    taken: bool
+    faults: _Faults
+    words: str = ""
+
+
+class ParserQueries:
+    """Asks about the nodes of one graph.
+
+    Args:
+        graph: The graph.
+        library: The library; it has a parser.
+        options: Values of the backend's options.
+        rules: The static rules.
+        conversions: Say which nodes are asked about as others.
+        folder: Where to keep the answers; None for nowhere.
+
+    Attributes:
+        asked: How often the parser was asked.
+
+    Thread-safety: used by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        graph: BoundGraph,
+        library: Library,
+        options: Mapping[str, Any],
+        rules: Rules,
+        conversions: Conversions,
+        folder: Path | None,
+    ) -> None:
+        self.asked = 0
+        self._graph = graph
+        self._library = library
+        self._rounds: int = options["max_query_rounds"]
+        self._rules = rules
+        self._conversions = conversions
+        self._folder = folder
+        can = library.capabilities
+        plugins = ",".join(options["plugin_libraries"])
+        self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins} {self._rounds}"
+        self._builder: Any = None
+
+    def refusals(self, nodes: Sequence[int]) -> dict[int, Refusal]:
+        """Return those nodes that the parser does not take beside the others, with its words.
+
+        Args:
+            nodes: In an order in which they can run; no ``Constant`` nodes.
+        """
+        return self.refusals_in(make_subgraph(self._graph, nodes, "tensorrt")) if nodes else {}
+
+    def refusals_in(self, subgraph: Subgraph) -> dict[int, Refusal]:
+        """Return what has to go from a subgraph, for the parser to take the rest."""
+        first = self._written(subgraph)
+        question = self._identity.encode() + first.data
+        faults = _ANSWERS.recall(question, lambda: self._settled(first), self._folder)
+        return {
+            subgraph.nodes[place]: Refusal(code, first.names.readable(text))
+            for place, code, text in faults
+        }
+
+    def _settled(self, first: _Asked) -> list[list[Any]] | Passing:
+        """Ask until the rest is taken; return place, code and text of what is not."""
+        found = self._asked_until_taken(first)
+        rows = [[place, *said] for place, said in sorted(found.items())]
+        passes = any(is_machine_fault(text) for _, text in found.values())
+        return Passing(rows) if passes else rows
+
+    def _asked_until_taken(self, first: _Asked) -> _Faults:
+        left = list(range(len(first.subgraph.nodes)))
+        found: _Faults = {}
+        asked, rounds = first, 0
+        while True:
+            answer = self._ask(asked)
+            rounds += 1
+            named = {left[place]: said for place, said in answer.faults.items()}
+            if answer.taken and not named:
+                return found
+            if not named:
+                named = self._each_alone(left, first.subgraph)
+            if not named or rounds >= self._rounds:
+                words = answer.words or f"it is not settled after {rounds} questions"
+                return found | dict.fromkeys(left, ("op_unsupported", _said(words)))
+            found |= named
+            left = [place for place in left if place not in named]
+            if not left:
+                return found
+            nodes = [first.subgraph.nodes[place] for place in left]
+            asked = self._written(make_subgraph(self._graph, nodes, "tensorrt"))
+
+    def _each_alone(self, places: Sequence[int], subgraph: Subgraph) -> _Faults:
+        """Ask about nodes one by one, where nothing was named."""
+        found: _Faults = {}
+        for place in places:
+            alone = self._written(make_subgraph(self._graph, [subgraph.nodes[place]], "tensorrt"))
+            answer = self._ask(alone)
+            if not answer.taken or answer.faults:
+                unnamed = ("op_unsupported", _said(answer.words))
+                found[place] = answer.faults.get(0, unnamed)
+        return found
+
+    def _written(self, subgraph: Subgraph) -> _Asked:
+        proto = subgraph.to_model(weights="outside")
+        mark_places(proto, subgraph)
+        apply(proto, subgraph, self._conversions)
+        put_small_weights_in(proto, dict(subgraph.constants))
+        names = rename(proto, subgraph)
+        size = stand_in(proto)
+        return _Asked(subgraph, proto, proto.SerializeToString(deterministic=True), names, size)
+
+    def _ask(self, asked: _Asked) -> _Answer:
+        """Put one question."""
+        self.asked += 1
+        trt, logger = self._library.trt, self._library.logger
+        with _hushed(), model_file(asked.file_size) as path:
+            if self._builder is None:
+                self._builder = trt.Builder(logger)
+            network = self._builder.create_network(network_flags(trt))
+            parser = trt.OnnxParser(network, logger)
+            try:
+                if self._supports(parser, asked.data, path):
+                    return self._held_to_types(network, parser, asked)
+                return self._complaints(parser, asked)
+            finally:
+                # The network must not go before the parser that filled it.
+                del parser
+
+    def _supports(self, parser: Any, data: bytes, path: str | None) -> bool:
+        if self._library.capabilities.supports_model_v2:
+            return bool(parser.supports_model_v2(data, path))
+        return bool(parser.supports_model(data, path)[0])
+
+    def _held_to_types(self, network: Any, parser: Any, asked: _Asked) -> _Answer:
+        """Look whether what was taken was understood."""
+        expected = Expectation(self._graph, asked.names.values, self._rules, self._library)
+        made_by = {
+            name: places[0]
+            for node in asked.proto.graph.node
+            if (places := asked.names.places(node.name))
+            for name in node.output
+        }
+        faults: _Faults = {}
+        for name, text in disagreements(network, parser, asked.proto, expected):
+            places = [made_by[name]] if name in made_by else _readers(asked, name)
+            for place in places:
+                faults.setdefault(place, ("misread", text))
+        # What reads a value of the wrong type makes others: the first of them is the one to blame.
+        if faults:
+            first = min(faults)
+            faults = {first: faults[first]}
+        return _Answer(taken=True, faults=faults)
+
+    def _complaints(self, parser: Any, asked: _Asked) -> _Answer:
+        faults: _Faults = {}
+        unnamed = []
+        for index in range(parser.num_errors):
+            error = parser.get_error(index)
+            text = " ".join(str(error.desc()).split())
+            places = self._blamed(error, asked)
+            for place in places:
+                faults.setdefault(place, ("op_unsupported", _said(text)))
+            if not places:
+                unnamed.append(text)
+        return _Answer(taken=False, faults=faults, words="; ".join(unnamed))
+
+    def _blamed(self, error: Any, asked: _Asked) -> list[int]:
+        """Return the places of nodes that an error is about."""
+        if self._library.capabilities.parser_node_names:
+            stack = error.local_function_stack()
+            # Inside a body, node names and numbers are those of the body.
+            places = asked.names.places(stack[0] if stack else error.node_name())
+            if places:
+                return places[:1]
+        number, nodes = error.node(), asked.proto.graph.node
+        if 0 <= number < len(nodes):
+            return asked.names.places(nodes[number].name)[:1]
+        # About an input; the parser puts its name where the file would be.
+        return _readers(asked, str(error.file()))
+
+
+def _readers(asked: _Asked, value: str) -> list[int]:
+    """Return the places of the nodes that read an input of the model."""
+    if value not in asked.subgraph.inputs:
+        return []
+    graph = asked.subgraph.graph
+    return [
+        place
+        for place, node in enumerate(asked.subgraph.nodes)
+        if value in graph.table.inputs[node] or value in graph.captures_of(node)
+    ]
+
+
+def _said(text: str) -> str:
+    return f"TensorRT's parser says: {text or 'no, without a reason'}"
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Keep what the library says in this thread from the log: a no to a question is no error."""
+    asking = threading.get_ident()
+
+    def hush(record: logging.LogRecord) -> bool:
+        return record.thread != asking
+
+    LOGGER.addFilter(hush)
+    try:
+        yield
+    finally:
+        LOGGER.removeFilter(hush)

@@ -1,0 +1,132 @@
+"""The GPUs of this machine, as NVIDIA's driver reports them; CUDA's runtime library is not needed.
+
+Asking the driver makes no context and takes no device memory.
+"""
+
+import ctypes
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+__all__ = ["Gpu", "Machine", "machine"]
+
+_LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_MULTIPROCESSORS: Final = 16
+_COMPUTE_MAJOR: Final = 75
+_COMPUTE_MINOR: Final = 76
+_NAME_LENGTH: Final = 256
+_NO_DEVICE: Final = 100
+_NOT_INITIALIZED: Final = 3
+_HINTS: Final = {
+    _NO_DEVICE: "Look at CUDA_VISIBLE_DEVICES; in a container, start it with access to the GPU.",
+    _NOT_INITIALIZED: "CUDA does not survive a fork: start workers with the method 'spawn'.",
+}
+_NO_DRIVER: Final = "Install NVIDIA's driver; in a container, start it with access to the GPU."
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU.
+
+    Attributes:
+        index: Its number, as CUDA counts those it may see.
+        name: What the driver calls it.
+        compute_capability: Major and minor number.
+        multiprocessors: How many it has.
+        memory_bytes: Its memory.
+    """
+
+    index: int
+    name: str
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    memory_bytes: int
+
+    def __str__(self) -> str:
+        """Render for people, such as ``cuda:0 NVIDIA L4 (8.9)``."""
+        major, minor = self.compute_capability
+        return f"cuda:{self.index} {self.name} ({major}.{minor})"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the driver says.
+
+    Attributes:
+        devices: The GPUs, in CUDA's order.
+        driver: The version of CUDA the driver was made for, such as ``"13.0"``; empty if absent.
+        problem: Why there is no device; empty if there is one.
+        hint: What to do about it.
+    """
+
+    devices: tuple[Gpu, ...] = ()
+    driver: str = ""
+    problem: str = ""
+    hint: str = ""
+
+
+@lru_cache(maxsize=1)
+def machine() -> Machine:
+    """Ask the driver, once in a process; never raises."""
+    try:
+        driver = ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return Machine(problem=f"NVIDIA's driver is not installed ({_LIBRARY})", hint=_NO_DRIVER)
+    try:
+        return _asked(driver)
+    except _DriverError as error:
+        hint = _HINTS.get(error.status, "See whether nvidia-smi works.")
+        return Machine(problem=f"NVIDIA's driver cannot be used: {error}", hint=hint)
+
+
+class _DriverError(Exception):
+    """A call failed."""
+
+    def __init__(self, call: str, status: int, name: str) -> None:
+        super().__init__(f"{call} returned {status} ({name})")
+        self.status = status
+
+
+def _asked(driver: Any) -> Machine:
+    _call(driver, "cuInit", 0)
+    version = _number(lambda place: _call(driver, "cuDriverGetVersion", place))
+    count = _number(lambda place: _call(driver, "cuDeviceGetCount", place))
+    named = f"{version // 1000}.{version % 1000 // 10}"
+    if count == 0:
+        return Machine(driver=named, problem="there is no NVIDIA GPU", hint=_HINTS[_NO_DEVICE])
+    return Machine(tuple(_device(driver, index) for index in range(count)), named)
+
+
+def _device(driver: Any, index: int) -> Gpu:
+    handle = _number(lambda place: _call(driver, "cuDeviceGet", place, index))
+    name = ctypes.create_string_buffer(_NAME_LENGTH)
+    _call(driver, "cuDeviceGetName", name, _NAME_LENGTH, handle)
+    memory = ctypes.c_size_t()
+    _call(driver, "cuDeviceTotalMem_v2", ctypes.byref(memory), handle)
+
+    def attribute(which: int) -> int:
+        return _number(lambda place: _call(driver, "cuDeviceGetAttribute", place, which, handle))
+
+    return Gpu(
+        index,
+        name.value.decode("utf-8", "replace"),
+        (attribute(_COMPUTE_MAJOR), attribute(_COMPUTE_MINOR)),
+        attribute(_MULTIPROCESSORS),
+        memory.value,
+    )
+
+
+def _number(ask: Callable[[Any], None]) -> int:
+    place = ctypes.c_int()
+    ask(ctypes.byref(place))
+    return place.value
+
+
+def _call(driver: Any, name: str, *arguments: Any) -> None:
+    status = getattr(driver, name)(*arguments)
+    if status != 0:
+        text = ctypes.c_char_p()
+        driver.cuGetErrorName(status, ctypes.byref(text))
+        raise _DriverError(name, status, (text.value or b"unknown").decode())

@@ -1,0 +1,80 @@
+"""New weights for an engine that was built."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
+from subgraphkit_tensorrt.library.checks import check
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.running.engine import LoadedEngine
+
+__all__ = ["refit"]
+
+
+def refit(
+    loaded: LoadedEngine, subgraph: Subgraph, options: Mapping[str, Any], library: Library
+) -> None:
+    """Put the weights of a subgraph into an engine, which nothing may be running on.
+
+    Args:
+        loaded: A refittable engine of the subgraph, or of one that differs in its weights alone.
+        subgraph: The subgraph, with the new weights.
+        options: Values of the backend's options; the model is rewritten as for the build.
+        library: TensorRT.
+
+    Raises:
+        CompileError: TensorRT does not take them; the engine may hold some of them (SGK162).
+    """
+    model = prepare_model(subgraph, options)
+    trt = library.trt
+    with loaded.device.active(), listening() as lines:
+        loaded.device.cuda.wait_for_device()
+        loaded.contexts.forget_recordings()
+        refitter = trt.Refitter(loaded.handle, library.logger)
+        if library.capabilities.parser_refitter:
+            parser_refitter = trt.OnnxParserRefitter(refitter, library.logger)
+            check(_parsed(parser_refitter, model), "read the new weights from the model", lines)
+            held = []
+        else:
+            held = _name_all(refitter, model, trt, lines)
+        missing = refitter.get_missing_weights()
+        what = f"replace the weights; it lacks {', '.join(missing[:5])}"
+        check(not missing, what, lines)
+        check(refitter.refit_cuda_engine(), "replace the weights", lines)
+        # What it read from may go now.
+        del refitter, held
+
+
+def _parsed(parser_refitter: Any, model: PreparedModel) -> bool:
+    # Looked up on the object: releases that have the class need not have the call.
+    if model.weights and hasattr(type(parser_refitter), "load_initializer"):
+        if not parser_refitter.load_model_proto(model.proto.SerializeToString()):
+            return False
+        for name, array in model.weights.items():
+            if not parser_refitter.load_initializer(name, array.ctypes.data, array.nbytes):
+                return False
+        return bool(parser_refitter.refit_model_proto())
+    return bool(parser_refitter.refit_from_bytes(model.whole().SerializeToString()))
+
+
+def _name_all(refitter: Any, model: PreparedModel, trt: Any, lines: Any) -> list[Any]:
+    """Hand the weights over one by one, as releases before 10 want it.
+
+    Returns:
+        The weights, which TensorRT reads when it refits and not before.
+    """
+    wanted = set(refitter.get_all_weights())
+    held: list[npt.NDArray[Any]] = []
+    for tensor in model.whole().graph.initializer:
+        if tensor.name in wanted:
+            array = np.ascontiguousarray(onnx.numpy_helper.to_array(tensor))
+            held.append(array)
+            done = refitter.set_named_weights(tensor.name, trt.Weights(array))
+            check(done, f"take new values of weight {tensor.name!r}", lines)
+    return held
