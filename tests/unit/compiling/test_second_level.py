@@ -15,7 +15,7 @@ import subgraphkit as sk
 from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError, ConfigError, UnclaimedNodesError
 from subgraphkit.ir import BoundGraph, Graph
-from subgraphkit.partitioning import Partitioning
+from subgraphkit.partitioning import Constraints, Partitioning
 from tests.fakes import ReferenceOperator
 from tests.models import bound, parsed
 from tests.unit.compiling.dividing import (
@@ -238,6 +238,21 @@ def test_nodes_that_nobody_takes_inside_go_back_to_the_first_level(inner: Inner)
         steps = [(step.subgraph.backend, step.subgraph.nodes) for step in run.plan.steps]
         assert steps == [("acme", (0, 1)), ("other", (2,)), ("acme", (3, 4, 5))]
         np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
+
+
+def test_what_the_user_demands_of_the_model_holds_inside() -> None:
+    both = [backend(Inner(OUTER, dividing(Inner()))), backend(Inner(["Relu"]), name="other")]
+    whole = bound(CHAIN, N=2)
+    kept_off = Constraints(exclusions={"numpy": ["Relu"]})
+    found = sk.compile_subgraphs(sk.partition(whole, both, constraints=kept_off)).partitioning
+    assert [(one.backend, one.nodes) for one in found.subgraphs] == [
+        ("acme", (0, 1)),
+        ("other", (2,)),
+        ("acme", (3, 4, 5)),
+    ]
+    pinned = sk.partition(whole, both, constraints=Constraints(pins={"Relu": "acme"}))
+    with pytest.raises(CompileError, match="#2 Relu is pinned to 'acme', which refused it"):
+        sk.compile_subgraphs(pinned)
 
 
 def test_the_fallback_backend_is_not_its_own_fallback() -> None:
