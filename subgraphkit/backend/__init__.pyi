@@ -18,12 +18,16 @@ from subgraphkit.backend.hookspecs import (
 )
 from subgraphkit.backend.manifest import (
     Manifest,
+    options_of,
     parse_manifest,
     read_manifest,
 )
 from subgraphkit.backend.operator import (
     ON_DEVICE,
     SubgraphOperator,
+)
+from subgraphkit.backend.option_values import (
+    OptionShapes,
 )
 from subgraphkit.backend.options import (
     Option,
@@ -66,6 +70,7 @@ __all__ = [
     "Manifest",
     "OpSelector",
     "Option",
+    "OptionShapes",
     "PartitionSummary",
     "PatternSelector",
     "Predicate",
@@ -79,6 +84,7 @@ __all__ = [
     "cache_values",
     "hookimpl",
     "hookspec",
+    "options_of",
     "parse_manifest",
     "read_manifest",
     "validate_options",

@@ -9,16 +9,21 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Generic, Literal, Protocol
+
+from typing_extensions import TypeVar
 
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.options import PlainOptions
 from subgraphkit.backend.plugin_api import Dated
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 
-__all__ = ["BindContext", "Connectivity", "PartitionSummary", "SubgraphProperty"]
+__all__ = ["BindContext", "Connectivity", "OptionsT", "PartitionSummary", "SubgraphProperty"]
+
+OptionsT = TypeVar("OptionsT", default=Any)
+"""The class ``Options`` of a backend; without one, a type checker does not know the options."""
 
 Connectivity = Literal["connected", "any"]
 """Whether a region must hang together or may consist of unconnected pieces."""
@@ -38,24 +43,29 @@ class PartitionSummary(Protocol):
         """
 
 
+def _no_options() -> Any:
+    return PlainOptions()
+
+
 def _no_fallback(subgraph: Subgraph) -> SubgraphOperator:
     raise LookupError(f"no fallback backend is available to run subgraph {subgraph.id!r}")
 
 
 @dataclass(frozen=True, slots=True)
-class BindContext:
+class BindContext(Generic[OptionsT]):
     """What a property is told about the bind it works for.
 
     Attributes:
         backend: Name of the backend.
-        options: The backend's options, validated against its schema, defaults filled in.
+        options: The backend's options as attributes, validated, defaults filled in; a
+            ``BindContext[Options]`` has those of the class ``Options``.
         fallback: Compiles a subgraph on the fallback backend; what ``create_operator`` does unless
             overridden.
         logger: Where to report progress and oddities.
     """
 
     backend: str
-    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    options: OptionsT = field(default_factory=_no_options)
     fallback: Callable[[Subgraph], SubgraphOperator] = _no_fallback
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))
 

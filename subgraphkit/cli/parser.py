@@ -6,6 +6,7 @@ Nothing heavy is imported here, so that ``--help`` and a mistyped word are answe
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from subgraphkit import __version__
@@ -39,6 +40,7 @@ COMMANDS: Final = {
     "config": "show every setting and where its value comes from",
     "cache": "list, check or remove the compiled engines that are kept",
     "new-backend": "write a package to start a backend of your own from",
+    "manifest": "write the typed options of a backend from its manifest, or check them",
     "test": "hold a backend against the contract, case by case",
     "selftest": "let a backend try on this machine what only its device can show",
     "version": "show versions",
@@ -72,6 +74,7 @@ _EXAMPLES: Final = {
     "config": ("config", "SUBGRAPH_BACKEND=numpy subgraphkit config"),
     "cache": ("cache ls", "cache prune --size 4GiB --older-than 30"),
     "new-backend": ("new-backend acme_npu", "new-backend acme_npu ~/src/acme"),
+    "manifest": ("manifest write src/subgraphkit_acme", "manifest check src/subgraphkit_acme"),
     "test": ("test numpy --level 3", "test numpy --only 'L3/Conv/*' --markdown support.md"),
     "selftest": ("selftest tensorrt", "selftest tensorrt --output report.json"),
     "version": ("version", "version --verbose"),
@@ -255,6 +258,23 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deep", action="store_true", help="let backends probe thoroughly as well")
 
 
+def _add_manifest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        metavar="ACTION",
+        choices=("check", "write"),
+        help="check: read the manifest, and see whether the options were written from it; write: "
+        "write them",
+    )
+    parser.add_argument(
+        "packages",
+        metavar="PACKAGE",
+        nargs="+",
+        type=Path,
+        help="a folder with an __init__.py and a subgraphkit-backend.toml",
+    )
+
+
 def _add_selftest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a backend")
     parser.add_argument("-o", "--output", metavar="FILE.json", help="where to store the report")
@@ -284,6 +304,7 @@ _ARGUMENTS: Final = {
     "config": _add_nothing,
     "cache": add_cache,
     "new-backend": add_new_backend,
+    "manifest": _add_manifest,
     "test": add_test,
     "selftest": _add_selftest,
     "version": _add_version,

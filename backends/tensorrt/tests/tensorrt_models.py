@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library, find
-from subgraphkit_tensorrt.options import defaults
 
 __all__ = ["blocks", "bound", "cut", "needs_rtx", "options", "rtx", "typed_model", "whole"]
 
@@ -30,9 +30,9 @@ def rtx() -> Library:
     return library
 
 
-def options(**given: Any) -> dict[str, Any]:
+def options(**given: Any) -> Options:
     """Return the defaults with some options changed, and no progress shown."""
-    return {**defaults(), "progress": "off", **given}
+    return Options(**{"progress": "off", **given})
 
 
 def blocks(seeds: Sequence[int] = (0, 0), width: int = WIDTH) -> onnx.ModelProto:

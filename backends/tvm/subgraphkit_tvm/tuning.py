@@ -3,7 +3,7 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.library import tvm
 
 __all__ = ["Tune", "make_tuner", "require_tunable"]
@@ -23,6 +24,7 @@ _NEEDED: Final = ("cloudpickle", "psutil", "xgboost")
 _JSON_CHECK: Final = """
 import tvm
 from tvm import te
+from subgraphkit_tvm.backend_options import Options
 x = te.placeholder((4,), name="x")
 y = te.compute((4,), lambda i: x[i] + 1.0)
 tvm.ir.save_json(tvm.IRModule({"main": te.create_prim_func([x, y])}))
@@ -41,7 +43,7 @@ Tune = Callable[[Any, Any], Any]
 Advance = Callable[[int], None]
 
 
-def require_tunable(backend: str, options: Mapping[str, Any]) -> None:
+def require_tunable(backend: str, options: Options) -> None:
     """Check that tuning can be done as the options ask, as far as can be told at once.
 
     Args:
@@ -52,7 +54,7 @@ def require_tunable(backend: str, options: Mapping[str, Any]) -> None:
         BackendUnavailableError: Libraries that tuning needs are missing (SGK104).
         OptionError: No directory is given (SGK112).
     """
-    if not _wanted(options):
+    if options.tuning == "none":
         return
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
@@ -63,7 +65,7 @@ def require_tunable(backend: str, options: Mapping[str, Any]) -> None:
             backend=backend,
             hint="pip install 'subgraphkit-tvm[tuning]', or leave the option tuning at 'none'.",
         )
-    if options.get("tuning_dir") is None:
+    if options.tuning_dir is None:
         raise OptionError(
             "SGK112",
             f"option 'tuning_dir' of backend {backend!r} is not given, expected a directory with "
@@ -73,7 +75,7 @@ def require_tunable(backend: str, options: Mapping[str, Any]) -> None:
         )
 
 
-def make_tuner(backend: str, options: Mapping[str, Any], logger: logging.Logger) -> Tune | None:
+def make_tuner(backend: str, options: Options, logger: logging.Logger) -> Tune | None:
     """Return what tunes, as the options say; None if they say not to.
 
     Args:
@@ -84,20 +86,15 @@ def make_tuner(backend: str, options: Mapping[str, Any], logger: logging.Logger)
     Raises:
         BackendUnavailableError: The libraries installed cannot write records (SGK104).
     """
-    if not _wanted(options):
+    folder = options.tuning_dir
+    if options.tuning == "none" or folder is None:
         return None
-    folder = Path(options["tuning_dir"])
     _require_json(backend)
-    trials = int(options["tuning_trials"])
 
     def tune(module: Any, target: Any) -> Any:
-        return _tuned(module, target, folder, trials, logger)
+        return _tuned(module, target, folder, options.tuning_trials, logger)
 
     return tune
-
-
-def _wanted(options: Mapping[str, Any]) -> bool:
-    return bool(options.get("tuning", "none") != "none")
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
 from subgraphkit_tensorrt.building.failure import build_failure
 from subgraphkit_tensorrt.building.memory import memory_told
@@ -40,7 +41,7 @@ _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.L
 
 def build_engine(
     subgraph: Subgraph,
-    options: Mapping[str, Any],
+    options: Options,
     library: Library,
     ranges: Mapping[str, InputRange] | None = None,
     *,
@@ -53,7 +54,7 @@ def build_engine(
 
     Args:
         subgraph: The subgraph.
-        options: Values of the backend's options.
+        options: The options of the backend.
         library: The library; it can build.
         ranges: By input of the subgraph, the shapes the engine is to take; None for what the
             shapes fixed at bind, or the options, say.
@@ -83,7 +84,7 @@ def _build(
     model: PreparedModel,
     wanted: Mapping[str, InputRange],
     library: Library,
-    options: Mapping[str, Any],
+    options: Options,
     logger: logging.Logger,
 ) -> Plan:
     separate = separate_weights(subgraph, options)
@@ -93,7 +94,7 @@ def _build(
         needed = check_ranges(wanted, parsed.network, subgraph.id)
         config = configure(parsed, library, options)
         add_profile(config, parsed, needed, library)
-        with _DEVICE_LOCKS[options["device"]]:
+        with _DEVICE_LOCKS[options.device]:
             started = time.monotonic()
             with noting() as told:
                 data = _built(parsed, config, subgraph, library, options, logger)
@@ -106,7 +107,7 @@ def _build(
         subgraph.inputs,
         subgraph.outputs,
         tuple(wanted[name] for name in subgraph.inputs),
-        bool(options["strip_weights"] or options["share_identical"]),
+        bool(options.strip_weights or options.share_identical),
         report,
     )
 
@@ -116,17 +117,17 @@ def _built(
     config: Any,
     subgraph: Subgraph,
     library: Library,
-    options: Mapping[str, Any],
+    options: Options,
     logger: logging.Logger,
 ) -> bytes:
     progress = Progress()
     if library.capabilities.progress_monitor:
         monitor = monitor_for(library.trt, progress)
         config.progress_monitor = monitor
-    timings = timing_cache_for(subgraph, library, options, _device(options["device"]))
+    timings = timing_cache_for(subgraph, library, options, _device(options.device))
     attached = timings.attach(config) if timings is not None else None
     title = f"TensorRT builds {subgraph.id}"
-    if options["progress"] == "off":
+    if options.progress == "off":
         made, lines = _run(parsed, config, progress)
     else:
         with showing(progress, title, logger):

@@ -11,6 +11,7 @@ import onnx
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import outside_weights
 from subgraphkit.rewriting import Rewriting
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
 from subgraphkit_tensorrt.building.precision import in_precision
 from subgraphkit_tensorrt.lowering import lower
@@ -58,14 +59,14 @@ class PreparedModel:
         return digest.hexdigest()
 
 
-def prepare_model(subgraph: Subgraph, options: Mapping[str, Any]) -> PreparedModel:
+def prepare_model(subgraph: Subgraph, options: Options) -> PreparedModel:
     """Write a subgraph as the model that is parsed: converted, and in the precision asked for.
 
     Whoever refits an engine calls it again for the weights of the day: the names are the same.
 
     Args:
         subgraph: The subgraph.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Raises:
         SubgraphkitError: The subgraph cannot be rewritten as asked.
@@ -75,8 +76,8 @@ def prepare_model(subgraph: Subgraph, options: Mapping[str, Any]) -> PreparedMod
     mark_places(proto, subgraph)
     lower(proto, subgraph, options)
     account = None
-    if options["precision"] != "keep":
-        account = in_precision(proto, weights, options)
+    if options.precision != "keep":
+        account = in_precision(proto, weights, options.precision, options)
         proto, weights = account.model, account.weights
     names = rename(proto, subgraph)
     ours = {theirs: name for name, theirs in names.values.items()}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from subgraphkit.errors import SubgraphkitWarning, UnsupportedModelError
 from subgraphkit.rewriting import (
+    Kind,
     Precision,
     Ranges,
     Rewriting,
@@ -17,6 +18,7 @@ from subgraphkit.rewriting import (
     read_calibration_cache,
     rewrite,
 )
+from subgraphkit_tensorrt.backend_options import Options
 
 __all__ = ["in_precision", "read_calibration"]
 
@@ -24,14 +26,15 @@ _NOTHING_TO_REWRITE = "SGK230"
 
 
 def in_precision(
-    proto: Any, weights: Mapping[str, npt.NDArray[Any]], options: Mapping[str, Any]
+    proto: Any, weights: Mapping[str, npt.NDArray[Any]], kind: Kind, options: Options
 ) -> Rewriting:
     """Write the model of a subgraph anew in the precision asked for.
 
     Args:
         proto: The model; not changed.
         weights: Data of initializers that are outside it.
-        options: Values of the backend's options; ``precision`` is not ``keep``.
+        kind: The precision asked for.
+        options: The options of the backend.
 
     Returns:
         The new model with its weights and an account. Where nothing in the subgraph can be
@@ -42,13 +45,13 @@ def in_precision(
         CallerError: The calibration cannot be read (SGK233), or none is given for int8 (SGK231).
     """
     wanted = Precision(
-        options["precision"],
-        keep=tuple(options["keep_fp32"]),
-        high_precision=options["high_precision"],
-        data_max=options["data_max"],
-        max_reduction=options["reduction_depth"],
+        kind,
+        keep=options.keep_fp32,
+        high_precision=options.high_precision,
+        data_max=options.data_max,
+        max_reduction=options.reduction_depth,
     )
-    ranges = read_calibration(options["calibration"])
+    ranges = read_calibration(options.calibration)
     notes: tuple[str, ...] = ()
     steps = [wanted]
     if wanted.kind == "int8" and wanted.high_precision != "fp32":

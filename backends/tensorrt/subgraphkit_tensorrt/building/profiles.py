@@ -16,6 +16,7 @@ import numpy.typing as npt
 from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import Graph, Subgraph
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.options.ranges import Ranges, read_buckets, read_ranges
 
 __all__ = [
@@ -125,12 +126,12 @@ def _values_of(array: npt.NDArray[Any]) -> tuple[Dims, Dims, Dims]:
     return values, values, values
 
 
-def ranges_at_bind(subgraph: Subgraph, options: Mapping[str, Any]) -> dict[str, InputRange] | None:
+def ranges_at_bind(subgraph: Subgraph, options: Options) -> dict[str, InputRange] | None:
     """Return the ranges of a subgraph's inputs, as far as they are known before anything runs.
 
     Args:
         subgraph: The subgraph.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Returns:
         A range for every input, which spans all that were asked for; None if the shapes of some
@@ -142,9 +143,7 @@ def ranges_at_bind(subgraph: Subgraph, options: Mapping[str, Any]) -> dict[str, 
     return _ranges_of(subgraph, read_ranges(options))
 
 
-def buckets_at_bind(
-    subgraph: Subgraph, options: Mapping[str, Any]
-) -> list[dict[str, InputRange]] | None:
+def buckets_at_bind(subgraph: Subgraph, options: Options) -> list[dict[str, InputRange]] | None:
     """Return what ``ranges_at_bind`` returns, apart for every engine that was asked for.
 
     Dimensions with several ranges have an engine for each, unless this subgraph does not see the

@@ -5,12 +5,12 @@ as quick. TensorRT for RTX has none: it chooses kernels on the device.
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from subgraphkit.ir import Subgraph
 from subgraphkit.storing.folders import kept_folder
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.kept_file import KeptFile
 
@@ -62,20 +62,20 @@ class TimingCache:
 
 
 def timing_cache_for(
-    subgraph: Subgraph, library: Library, options: Mapping[str, Any], device: str
+    subgraph: Subgraph, library: Library, options: Options, device: str
 ) -> TimingCache | None:
     """Return the timings for a build; None if there are none to be kept.
 
     Args:
         subgraph: What is built; its graph knows where things are kept.
         library: The library.
-        options: Values of the backend's options.
+        options: The options of the backend.
         device: The kind of device.
     """
     capabilities = library.capabilities
     # There, the calls exist, do nothing, and ask for a GPU.
     is_idle = capabilities.flavour == "tensorrt_rtx"
-    if is_idle or not capabilities.timing_cache or not options["timing_cache"]:
+    if is_idle or not capabilities.timing_cache or not options.timing_cache:
         return None
     folder = kept_folder(subgraph.graph.settings, "tensorrt")
     if folder is None:

@@ -8,12 +8,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from subgraphkit.backend import Refusal
+from subgraphkit.backend import Refusal, options_of
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.naming import Names
 from subgraphkit_tensorrt.claiming.kept import Kept
-from subgraphkit_tensorrt.options import OPTIONS
 
 __all__ = ["Learned", "blamed_nodes"]
 
@@ -26,14 +26,16 @@ class Learned:
     Args:
         graph: The graph.
         identity: Names the library and the device.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, graph: BoundGraph, identity: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, graph: BoundGraph, identity: str, options: Options) -> None:
         self._kept = Kept("learned", graph.settings)
-        shaping = [(one.name, repr(options[one.name])) for one in OPTIONS if one.cache]
+        shaping = [
+            (one.name, repr(getattr(options, one.name))) for one in options_of(Options) if one.cache
+        ]
         facts = f"{identity}\n{shaping}\n{_structure(graph)}"
         self._key = hashlib.sha256(facts.encode()).hexdigest()
         self._count = len(graph.nodes)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from subgraphkit.backend import (
     Answer,
@@ -15,6 +15,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.errors import BackendUnavailableError, CompileError, InternalError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.failure import fault_of_machine
 from subgraphkit_tensorrt.claiming.borders import Borders
 from subgraphkit_tensorrt.claiming.compiling import compile_region
@@ -35,7 +36,7 @@ _BUILDING: Final = frozenset({"SGK162", "SGK170", "SGK171", "SGK172"})
 
 
 def properties_of(
-    library: Library, options: Mapping[str, Any], identity: str
+    library: Library, options: Options, identity: str
 ) -> tuple["TensorRTProperty", ...]:
     """Return the properties of one bind.
 
@@ -44,7 +45,7 @@ def properties_of(
 
     Args:
         library: The library.
-        options: Values of the backend's options.
+        options: The options of the backend.
         identity: Names library and device, for what is learnt of them.
     """
     claims = Claims(library, options, identity)
@@ -62,13 +63,13 @@ class Claims:
 
     Args:
         library: The library.
-        options: Values of the backend's options.
+        options: The options of the backend.
         identity: Names library and device.
 
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, library: Library, options: Mapping[str, Any], identity: str) -> None:
+    def __init__(self, library: Library, options: Options, identity: str) -> None:
         self.library = library
         self.options = options
         self.refusals: dict[int, Refusal] = {}
@@ -95,8 +96,8 @@ class Claims:
         if self._graph is graph:
             return
         options, library = self.options, self.library
-        load_modules(options["modules"])
-        load_plugins(library, options["plugin_libraries"])
+        load_modules(options.modules)
+        load_plugins(library, options.plugin_libraries)
         check_filters(graph, options, logger)
         asks = library.capabilities.can_build
         rules = rules_for(library, options)
@@ -104,7 +105,7 @@ class Claims:
         self._graph = graph
         self._borders = Borders(graph, rules)
         self._learned = Learned(graph, self._identity, options)
-        if options["on_build_failure"] != "raise":
+        if options.on_build_failure != "raise":
             self.refusals = self._learned.refusals()
             _tell_learned(self.refusals, logger)
         excluded = Exclusions(options)
@@ -180,7 +181,7 @@ class TensorRTProperty(SubgraphProperty):
 
     def __init__(self, claims: Claims) -> None:
         self.claims = claims
-        self.min_nodes = claims.options["min_subgraph_nodes"]
+        self.min_nodes = claims.options.min_subgraph_nodes
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Put all nodes through the rules, and what is left to the parser.
@@ -234,7 +235,7 @@ class TensorRTProperty(SubgraphProperty):
         try:
             return compile_region(subgraph, claims.library, claims.options, context.logger)
         except CompileError as error:
-            if claims.options["on_build_failure"] == "raise" or error.code not in _BUILDING:
+            if claims.options.on_build_failure == "raise" or error.code not in _BUILDING:
                 raise
             if fault_of_machine(error.context.get("lines", ())):
                 raise
@@ -256,7 +257,7 @@ class TensorRTProperty(SubgraphProperty):
         claims.failures.append((inside, depth))
         blamed = [node for node in blamed_nodes(subgraph, error) if node in inside]
         text = " ".join(f"{error.message}. {error.hint}".split())
-        if depth > claims.options["max_build_retries"] or len(blamed) == len(inside):
+        if depth > claims.options.max_build_retries or len(blamed) == len(inside):
             blamed = []
         claims.learn(blamed or subgraph.home, text)
         claims.taken.difference_update(blamed or subgraph.home)

@@ -12,13 +12,14 @@ Answers are remembered, for this process and in the folder the core keeps for th
 import hashlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
 from subgraphkit_tensorrt.claiming.kept import Kept
@@ -79,7 +80,7 @@ class Questions:
     Args:
         graph: The graph.
         library: The library; it has a parser.
-        options: Values of the backend's options.
+        options: The options of the backend.
         rules: The static rules.
         conversions: Say which nodes are asked about as others.
 
@@ -93,19 +94,19 @@ class Questions:
         self,
         graph: BoundGraph,
         library: Library,
-        options: Mapping[str, Any],
+        options: Options,
         rules: Rules,
         conversions: Conversions,
     ) -> None:
         self.asked = 0
         self._graph = graph
         self._library = library
-        self._rounds: int = options["max_query_rounds"]
+        self._rounds: int = options.max_query_rounds
         self._rules = rules
         self._conversions = conversions
         self._kept = Kept("answers", graph.settings)
         can = library.capabilities
-        plugins = ",".join(options["plugin_libraries"])
+        plugins = ",".join(options.plugin_libraries)
         self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins} {self._rounds}"
         self._builder: Any = None
 

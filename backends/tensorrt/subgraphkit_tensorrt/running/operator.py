@@ -11,6 +11,7 @@ from subgraphkit.backend import ON_DEVICE, SubgraphOperator
 from subgraphkit.errors import CompileError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.plan import Plan, plan_problem, read_plans, write_plans
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
@@ -37,7 +38,7 @@ class TensorRTOperator(SubgraphOperator):
         plans: Plans for ranges of shapes; those asked for at bind, or none.
         subgraph: The region.
         library: TensorRT.
-        options: Values of the backend's options.
+        options: The options of the backend.
         builder: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Raises:
@@ -55,7 +56,7 @@ class TensorRTOperator(SubgraphOperator):
         plans: Sequence[Plan],
         subgraph: Subgraph,
         library: Library,
-        options: Mapping[str, Any],
+        options: Options,
         builder: Builder | None = None,
     ) -> None:
         self._engines = Engines(subgraph, library, options, builder)
@@ -65,7 +66,7 @@ class TensorRTOperator(SubgraphOperator):
         self.device = self._device.name
         self._dtypes = [_dtype(type_) for type_ in subgraph.output_types]
         # TensorRT for RTX records graphs by itself, if told to.
-        wants_graphs = options["cuda_graphs"] == "auto" and not options["profiling"]
+        wants_graphs = options.cuda_graphs == "auto" and not options.profiling
         can = library.capabilities
         self._records = wants_graphs and not can.cuda_graph_strategy
         self._closed = False
@@ -207,14 +208,14 @@ class TensorRTOperator(SubgraphOperator):
             "report": readable(plan.report, self._engines.subgraph),
         }
         times = loaded.contexts.times()
-        if self._options["verbosity"] == "detailed" or times is not None:
+        if self._options.verbosity == "detailed" or times is not None:
             subgraph = self._engines.subgraph
             facts["layers"] = describe_layers(loaded, subgraph, self._library, times)
         return facts
 
 
 def restore(
-    blob: bytes, subgraph: Subgraph, library: Library, options: Mapping[str, Any]
+    blob: bytes, subgraph: Subgraph, library: Library, options: Options
 ) -> SubgraphOperator:
     """Make an operator of what ``serialize`` returned.
 
@@ -222,7 +223,7 @@ def restore(
         blob: The plans; each is looked at before TensorRT sees it.
         subgraph: The region; its inputs and outputs are those of the plans by position.
         library: TensorRT.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Raises:
         CompileError: It is not whole (SGK172), or does not fit here (SGK162, SGK179).
@@ -234,7 +235,7 @@ def restore(
             plan.data,
             can.flavour,
             can.version,
-            version_compatible=options["version_compatible"],
+            version_compatible=options.version_compatible,
         )
         if problem:
             raise CompileError(
@@ -251,7 +252,7 @@ def restore(
                 backend="tensorrt",
                 subgraph=subgraph.id,
             )
-    if options["build_only"]:
+    if options.build_only:
         return BuiltPlans(plans, subgraph)
     return TensorRTOperator(plans, subgraph, library, options, builder_for(library, options))
 
