@@ -18,7 +18,7 @@ PROJECTS := pyproject.toml $(wildcard backends/*/pyproject.toml)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format docs support bench clean
+.PHONY: help demo test lint format docs support stubs bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -45,6 +45,9 @@ docs: $(DEV) ## build the pages into build/docs; warnings are errors
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
 	for name in numpy onednn onnxruntime openvino tvm; do \
 		$(BIN)/subgraphkit test $$name --level 5 --csv docs/support/$$name.csv || exit 1; done
+
+stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
+	$(BIN)/python -m tests.house.stubs
 
 bench: $(DEV) ## measure the figures given in the documentation
 	$(BIN)/python benchmarks/run.py

@@ -7,7 +7,7 @@ import time
 
 from measuring import Table, base_parser, milliseconds, show
 
-HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "rich")
+HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "rich", "filelock", "platformdirs")
 
 STATEMENTS = {
     "bare interpreter": "pass",

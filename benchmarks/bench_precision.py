@@ -38,9 +38,7 @@ from measuring import Table, base_parser, show, without  # noqa: E402 (see above
 
 import subgraphkit as sk  # noqa: E402 (see above)
 from subgraphkit.onnx_io import Model, load  # noqa: E402 (see above)
-from subgraphkit.precision import calibrate  # noqa: E402 (see above)
-from subgraphkit.precision.accuracy import ValueAccuracy, measure_accuracy  # noqa: E402 (see above)
-from subgraphkit.rewriting import Precision, rewrite  # noqa: E402 (see above)
+from subgraphkit.precision import Precision, ValueAccuracy, calibrate, measure_accuracy, rewrite  # noqa: E402 (see above)
 from subgraphkit.testing import light_models  # noqa: E402 (see above)
 from subgraphkit.types import DataType  # noqa: E402 (see above)
 

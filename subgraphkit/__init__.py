@@ -5,8 +5,9 @@ The road is ``load``, ``bind``, ``partition``, ``compile_subgraphs``, ``plan`` a
 the package costs milliseconds and pulls in neither NumPy nor onnx.
 """
 
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
+
+from subgraphkit.lazy import lazy_names
 
 __version__: Final = "0.1.0"
 
@@ -41,20 +42,6 @@ _HOMES: Final = {
     "register_property": "subgraphkit.finding.properties",
     "unregister_backend": "subgraphkit.finding.registry",
 }
-__all__ = sorted(_HOMES)  # noqa: PLE0605 (the table above is the list)
+"""By public name, the module that defines it."""
 
-
-def __getattr__(name: str) -> Any:
-    """Import the home of a public name on first use (PEP 562)."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(home)
-    value = module if name == "errors" else getattr(module, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
-    return [*__all__, "__version__"]
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

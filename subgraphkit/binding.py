@@ -2,25 +2,74 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from typing import Any, Final, cast
+from pathlib import Path
+from typing import Any, Final, Unpack, cast
 
 import numpy.typing as npt
 
-from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.config import ResolvedConfig, resolve
+from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import BindError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import BoundGraph, Graph
 from subgraphkit.onnx_io import Model, infer
+from subgraphkit.storing.folders import kept_folder
 from subgraphkit.types import Dim, Shape, TensorType, ValueType
 
-__all__ = ["Shapes", "bind"]
+__all__ = ["BoundModel", "Shapes", "bind"]
 
 _LARGEST: Final = 2**63 - 1
 
 Shapes = Mapping[str, int | Sequence[Dim]]
 """Values of named dimensions (``{"batch": 8}``) and shapes of inputs (``{"x": (8, 3)}``), mixed."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BoundModel(BoundGraph):
+    """A model with shapes given, every value typed, and backends chosen.
+
+    Attributes:
+        settings: What was configured when the model was bound, with the origin of every value.
+        extensions: Who listens to what happens to the model from now on.
+        model: The model that was bound.
+        input_shapes: Whole shapes given for inputs.
+
+    Thread-safety: immutable, safe.
+    """
+
+    settings: ResolvedConfig
+    extensions: ExtensionManager
+    model: Model
+    input_shapes: Mapping[str, Shape]
+
+    def reshape(
+        self, sizes: Mapping[str, int], shapes: Mapping[str, Shape]
+    ) -> Mapping[str, ValueType]:
+        """Infer the types the values would have for other shapes, on top of those given at bind.
+
+        Args:
+            sizes: Sizes of named dimensions.
+            shapes: Whole shapes of inputs.
+
+        Raises:
+            InvalidModelError: They contradict the model (SGK222).
+        """
+        symbols, whole = {**self.symbols, **sizes}, {**self.input_shapes, **shapes}
+        return infer(self.model, symbols, whole).types
+
+    def retype(self, constants: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, ValueType]:
+        """Infer the types the values would have if constants had other values.
+
+        Raises:
+            InvalidModelError: They contradict the model (SGK222).
+        """
+        return infer(self.model, self.symbols, self.input_shapes, replaced=constants).types
+
+    def kept_folder(self, backend: str) -> Path | None:
+        """Return the folder for what a backend keeps from bind to bind; None if nothing is kept."""
+        return kept_folder(self.settings.cache_dir, backend) if self.settings.cache else None
 
 
 def bind(
@@ -29,8 +78,8 @@ def bind(
     *,
     backend: Any = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
-    **settings: Any,
-) -> BoundGraph:
+    **settings: Unpack[OtherSettings],
+) -> BoundModel:
     """Fix shapes, type every value and choose backends.
 
     The configuration is read now: environment, files and context managers as they are at this
@@ -46,7 +95,7 @@ def bind(
         **settings: Other settings, such as ``strict=True``; see the page on configuration.
 
     Returns:
-        The graph with a type for every value.
+        The model's graph with a type for every value.
 
     Raises:
         BindError: A name that the model does not have (SGK220), or a shape that contradicts it
@@ -61,21 +110,13 @@ def bind(
     table = replace(graph.table, bodies=inferred.bodies) if inferred.bodies else graph.table
     kept = {field.name: getattr(graph, field.name) for field in fields(graph)}
     kept |= {"table": table, "types": inferred.types, "name": model.name}
-    extensions = ExtensionManager.from_config(resolved)
-
-    def retype(replaced: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, ValueType]:
-        return infer(model, symbols, input_shapes, replaced=replaced).types
-
-    def reshape(sizes: Mapping[str, int], whole: Mapping[str, Shape]) -> Mapping[str, ValueType]:
-        return infer(model, {**symbols, **sizes}, {**input_shapes, **whole}).types
-
-    return BoundGraph(
+    return BoundModel(
         **kept,
         symbols=symbols,
         settings=resolved,
-        extensions=extensions,
-        retype=retype,
-        reshape=reshape,
+        extensions=ExtensionManager.from_config(resolved),
+        model=model,
+        input_shapes=input_shapes,
     )
 
 

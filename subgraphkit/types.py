@@ -78,9 +78,7 @@ class DataType(enum.IntEnum):
     @property
     def label(self) -> str:
         """The NumPy spelling used in tables and messages, such as ``float32``."""
-        if self is DataType.UNDEFINED:
-            return "unknown"
-        return "string" if self is DataType.STRING else self.numpy.name
+        return _LABELS[self]
 
     @property
     def onnx_name(self) -> str:
@@ -149,6 +147,8 @@ _BITS = {
     else 0
     for dtype in DataType
 }
+_LABELS = {dtype: numpy.name for dtype, numpy in _NUMPY_DTYPES.items()}
+_LABELS |= {DataType.UNDEFINED: "unknown", DataType.STRING: "string"}
 
 
 @lru_cache(maxsize=256)

@@ -1,8 +1,4 @@
-"""Compare a text with the one kept in a file, or, with ``--update-golden``, keep the new one.
-
-Loaded as a plugin (``-p tests.golden_support``), because options cannot be added by a conftest that
-pytest finds late.
-"""
+"""Compare a text with the one kept in a file, or, with ``--update-golden``, keep the new one."""
 
 import difflib
 from collections.abc import Callable
@@ -10,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+GOLDEN = Path(__file__).parent / "golden"
 GoldenCheck = Callable[[str, str], None]
-"""Takes the name of the file, without folder or suffix, and the text."""
+"""Takes the name of the file below ``GOLDEN``, such as ``reports/many``, and the text."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,18 +21,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def golden_folder(request: pytest.FixtureRequest) -> Path:
-    """Return where the golden files of a test module lie: ``messages/`` for test_messages.py."""
-    return request.path.parent / request.path.stem.removeprefix("test_")
-
-
-@pytest.fixture
-def golden(request: pytest.FixtureRequest, golden_folder: Path) -> GoldenCheck:
-    """Return the check ``golden(name, text)``; the file is ``<golden_folder>/<name>.txt``."""
+def golden(request: pytest.FixtureRequest) -> GoldenCheck:
+    """Return the check ``golden(name, text)``; the file is ``tests/golden/<name>.txt``."""
     update = bool(request.config.getoption("--update-golden"))
 
     def check(name: str, text: str) -> None:
-        path = golden_folder / f"{name}.txt"
+        path = GOLDEN / f"{name}.txt"
         found = text.rstrip("\n") + "\n"
         if update:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import onnx.backend.test
 from onnx import parser
 
 import subgraphkit as sk
-from subgraphkit.ir import BoundGraph
+from subgraphkit.binding import BoundModel
 
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 
@@ -18,7 +18,7 @@ def parsed(body: str, opset: int = 18, header: str = "") -> onnx.ModelProto:
     return parser.parse_model(f"<ir_version: 10, opset_import: [{imports}]>\n{body}")
 
 
-def bound(body: str, backend: object = "none", **symbols: int) -> BoundGraph:
+def bound(body: str, backend: object = "none", **symbols: int) -> BoundModel:
     """Load and bind the text of a graph."""
     return sk.bind(sk.load(parsed(body)), symbols, backend=backend)
 

@@ -1,9 +1,8 @@
 """Collect the examples in README, docs and docstrings as tests.
 
-Loaded by pytest as a plugin. Python blocks and ``>>>`` lines run in one namespace per file. Blocks
-marked ``console`` run as well: each line that starts with ``$`` is a command, and what it prints is
-compared with the lines below it, where ``...`` stands for anything. Blocks marked ``sh`` are shown
-to people only.
+Python blocks and ``>>>`` lines run in one namespace per file. Blocks marked ``console`` run as
+well: each line that starts with ``$`` is a command, and what it prints is compared with the lines
+below it, where ``...`` stands for anything. Blocks marked ``sh`` are shown to people only.
 
 Every file starts in an empty folder of its own that holds ``model.onnx``, a small convolutional
 network with the input ``x`` and the output ``y``, and without any ``SUBGRAPH_*`` variable.

@@ -21,7 +21,7 @@ from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
 from subgraphkit.partitioning.algorithms.quotient import contract
-from subgraphkit.partitioning.algorithms.verifying import find_violation
+from subgraphkit.partitioning.outcome.verification import find_violation
 
 FAMILIES: dict[str, Callable[[int], tuple[Adjacency, bytearray]]] = {
     "random 90 %": random_window,

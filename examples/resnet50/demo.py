@@ -5,6 +5,7 @@ seeded random values (``subgraphkit.testing.light_models``). ``SUBGRAPH_BACKEND`
 """
 
 import argparse
+import importlib
 import importlib.util
 import os
 import statistics
@@ -98,7 +99,7 @@ def _tell_model(model: onnx.ModelProto) -> None:
     print(f"  {constants} constants, replaced by {weights / 1e6:.1f} million seeded weights")
 
 
-def _origin(session: sk.InferenceSession) -> str:
+def _origin(session: sk.Session) -> str:
     origin: str = session.resolved_config.sources["backend"][1]
     return origin
 
@@ -138,8 +139,7 @@ def _onnxruntime(data: bytes, feeds: dict[str, Probabilities], runs: int) -> lis
     if importlib.util.find_spec("onnxruntime") is None:
         print("onnxruntime is not installed, so it is left out of the comparison\n")
         return []
-    import onnxruntime as ort  # noqa: PLC0415 (optional)
-
+    ort = importlib.import_module("onnxruntime")  # optional, and without types
     session, load = _timed(lambda: ort.InferenceSession(data, providers=["CPUExecutionProvider"]))
     answer, first, run = _median_run(lambda: session.run(None, feeds), runs)
     return [Measured("onnxruntime", answer, {"load": load, "first run": first, "run": run})]

@@ -39,6 +39,7 @@ class Session(Protocol):
 
     def run(self, output_names: Sequence[str] | None, input_feed: dict[str, Any]) -> Sequence[Any]:
         """Run the model on the fed inputs and return the outputs of those names."""
+        ...
 
 
 class SentenceEncoder:

@@ -5,90 +5,47 @@ pluggy, which ``import subgraphkit`` and ``list_backends`` must not pay for. ``_
 the same to type checkers; a test keeps the two alike.
 """
 
-import importlib
 from typing import Final
 
+from subgraphkit.lazy import lazy_names
+
 _HOMES: Final = {
-    "ON_DEVICE": "operator",
-    "PLUGIN_API": "plugin_api",
-    "Answer": "refusal",
-    "Backend": "contract",
-    "BindContext": "property",
-    "Check": "events",
-    "CompileEvent": "events",
-    "Conformance": "conformance",
-    "Connectivity": "property",
-    "EngineOrigin": "contract",
-    "FallbackEvent": "events",
-    "Manifest": "manifest",
-    "OpSelector": "selector",
-    "Option": "options",
-    "OptionShapes": "option_values",
-    "PartitionSummary": "property",
-    "PatternSelector": "selector",
-    "Predicate": "selector",
-    "ProbeResult": "contract",
-    "Refusal": "refusal",
-    "RunEvent": "events",
-    "SubgraphOperator": "operator",
-    "SubgraphProperty": "property",
-    "SubgraphSelector": "selector",
-    "Unsupported": "refusal",
-    "cache_values": "options",
-    "hookimpl": "hookspecs",
-    "hookspec": "hookspecs",
-    "options_of": "manifest",
-    "parse_manifest": "manifest",
-    "read_manifest": "manifest",
-    "validate_options": "options",
+    "ON_DEVICE": "subgraphkit.backend.operator",
+    "PLUGIN_API": "subgraphkit.backend.plugin_api",
+    "Answer": "subgraphkit.backend.refusal",
+    "Backend": "subgraphkit.backend.contract",
+    "BindContext": "subgraphkit.backend.property",
+    "Check": "subgraphkit.backend.events",
+    "CompileEvent": "subgraphkit.backend.events",
+    "Conformance": "subgraphkit.backend.conformance",
+    "Connectivity": "subgraphkit.backend.property",
+    "EngineOrigin": "subgraphkit.backend.contract",
+    "FallbackEvent": "subgraphkit.backend.events",
+    "Manifest": "subgraphkit.backend.manifest",
+    "OpSelector": "subgraphkit.backend.selector",
+    "Option": "subgraphkit.backend.options",
+    "OptionShapes": "subgraphkit.backend.option_values",
+    "PartitionSummary": "subgraphkit.backend.property",
+    "PatternSelector": "subgraphkit.backend.selector",
+    "Predicate": "subgraphkit.backend.selector",
+    "ProbeResult": "subgraphkit.backend.contract",
+    "Progress": "subgraphkit.backend.progress",
+    "ProgressEvent": "subgraphkit.backend.progress",
+    "ProgressListener": "subgraphkit.backend.progress",
+    "Refusal": "subgraphkit.backend.refusal",
+    "RunEvent": "subgraphkit.backend.events",
+    "SubgraphOperator": "subgraphkit.backend.operator",
+    "SubgraphProperty": "subgraphkit.backend.property",
+    "SubgraphSelector": "subgraphkit.backend.selector",
+    "Unsupported": "subgraphkit.backend.refusal",
+    "cache_values": "subgraphkit.backend.options",
+    "hookimpl": "subgraphkit.backend.hookspecs",
+    "hookspec": "subgraphkit.backend.hookspecs",
+    "options_of": "subgraphkit.backend.manifest",
+    "parse_manifest": "subgraphkit.backend.manifest",
+    "read_manifest": "subgraphkit.backend.manifest",
+    "validate_options": "subgraphkit.backend.options",
 }
-"""By public name, the module of this package that defines it."""
+"""By public name, the module that defines it."""
 
-__all__ = [
-    "ON_DEVICE",
-    "PLUGIN_API",
-    "Answer",
-    "Backend",
-    "BindContext",
-    "Check",
-    "CompileEvent",
-    "Conformance",
-    "Connectivity",
-    "EngineOrigin",
-    "FallbackEvent",
-    "Manifest",
-    "OpSelector",
-    "Option",
-    "OptionShapes",
-    "PartitionSummary",
-    "PatternSelector",
-    "Predicate",
-    "ProbeResult",
-    "Refusal",
-    "RunEvent",
-    "SubgraphOperator",
-    "SubgraphProperty",
-    "SubgraphSelector",
-    "Unsupported",
-    "cache_values",
-    "hookimpl",
-    "hookspec",
-    "options_of",
-    "parse_manifest",
-    "read_manifest",
-    "validate_options",
-]
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the public names, imported or not."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,3 +1,5 @@
+# Written by python -m tests.house.stubs from the table in __init__.py.
+
 from subgraphkit.backend.conformance import (
     Conformance,
 )
@@ -37,6 +39,11 @@ from subgraphkit.backend.options import (
 from subgraphkit.backend.plugin_api import (
     PLUGIN_API,
 )
+from subgraphkit.backend.progress import (
+    Progress,
+    ProgressEvent,
+    ProgressListener,
+)
 from subgraphkit.backend.property import (
     BindContext,
     Connectivity,
@@ -75,6 +82,9 @@ __all__ = [
     "PatternSelector",
     "Predicate",
     "ProbeResult",
+    "Progress",
+    "ProgressEvent",
+    "ProgressListener",
     "Refusal",
     "RunEvent",
     "SubgraphOperator",

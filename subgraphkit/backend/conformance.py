@@ -1,4 +1,4 @@
-"""What the author of a backend declares about it for the conformance kit.
+"""Declarations of a backend to the conformance kit: what it lacks, and what is known to fail.
 
 A declaration is no way round a check: an expected failure that does not come is itself a failure,
 and what is skipped is counted, with its reason.
@@ -10,7 +10,9 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
 
+from subgraphkit.backend.tolerances import Tolerance, tolerance_for
 from subgraphkit.errors import ConfigError
+from subgraphkit.types import DataType
 
 __all__ = ["CAPABILITIES", "Conformance"]
 
@@ -35,7 +37,7 @@ class Conformance:
     Attributes:
         xfails: Reasons by pattern: cases that are known to go wrong.
         skips: Reasons by pattern: cases not to be tried at all.
-        tolerances: Relative and absolute tolerance by dtype, such as ``"float16"``.
+        tolerances: Relative and absolute tolerance declared, by dtype, such as ``"float16"``.
         lacking: Reasons by capability.
     """
 
@@ -63,6 +65,9 @@ class Conformance:
     def tolerance(self, dtype: str, *, rtol: float, atol: float) -> None:
         """Declare how far results of a dtype may be off: ``atol + rtol * abs(expected)``.
 
+        It widens what ``subgraphkit.backend.tolerances`` allows, for everybody who compares
+        results of the backend; less than that changes nothing.
+
         Raises:
             ConfigError: A tolerance is negative, or not a finite number (SGK310).
         """
@@ -72,6 +77,10 @@ class Conformance:
                     "SGK310", f"a tolerance of {dtype} is {value!r}, expected a number from 0"
                 )
         self.tolerances[_said("dtype", dtype)] = (float(rtol), float(atol))
+
+    def tolerance_for(self, dtype: DataType) -> Tolerance:
+        """Return how far results of a dtype may be off: as usual, or as declared if more."""
+        return tolerance_for(dtype).widened(*self.tolerances.get(dtype.label, (0.0, 0.0)))
 
     def lacks(self, capability: str, reason: str) -> None:
         """Declare that the backend cannot do something; the cases that need it are skipped.

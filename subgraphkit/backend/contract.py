@@ -12,7 +12,7 @@ from subgraphkit.backend.manifest import options_of
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import PLUGIN_API, Dated
-from subgraphkit.backend.property import OptionsT, SubgraphProperty
+from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
 from subgraphkit.backend.selftest import Bench
 from subgraphkit.ir import Subgraph
@@ -229,3 +229,20 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         """
         del blob
         raise NotImplementedError(f"backend {self.name!r} cannot restore subgraph {subgraph.id!r}")
+
+    def restore(self, blob: bytes, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+        """Restore an operator, knowing the bind; what the core calls.
+
+        The default is ``deserialize``. A backend whose engines need the bind, for its
+        ``kept_folder`` say, overrides this one instead, and has its engines cached as well.
+
+        Args:
+            blob: As for ``deserialize``.
+            subgraph: As for ``deserialize``.
+            context: What the property is told that claimed the subgraph.
+
+        Raises:
+            Exception: As ``deserialize``.
+        """
+        del context
+        return self.deserialize(blob, subgraph)

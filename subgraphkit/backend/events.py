@@ -1,4 +1,4 @@
-"""What extensions are told: plain, frozen facts about what the core has just done."""
+"""Events for extensions: plain, frozen facts about what the core has just done."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Tell what the error itself cannot: warnings, and whose an exception is."""
+"""Warnings at the line of the caller, and notes on exceptions that a plugin raised."""
 
 import inspect
 import warnings

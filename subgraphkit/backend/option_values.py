@@ -1,4 +1,4 @@
-"""How the values of options and settings are read, from Python objects and from text.
+"""Readers of option and setting values, from Python objects and from text.
 
 Every reader takes what a person may write and returns the typed value, or raises ``ValueError``
 whose text completes "expected ...". Truthiness is never asked: ``"0"`` and ``"no"`` mean no.

@@ -9,6 +9,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol
 
 from typing_extensions import TypeVar
@@ -16,14 +17,19 @@ from typing_extensions import TypeVar
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.backend.plugin_api import Dated
+from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.types import Shape, ValueType
 
 __all__ = ["BindContext", "Connectivity", "OptionsT", "PartitionSummary", "SubgraphProperty"]
 
 OptionsT = TypeVar("OptionsT", default=Any)
 """The class ``Options`` of a backend; without one, a type checker does not know the options."""
+
+Reshape = Callable[[Mapping[str, int], Mapping[str, Shape]], Mapping[str, ValueType]]
+"""From sizes of named dimensions and shapes of inputs to the types that follow from them."""
 
 Connectivity = Literal["connected", "any"]
 """Whether a region must hang together or may consist of unconnected pieces."""
@@ -51,6 +57,14 @@ def _no_fallback(subgraph: Subgraph) -> SubgraphOperator:
     raise LookupError(f"no fallback backend is available to run subgraph {subgraph.id!r}")
 
 
+def _no_reshape(sizes: Mapping[str, int], shapes: Mapping[str, Shape]) -> Mapping[str, ValueType]:
+    raise LookupError(f"no model is bound that could have sizes {sizes} and shapes {shapes}")
+
+
+def _no_folder() -> Path | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class BindContext(Generic[OptionsT]):
     """What a property is told about the bind it works for.
@@ -61,13 +75,23 @@ class BindContext(Generic[OptionsT]):
             ``BindContext[Options]`` has those of the class ``Options``.
         fallback: Compiles a subgraph on the fallback backend; what ``create_operator`` does unless
             overridden.
-        logger: Where to report progress and oddities.
+        kept_folder: Returns the folder where the backend may keep what makes later binds quicker,
+            such as timings, made if need be; None if nothing is to be kept. It is this user's
+            alone, and what is in it may be gone tomorrow.
+        reshape: Returns the types the values of the model would have for other sizes of named
+            dimensions and other shapes of inputs, on top of those given at bind. Raises
+            ``InvalidModelError`` (SGK222) if these contradict the model.
+        logger: Where to report oddities.
+        progress: Told how far ``create_operator`` is, and asked by it whether to stop.
     """
 
     backend: str
     options: OptionsT = field(default_factory=_no_options)
     fallback: Callable[[Subgraph], SubgraphOperator] = _no_fallback
+    kept_folder: Callable[[], Path | None] = _no_folder
+    reshape: Reshape = _no_reshape
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))
+    progress: Progress = field(default_factory=Progress)
 
 
 class SubgraphProperty(Dated, ABC):

@@ -1,4 +1,4 @@
-"""How a backend says no: a refusal carries a code for programs and a sentence for people."""
+"""Refusals, with which a backend says no: a code for programs and a sentence for people."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

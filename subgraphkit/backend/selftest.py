@@ -1,4 +1,4 @@
-"""What a backend may try by itself on the machine at hand, and what it is given to do so.
+"""The self-test of a backend on the machine at hand, and the workbench it is given.
 
 A backend sees nothing of sessions. Whoever starts a self-test, which is the command line, hands it
 a bench that opens them.

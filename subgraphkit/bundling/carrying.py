@@ -23,7 +23,9 @@ __all__ = ["carried_options", "check_options", "with_carried_options"]
 _LAYER = "bundle"
 
 
-def carried_options(backend: Backend, settings: Any, *, has_engines: bool) -> dict[str, Any]:
+def carried_options(
+    backend: Backend, settings: ResolvedConfig, *, has_engines: bool
+) -> dict[str, Any]:
     """Return the options to write into a bundle.
 
     Args:
@@ -34,7 +36,7 @@ def carried_options(backend: Backend, settings: Any, *, has_engines: bool) -> di
     Raises:
         OptionError: A value does not come back from JSON as it is (SGK111, SGK112).
     """
-    given = settings.options_for(backend.name) if isinstance(settings, ResolvedConfig) else {}
+    given = settings.options_for(backend.name)
     carried = {}
     for option in backend.options:
         value = getattr(backend.option_values, option.name, option.default)

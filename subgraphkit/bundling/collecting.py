@@ -1,4 +1,4 @@
-"""What goes into a bundle, taken from a plan while nothing runs."""
+"""The contents of a bundle, taken from a plan while nothing runs."""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import Any
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Refusal, Unsupported
-from subgraphkit.binding import Shapes, bind
+from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import check_options, with_carried_options
 from subgraphkit.bundling.collecting import structure_of
@@ -30,7 +30,7 @@ from subgraphkit.errors import (
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.onnx_io import Model, load_read
 from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.partitioning.claimants import choose_claimants
+from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.planning import Plan, plan
 
 __all__ = ["BundleCall", "open_bundle"]
@@ -142,7 +142,7 @@ def _checked(files: BundleFiles) -> tuple[bytes, dict[str, bytes]]:
 
 def _bound(
     files: BundleFiles, model: Model, call: BundleCall, choices: Sequence[BackendChoice]
-) -> BoundGraph:
+) -> BoundModel:
     manifest = files.manifest
     bound = bind(
         model,
@@ -156,7 +156,7 @@ def _bound(
     return replace(bound, name=manifest.name, settings=settings)
 
 
-def _claims(folder: Path, bound: BoundGraph, manifest: Manifest) -> list[Claim]:
+def _claims(folder: Path, bound: BoundModel, manifest: Manifest) -> list[Claim]:
     """Open the backends of the bundle.
 
     Raises:
@@ -228,7 +228,7 @@ def _operators(partitioning: Partitioning, engines: dict[str, bytes]) -> Compile
             claim = partitioning.claim_of(subgraph)
             if subgraph.id in engines:
                 # Let go of each as soon as the library has it.
-                done.append(_restored(claim.backend, engines.pop(subgraph.id), subgraph))
+                done.append(_restored(claim, engines.pop(subgraph.id), subgraph))
             else:
                 if claim not in prepared:
                     prepared.add(claim)
@@ -243,9 +243,10 @@ def _operators(partitioning: Partitioning, engines: dict[str, bytes]) -> Compile
     )
 
 
-def _restored(backend: Backend, engine: bytes, subgraph: Subgraph) -> SubgraphOperator:
+def _restored(claim: Claim, engine: bytes, subgraph: Subgraph) -> SubgraphOperator:
+    backend = claim.backend
     try:
-        operator: object = backend.deserialize(engine, subgraph)
+        operator: object = backend.restore(engine, subgraph, claim.context)
     except Exception as error:
         hint = error.hint if isinstance(error, SubgraphkitError) else ""
         raise messages.engine_failed(

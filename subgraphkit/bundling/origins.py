@@ -1,4 +1,4 @@
-"""Where engines are made: of a backend here, in the words that another machine compares."""
+"""The origin of engines: a backend here, in words that another machine compares."""
 
 import platform
 import sys

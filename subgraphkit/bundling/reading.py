@@ -17,6 +17,7 @@ from subgraphkit.bundling.manifest import (
     MemberError,
     read_manifest,
 )
+from subgraphkit.storing.files import open_through_no_link
 from subgraphkit.storing.folders import ownership_problem
 
 __all__ = ["MANIFEST", "BundleFiles", "is_bundle"]
@@ -138,21 +139,20 @@ class BundleFiles:
                 have written it (SGK183).
         """
         path = self.folder / name
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         if path.is_symlink():
             raise messages.damaged(self.folder, f"{name!r} is a symbolic link")
         try:
-            descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+            file = open_through_no_link(path)
         except FileNotFoundError:
             raise messages.damaged(self.folder, f"{name!r} is missing") from None
         except OSError as error:
             raise messages.unreadable(path, error) from error
         try:
-            self._check_file(path, os.fstat(descriptor))
+            self._check_file(path, os.fstat(file.fileno()))
         except BaseException:
-            os.close(descriptor)
+            file.close()
             raise
-        return os.fdopen(descriptor, "rb")
+        return file
 
     def _check_file(self, path: Path, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):

@@ -3,19 +3,20 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.manifest import Manifest, SubgraphEntry
 from subgraphkit.errors import BundleError
 from subgraphkit.ir import Boundary, BoundGraph, Subgraph, boundaries, make_subgraph
 from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.partitioning.constraining import ResolvedConstraints
-from subgraphkit.partitioning.turns import Turns
+from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.partitioning.claiming.turns import Turns
 
 __all__ = ["rebuild"]
 
 
 def rebuild(
-    folder: Path, manifest: Manifest, bound: BoundGraph, claims: Sequence[Claim]
+    folder: Path, manifest: Manifest, bound: BoundModel, claims: Sequence[Claim]
 ) -> Partitioning:
     """Cut the model as it was cut when it was exported.
 

@@ -26,13 +26,16 @@ from subgraphkit.compiling.caching.digests import data_digest
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import write_bundled_model
-from subgraphkit.storing.folders import flush_folder
+from subgraphkit.storing.files import flush_folder, new_file
 from subgraphkit.types import TensorType
 
 __all__ = ["check_target", "versions_here", "write_bundle"]
 
 _MODEL: Final = "model.onnx"
 _UNNAMED: Final = "weights.part"
+_MODE: Final = 0o644
+"""Others may read a bundle, for it is made to be passed on; nobody else may change it."""
+
 _ROOM: Final = "Make room there, or let yourself write there."
 _INSIDE: Final = "Name a new folder inside it."
 _OWN: Final = re.compile(r"manifest\.json|model\.onnx|weights\.[0-9a-f]+\.bin|.+\.engine")
@@ -138,12 +141,11 @@ def _names_in(target: Path) -> list[str]:
 
 def _fill(folder: Path, contents: BundleContents) -> None:
     graph = contents.graph
-    with _create(folder / _UNNAMED) as file:
+    with new_file(folder / _UNNAMED, _MODE) as file:
         weights = _Hashed(file)
         model = write_bundled_model(
             graph, contents.constants, contents.kept, weights.write, lambda: weights.name
         )
-        _sync(file)
     if weights.size:
         (folder / _UNNAMED).rename(folder / weights.name)
     else:
@@ -218,21 +220,9 @@ class _Hashed:
 
 
 def _write(folder: Path, name: str, data: bytes) -> FileEntry:
-    with _create(folder / name) as file:
+    with new_file(folder / name, _MODE) as file:
         file.write(data)
-        _sync(file)
     return FileEntry(name, len(data), data_digest(data))
-
-
-def _create(path: Path) -> BinaryIO:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    # Others may read a bundle, for it is made to be passed on; nobody else may change it.
-    return os.fdopen(os.open(path, flags, 0o644), "wb")
-
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _put_in_place(part: Path, target: Path) -> None:

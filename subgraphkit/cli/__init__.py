@@ -1,7 +1,7 @@
 """The command ``subgraphkit``: what the road, the registry and the configuration say, in a shell.
 
-A command is a module in ``subgraphkit.cli.commands`` with a function ``execute``; it is imported
-when it is called. An extension adds a command by the hook ``subgraphkit_cli``: it adds a parser to
+A command is a module in ``subgraphkit.cli.commands`` with a ``COMMAND``; it is imported when it is
+called. An extension adds a command by the hook ``subgraphkit_cli``: it adds a parser to
 ``subparsers`` and sets its default ``handler`` to a function of the arguments that returns an exit
 code.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from subgraphkit.cli.exits import ExitCode, exit_code_of
-from subgraphkit.cli.parser import COMMANDS, CommandLine
+from subgraphkit.cli.parser import CommandLine
 from subgraphkit.cli.reporting import Report, plugin_output_apart
 from subgraphkit.errors import CallerError
 
@@ -60,16 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _attempt(command: str, words: Sequence[str], report: Report) -> int:
     """Parse and execute; errors end up in the report."""
     try:
-        line = CommandLine()
-        if command not in COMMANDS:
+        line = CommandLine(command)
+        if line.command is None:
             _add_extension_commands(line)
         arguments = line.parse(words)
-        if command not in COMMANDS:
+        if line.command is None:
             report.as_json = False  # the command is an extension's, and so is its output
             return int(arguments.handler(arguments) or ExitCode.OK)
-        module = import_module(f"subgraphkit.cli.commands.{command.replace('-', '_')}")
         with plugin_output_apart():
-            return int(module.execute(arguments, report))
+            return int(line.command.execute(arguments, report))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
         report.fail(error)
         return exit_code_of(error)

@@ -1,4 +1,4 @@
-"""How a backend does: probed and tried in a process of its own.
+"""The health of a backend, probed and tried in a process of its own.
 
 Nothing heavy is imported in this one, so that it works where NumPy itself is broken.
 """

@@ -1,4 +1,4 @@
-"""What a command says: data on standard output, everything else on standard error.
+"""The output of a command: data on standard output, everything else on standard error.
 
 A command fills one ``Report``. Nothing is written to standard output before the command has ended,
 so what a plugin prints meanwhile cannot get into the data, and ``--json`` is always one document.
@@ -11,19 +11,14 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import (
-    AbstractContextManager,
-    contextmanager,
-    nullcontext,
-    redirect_stdout,
-    suppress,
-)
-from importlib import import_module
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib.util import find_spec
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
 from subgraphkit.backend.notices import is_of_plugin
+from subgraphkit.backend.progress import Progress
+from subgraphkit.cli.progress import ProgressWriter, is_terminal
 from subgraphkit.cli.tables import Table, plain_table, rich_table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 
@@ -62,13 +57,11 @@ class Report:
         """Tell something beside the data, now."""
         _write(sys.stderr, f"{text}\n")
 
-    def doing(self, what: str) -> AbstractContextManager[object]:
-        """Show on a terminal what is being done, for as long as it takes."""
-        if self.as_json or not _is_terminal(sys.stderr) or find_spec("rich") is None:
-            return nullcontext()
-        console = import_module("rich.console").Console(file=sys.stderr)
-        status: AbstractContextManager[object] = console.status(f"{what} ...")
-        return status
+    @contextmanager
+    def doing(self, what: str) -> Iterator[Progress]:
+        """Show on standard error what is being done, and how far it is, for as long as it takes."""
+        with ProgressWriter(what, sys.stderr) as writer:
+            yield writer.progress
 
     def fail(self, error: BaseException) -> None:
         """Tell an error now, and keep it for the document."""
@@ -164,12 +157,8 @@ def _write(stream: TextIO, text: str) -> None:
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def _is_terminal(stream: TextIO) -> bool:
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
 def _wants_rich(stream: TextIO) -> bool:
-    return _is_terminal(stream) and find_spec("rich") is not None
+    return is_terminal(stream) and find_spec("rich") is not None
 
 
 def _text_of(error: BaseException) -> str:

@@ -2,16 +2,15 @@
 
 from argparse import Namespace
 
-from subgraphkit.binding import bind
+from subgraphkit.binding import BoundModel, bind
 from subgraphkit.cli.values import merge_options, merge_pairs
-from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model
 from subgraphkit.types import Dim
 
 __all__ = ["bind_as_told", "chosen_backends", "shapes_as_told"]
 
 
-def bind_as_told(model: Model, arguments: Namespace) -> BoundGraph:
+def bind_as_told(model: Model, arguments: Namespace) -> BoundModel:
     """Bind a model with the shapes, backends and options of a command line.
 
     Raises:
@@ -39,7 +38,7 @@ def shapes_as_told(arguments: Namespace) -> dict[str, int | tuple[Dim, ...]]:
     return shapes
 
 
-def chosen_backends(bound: BoundGraph) -> str:
+def chosen_backends(bound: BoundModel) -> str:
     """Say which backends were chosen, and who chose them."""
     settings = bound.settings
     names = ",".join(map(str, settings.backends)) or "none"

@@ -5,9 +5,9 @@
 whole road on a backend.
 """
 
+from subgraphkit.backend.tolerances import DEFAULT_TOLERANCES, Tolerance, tolerance_for
 from subgraphkit.comparing.benching import Benchmark, Measured, Schedule, Share, bench
-from subgraphkit.comparing.differences import Difference, compare_values
-from subgraphkit.comparing.tolerances import DEFAULT_TOLERANCES, Tolerance, tolerance_for
+from subgraphkit.comparing.differences import Difference, compare_values, first_difference
 from subgraphkit.comparing.trial import Trial, try_backend
 from subgraphkit.comparing.verification import SubgraphFinding, Verification, verify
 
@@ -24,6 +24,7 @@ __all__ = [
     "Verification",
     "bench",
     "compare_values",
+    "first_difference",
     "tolerance_for",
     "try_backend",
     "verify",

@@ -17,12 +17,13 @@ from typing import Any, Final
 from subgraphkit.binding import bind
 from subgraphkit.comparing.memory import peak_bytes, resident_bytes
 from subgraphkit.comparing.step_times import StepTimes
-from subgraphkit.comparing.storing import restore_values, store_values
+from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import answering
+from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
@@ -81,9 +82,12 @@ class _Contender:
 
     def described(self) -> dict[str, Any]:
         """Return what became of the bind."""
+        settings = self._plan.graph.settings
+        declared = declared_tolerances(self._plan.partitioning.backends, settings)
         return {
             "model": self._plan.graph.name,
-            "selection": ",".join(map(str, self._plan.graph.settings.backends)) or "none",
+            "selection": ",".join(map(str, settings.backends)) or "none",
+            "tolerances": declared.tolerances,
             "bind_seconds": self._bind_seconds,
             "subgraphs": [
                 {"id": one.id, "backend": one.backend, "nodes": len(one.nodes)}

@@ -10,7 +10,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +18,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend.conformance import Conformance
+from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.contenders import Contender, Failed
-from subgraphkit.comparing.differences import Difference, ToleranceOf, compare_values
-from subgraphkit.comparing.storing import restore_values, store_values
-from subgraphkit.comparing.tolerances import tolerance_for
+from subgraphkit.comparing.differences import Difference, compare_values
+from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import ModelSource
@@ -63,10 +65,6 @@ class Schedule:
 
 
 _USUAL: Final = Schedule()
-
-
-def _silently(words: str) -> None:
-    del words
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +211,8 @@ def bench(
     backends: Sequence[str | None],
     *,
     schedule: Schedule = _USUAL,
-    tolerance: ToleranceOf = tolerance_for,
-    progress: Callable[[str], None] = _silently,
+    tolerance: ToleranceOf | None = None,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Benchmark:
     """Measure backends on one model, taking turns.
@@ -228,8 +226,9 @@ def bench(
         backends: A selection of backends for each contender, such as ``["numpy",
             "openvino,numpy"]``; None for what is configured.
         schedule: How often and how long.
-        tolerance: Tells the tolerance of an element type.
-        progress: Called with a few words before every step.
+        tolerance: From an element type to its tolerance; if not given, that of
+            ``tolerance_for``, widened for each contender by what its backends declare.
+        progress: Told before every step; stops the work.
         **settings: What else ``bind`` takes: ``shapes``, ``options`` and other settings; values
             that JSON can hold.
 
@@ -253,8 +252,11 @@ def bench(
             "settings": settings,
             "threads": schedule.threads,
         }
-        course = _Course(Path(folder), job, schedule, progress)
-        entries = [course.started(number, one, stack) for number, one in enumerate(backends)]
+        course = _Course(Path(folder), job, schedule, progress or Progress())
+        entries = []
+        for number, one in enumerate(backends):
+            course.tell("binding", number, len(backends), one or "as configured")
+            entries.append(course.started(number, one, stack))
         course.run(entries)
         model = next((one.facts["model"] for one in entries if "model" in one.facts), "")
         return Benchmark(model, schedule, tuple(_all_measured(entries, tolerance)))
@@ -278,16 +280,21 @@ class _Course:
         folder: Path,
         job: Mapping[str, Any],
         schedule: Schedule,
-        tell: Callable[[str], None],
+        progress: Progress,
     ) -> None:
-        self._folder, self._job, self._schedule, self._tell = folder, job, schedule, tell
+        self._folder, self._job, self._schedule = folder, job, schedule
+        self._progress = progress
+
+    def tell(self, phase: str, done: int, total: int, message: str = "") -> None:
+        """Report what comes next, unless it is to stop."""
+        self._progress.check()
+        self._progress(phase, done, total, message)
 
     def started(self, number: int, selection: str | None, stack: ExitStack) -> _Entry:
         """Start a contender and wait until it has bound, so that nobody is disturbed in it."""
         folder = self._folder / str(number)
         folder.mkdir()
         entry = _Entry(selection, folder)
-        self._tell(f"binding {entry.label}")
         job = {**self._job, "selection": selection, "results": os.fspath(folder / "results")}
         contender = Contender(entry.label, job, folder, self._schedule.threads)
         entry.contender = stack.enter_context(contender)
@@ -296,12 +303,12 @@ class _Course:
 
     def run(self, entries: Sequence[_Entry]) -> None:
         """Let everybody run for the first time, take turns, and tell how much memory it took."""
-        for entry in entries:
-            self._tell(f"first run of {entry.label}")
+        for number, entry in enumerate(entries):
+            self.tell("first run", number, len(entries), entry.label)
             first = {"do": "first", "warmup": self._schedule.warmup}
             entry.facts |= self._ask(entry, first, "running for the first time")
         for number in range(self._schedule.rounds):
-            self._tell(f"round {number + 1} of {self._schedule.rounds}")
+            self.tell("measuring", number, self._schedule.rounds)
             at = number % len(entries)  # so that nobody always comes after the same neighbour
             for entry in (*entries[at:], *entries[:at]):
                 self._take_turn(entry)
@@ -318,7 +325,7 @@ class _Course:
         return entry.ask(what, doing, self._schedule.timeout_seconds)
 
 
-def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf) -> Iterator[Measured]:
+def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf | None) -> Iterator[Measured]:
     expected: dict[str, Any] | None = None
     for entry in entries:
         if entry.failed is not None:
@@ -333,6 +340,7 @@ def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf) -> Iterator
             continue
         results = restore_values(entry.folder / "results")
         expected = results if expected is None else expected
+        allowed = tolerance or Conformance(tolerances=entry.facts["tolerances"]).tolerance_for
         yield Measured(
             entry.label,
             seconds=tuple(one for turn in entry.turns for one in turn["seconds"]),
@@ -343,7 +351,7 @@ def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf) -> Iterator
             differences=tuple(
                 difference
                 for name, value in results.items()
-                for difference in compare_values(name, value, expected[name], tolerance)
+                for difference in compare_values(name, value, expected[name], allowed)
             ),
         )
 

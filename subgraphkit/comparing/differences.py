@@ -1,25 +1,22 @@
-"""What lies between a value and the one expected: kind, dtype, shape, numbers."""
+"""Differences between a value and the one expected: kind, dtype, shape, numbers."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.comparing.tolerances import Tolerance, tolerance_for
+from subgraphkit.backend.tolerances import Tolerance, ToleranceOf, tolerance_for
 from subgraphkit.types import DataType
 
-__all__ = ["Difference", "Stage", "ToleranceOf", "compare_values"]
+__all__ = ["Difference", "Stage", "compare_values", "first_difference"]
 
 _Array = npt.NDArray[Any]
 
 Stage = Literal["", "shape", "dtype", "value"]
 """What differs first: nothing, the shape or length, the dtype or kind, or elements."""
-
-ToleranceOf = Callable[[DataType], Tolerance]
-"""From an element type to its tolerance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +96,13 @@ def compare_values(
         One finding per tensor, in order; one for whatever is of another kind or length.
     """
     return list(_compared(name, got, expected, tolerance))
+
+
+def first_difference(
+    got: Any, expected: Any, tolerance: ToleranceOf = tolerance_for
+) -> Difference | None:
+    """Return what differs first beyond the tolerance, or None; as ``compare_values``."""
+    return next((one for one in _compared("", got, expected, tolerance) if not one.agrees), None)
 
 
 def _compared(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iterator[Difference]:
@@ -206,7 +210,7 @@ def _numbers(plain: Difference, got: _Array, expected: _Array, allowed: Toleranc
     infinite = ~finite & ~nan & ~(np.isnan(one) & np.isnan(other)) & (one != other)
     apart, size = _sizes(one, other, finite)
     largest = float(size.max())
-    limit = allowed.relative * size + allowed.floor(largest)
+    limit = allowed.limit(size, largest)
     wrong = (apart > limit) | nan | infinite
     max_abs, nonzero = float(apart.max()), size > 0
     at = _worst(apart, limit, nan | infinite)

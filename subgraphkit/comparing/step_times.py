@@ -1,4 +1,4 @@
-"""How long each subgraph takes: operators with a clock, in a plan beside the one that is timed.
+"""Times of single subgraphs: operators with a clock, in a plan beside the one that is timed.
 
 The session without clocks does not know of this, so looking costs nothing where nobody looks.
 """

@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.backend.tolerances import tolerance_for
 from subgraphkit.binding import bind
 from subgraphkit.comparing.differences import compare_values
 from subgraphkit.comparing.messages import wrong
-from subgraphkit.comparing.tolerances import tolerance_for
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import NONE

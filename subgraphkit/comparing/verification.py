@@ -1,4 +1,4 @@
-"""Whether a backend computes what another one computes, for the whole and subgraph by subgraph.
+"""Compare what two backends compute, for the whole model and subgraph by subgraph.
 
 The whole tells that something is wrong. To tell where, every subgraph of the backend is given the
 values that the reference has at its inputs, and what it hands out is held against the reference's
@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit.binding import bind
-from subgraphkit.comparing.differences import Difference, ToleranceOf, compare_values
-from subgraphkit.comparing.tolerances import tolerance_for
+from subgraphkit.backend.tolerances import ToleranceOf
+from subgraphkit.binding import BoundModel, bind
+from subgraphkit.comparing.differences import Difference, compare_values
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import ExecutionError, SubgraphkitError
+from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.partitioning import Partitioning, partition
@@ -97,7 +98,7 @@ def verify(
     reference: Any = "numpy",
     *,
     per_subgraph: bool = False,
-    tolerance: ToleranceOf = tolerance_for,
+    tolerance: ToleranceOf | None = None,
     **settings: Any,
 ) -> Verification:
     """Run a model on a backend and on a reference, and compare.
@@ -110,7 +111,8 @@ def verify(
         reference: The backends that are believed.
         per_subgraph: Whether to find the subgraphs that are at fault. All values that cross
             between subgraphs are then kept at once.
-        tolerance: Tells the tolerance of an element type.
+        tolerance: From an element type to its tolerance; if not given, that of
+            ``tolerance_for``, widened by what the backends under test declare.
         **settings: What else ``bind`` takes, for both: ``shapes``, ``options`` and other settings.
 
     Returns:
@@ -128,15 +130,18 @@ def verify(
 
 
 def verify_bound(
-    tested: BoundGraph,
-    trusted: BoundGraph,
+    tested: BoundModel,
+    trusted: BoundModel,
     feeds: Mapping[str, Any],
     *,
     per_subgraph: bool = False,
-    tolerance: ToleranceOf = tolerance_for,
+    tolerance: ToleranceOf | None = None,
 ) -> Verification:
     """Do as ``verify`` with two graphs bound from one model with the same shapes."""
     tested_plan = _planned(tested)
+    if tolerance is None:
+        declared = declared_tolerances(tested_plan.partitioning.backends, tested.settings)
+        tolerance = declared.tolerance_for
     with Session(tested_plan) as session:
         steps = tested_plan.steps if per_subgraph else ()
         expected = _reference_values(trusted, _between(tested, steps), feeds)
@@ -159,7 +164,7 @@ def verify_bound(
     )
 
 
-def _selection(bound: BoundGraph) -> str:
+def _selection(bound: BoundModel) -> str:
     return ",".join(map(str, bound.settings.backends)) or "none"
 
 
@@ -170,7 +175,7 @@ def _compared(
         yield from compare_values(name, value, expected[name], tolerance)
 
 
-def _planned(bound: BoundGraph) -> Plan:
+def _planned(bound: BoundModel) -> Plan:
     partitioning = partition(bound)
     return plan(partitioning, compile_subgraphs(partitioning))
 
@@ -189,7 +194,7 @@ def _between(graph: BoundGraph, steps: Iterable[Step]) -> list[str]:
 
 
 def _reference_values(
-    trusted: BoundGraph, between: Sequence[str], feeds: Mapping[str, Any]
+    trusted: BoundModel, between: Sequence[str], feeds: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Run the reference with further values of the graph as outputs; return them all, read-only."""
     names = (*dict.fromkeys(trusted.outputs), *between)

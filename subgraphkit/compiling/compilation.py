@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import index as as_index
 from types import MappingProxyType
@@ -11,14 +11,16 @@ from typing import Any, overload
 
 from subgraphkit.backend.events import CompileEvent, FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import BackendError, CompileError, OptionError, SelectorContractError
+from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.claiming.claimants import Claim
 
 __all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]
 
@@ -67,12 +69,18 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
         close_all(self.operators)
 
 
-def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
+def compile_subgraphs(
+    partitioning: Partitioning, *, progress: Progress | None = None
+) -> CompiledSubgraphs:
     """Compile every subgraph on its backend, or restore what it compiled at an earlier bind.
 
     A backend that raises ``Unsupported`` gets its region partitioned again without the nodes it
     gave back; the other regions and their operators stay as they are. Any other failure is raised,
     unless ``on_compile_error="fallback"`` is set, which treats it as giving all nodes back.
+
+    Args:
+        partitioning: Who compiles what.
+        progress: Told before every subgraph, and by backends meanwhile; stops the work.
 
     Returns:
         The operators, with the partitioning they belong to.
@@ -82,8 +90,8 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
     """
-    settings = partitioning.graph.settings
-    current = partitioning
+    settings, extensions = partitioning.graph.settings, partitioning.graph.extensions
+    current, progress = partitioning, progress or Progress()
     cache = _cache_of(settings)
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
@@ -93,26 +101,38 @@ def compile_subgraphs(partitioning: Partitioning) -> CompiledSubgraphs:
         while len(done) < len(current.subgraphs):
             place = len(done)
             subgraph = current.subgraphs[place]
+            _announce(subgraph, place, len(current.subgraphs), progress)
             started = time.perf_counter()
             try:
                 claim = current.turns.claims[current.claimed_by[place]]
-                operator, from_cache = _obtain(subgraph, claim, cache)
+                operator, from_cache = _obtain(subgraph, claim, cache, progress)
             except (Unsupported, CompileError) as error:
                 refused = _given_back(subgraph, error, settings)
-                _tell_given_back(subgraph, error, refused)
+                _tell_given_back(extensions, subgraph, error, refused)
                 current = current.repartition_at(place, refused)
                 continue
             done.append(operator)
             seconds[subgraph.id] = time.perf_counter() - started
             restored.update([subgraph.id] if from_cache else [])
-            _tell_compiled(subgraph, operator, seconds[subgraph.id], from_cache=from_cache)
+            spent = seconds[subgraph.id]
+            _tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
     except BaseException:
         close_all(done)
         raise
-    kept = frozenset(cache.kept if cache is not None else ())
+    progress("compiling", len(done), len(done))
     return CompiledSubgraphs(
-        current, partitioning, tuple(done), MappingProxyType(seconds), frozenset(restored), kept
+        current,
+        partitioning,
+        tuple(done),
+        MappingProxyType(seconds),
+        frozenset(restored),
+        frozenset(cache.kept if cache is not None else ()),
     )
+
+
+def _announce(subgraph: Subgraph, place: int, count: int, progress: Progress) -> None:
+    progress.check()
+    progress("compiling", place, count, subgraph.id)
 
 
 def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
@@ -125,29 +145,29 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
         CompileError: The backend failed in any other way (SGK130).
         SelectorContractError: It returned something that is not an operator (SGK122).
     """
-    return _obtain(subgraph, partitioning.claim_of(subgraph), None)[0]
+    return _obtain(subgraph, partitioning.claim_of(subgraph), None, Progress())[0]
 
 
-def _cache_of(settings: Any) -> EngineCache | None:
-    if isinstance(settings, ResolvedConfig) and settings.cache:
-        return EngineCache(settings.cache_dir, settings.cache_size)
-    return None
+def _cache_of(settings: ResolvedConfig) -> EngineCache | None:
+    return EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
 
 
 def _obtain(
-    subgraph: Subgraph, claim: Claim, cache: EngineCache | None
+    subgraph: Subgraph, claim: Claim, cache: EngineCache | None, progress: Progress
 ) -> tuple[SubgraphOperator, bool]:
     """Return the operator, and whether it came from the cache."""
     if not subgraph.outputs:
         return _Idle(), False
     if cache is None or not stores_engines(claim.backend):
-        return _compile(subgraph, claim, claim.context), False
-    return cache.obtain(subgraph, claim, partial(_compile, subgraph, claim))
+        return _compile(subgraph, claim, progress, claim.context), False
+    return cache.obtain(subgraph, claim, partial(_compile, subgraph, claim, progress))
 
 
-def _compile(subgraph: Subgraph, claim: Claim, context: BindContext) -> SubgraphOperator:
+def _compile(
+    subgraph: Subgraph, claim: Claim, progress: Progress, context: BindContext
+) -> SubgraphOperator:
     try:
-        operator = claim.property.create_operator(subgraph, context)
+        operator = claim.property.create_operator(subgraph, replace(context, progress=progress))
     except (Unsupported, BackendError, OptionError):
         raise
     except Exception as error:
@@ -178,7 +198,7 @@ class _Idle(SubgraphOperator):
 
 
 def _given_back(
-    subgraph: Subgraph, error: Unsupported | CompileError, settings: Any
+    subgraph: Subgraph, error: Unsupported | CompileError, settings: ResolvedConfig
 ) -> dict[int, Refusal]:
     """Return the nodes to take away from the backend, or raise if the policy says so."""
     if isinstance(error, CompileError):
@@ -218,7 +238,10 @@ def _named_nodes(subgraph: Subgraph, error: Unsupported) -> tuple[int, ...]:
 
 
 def _tell_given_back(
-    subgraph: Subgraph, error: Unsupported | CompileError, refused: Mapping[int, Refusal]
+    extensions: ExtensionManager,
+    subgraph: Subgraph,
+    error: Unsupported | CompileError,
+    refused: Mapping[int, Refusal],
 ) -> None:
     refusal = next(iter(refused.values()))
     _logger.warning(
@@ -229,7 +252,6 @@ def _tell_given_back(
         subgraph.id,
         refusal.text,
     )
-    extensions = subgraph.graph.extensions
     if extensions.implements("subgraphkit_fallback"):
         event = FallbackEvent(
             level="unsupported" if isinstance(error, Unsupported) else "compile",
@@ -244,11 +266,15 @@ def _tell_given_back(
 
 
 def _tell_compiled(
-    subgraph: Subgraph, operator: SubgraphOperator, seconds: float, *, from_cache: bool
+    extensions: ExtensionManager,
+    subgraph: Subgraph,
+    operator: SubgraphOperator,
+    seconds: float,
+    *,
+    from_cache: bool,
 ) -> None:
     verb = "restored" if from_cache else "compiled"
     _logger.info("%s %s (%d nodes, %.3f s)", verb, subgraph.id, len(subgraph.nodes), seconds)
-    extensions = subgraph.graph.extensions
     if extensions.implements("subgraphkit_compiled"):
         event = CompileEvent(
             backend=subgraph.backend,

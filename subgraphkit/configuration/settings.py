@@ -28,6 +28,7 @@ __all__ = [
     "Entry",
     "Layer",
     "OptionValues",
+    "OtherSettings",
     "Setting",
     "SettingValues",
     "make_layer",
@@ -41,11 +42,9 @@ OptionValues = Mapping[str, Mapping[str, Any]]
 """Option values by backend, then by option."""
 
 
-class SettingValues(TypedDict, total=False):
-    """What ``config``, ``config.set`` and ``resolve`` take; None leaves a setting alone."""
+class OtherSettings(TypedDict, total=False):
+    """The settings beside backends and their options; None leaves a setting alone."""
 
-    backend: Selection
-    options: OptionValues | None
     strict: bool | str | None
     on_missing: str | None
     fallback: str | None
@@ -60,6 +59,13 @@ class SettingValues(TypedDict, total=False):
     cache_size: int | str | None
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
+
+
+class SettingValues(OtherSettings, total=False):
+    """Everything that ``config``, ``config.set`` and ``resolve`` take."""
+
+    backend: Selection
+    options: OptionValues | None
 
 
 @dataclass(frozen=True, slots=True)

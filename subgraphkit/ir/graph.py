@@ -24,8 +24,6 @@ __all__ = [
     "Graph",
     "GraphWriter",
     "Initializer",
-    "Listeners",
-    "NoListeners",
     "Node",
     "NodeTable",
     "WeightsPlace",
@@ -46,37 +44,6 @@ class GraphWriter(Protocol):
 
     def node_proto(self, node: "Node") -> Any:
         """Return the ``NodeProto`` of a node."""
-
-
-class Listeners(Protocol):
-    """Whoever wants to hear what happens to a bound graph; hooks go by name."""
-
-    def implements(self, hook_name: str) -> bool:
-        """Say whether anybody listens to a hook."""
-
-    def notify(self, hook_name: str, **arguments: Any) -> list[Any]:
-        """Tell everybody who listens to a hook; returns what they returned."""
-
-
-class NoListeners:
-    """Nobody listens."""
-
-    def implements(self, hook_name: str) -> bool:
-        """Say no."""
-        del hook_name
-        return False
-
-    def notify(self, hook_name: str, **arguments: Any) -> list[Any]:
-        """Tell nobody."""
-        del hook_name, arguments
-        return []
-
-
-Retype = Callable[[Mapping[str, npt.NDArray[Any]]], Mapping[str, ValueType]]
-"""From constants with other values to the types that follow from them."""
-
-Reshape = Callable[[Mapping[str, int], Mapping[str, Shape]], Mapping[str, ValueType]]
-"""From sizes of named dimensions and shapes of inputs to the types that follow from them."""
 
 
 class Initializer:
@@ -371,24 +338,13 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class BoundGraph(Graph):
-    """A graph whose values are all typed, for one choice of shapes and backends.
+    """A graph whose values are all typed, for one choice of shapes.
 
     Every value has an entry in ``types``; where ONNX cannot tell before running, an element type is
     ``UNDEFINED``, a shape is None, or a dimension is None.
 
     Attributes:
         symbols: Values given to named dimensions.
-        settings: What was configured when the graph was bound, with the origin of every value;
-            opaque here.
-        extensions: Who listens to what happens to the graph from now on.
-        retype: Tells the types the values would have if constants had other values.
-        reshape: Tells the types the values would have for other sizes of named dimensions and
-            other shapes of inputs, on top of those given at bind; raises ``InvalidModelError``
-            (SGK222) if these contradict the model.
     """
 
     symbols: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    settings: Any = None
-    extensions: Listeners = field(default_factory=NoListeners)
-    retype: Retype | None = None
-    reshape: Reshape | None = None

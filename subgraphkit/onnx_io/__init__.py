@@ -6,6 +6,7 @@ for ``bind``, and a graph's writer turns subgraphs into stand-alone models.
 
 from subgraphkit.onnx_io.bundled import write_bundled_model
 from subgraphkit.onnx_io.inference import Inferred, infer
+from subgraphkit.onnx_io.keys import node_key
 from subgraphkit.onnx_io.model import Model, load, load_read
 from subgraphkit.onnx_io.sources import ModelSource
 from subgraphkit.onnx_io.texts import model_of_text
@@ -21,6 +22,7 @@ __all__ = [
     "load",
     "load_read",
     "model_of_text",
+    "node_key",
     "outside_weights",
     "write_bundled_model",
 ]

@@ -72,7 +72,7 @@ class OnnxGraphWriter:
         made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
             _reference(constant)
-            if weights == "outside" and _may_leave(constant.type)
+            if weights == "outside" and may_leave(constant.type)
             else tensor_of(constant)
             for name, constant in subgraph.constants.items()
             if name not in made
@@ -94,7 +94,7 @@ class OnnxGraphWriter:
             if constant is None:
                 continue
             # One that was replaced is written as it is now, not as its node states it.
-            leaves = weights == "outside" and _may_leave(constant.type)
+            leaves = weights == "outside" and may_leave(constant.type)
             if constant.version or leaves:
                 restated.add(name)
         return restated
@@ -130,7 +130,7 @@ def _contiguous(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return copy
 
 
-def _may_leave(type_: TensorType) -> bool:
+def may_leave(type_: TensorType) -> bool:
     """Say whether a constant is worth leaving out and its array is laid out as ONNX stores it."""
     bits = type_.dtype.bits
     return bits > 0 and bits % 8 == 0 and (type_.nbytes or 0) > _SMALL

@@ -1,20 +1,20 @@
 """The partition step: from a bound graph to a partitioning."""
 
+from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.selection import Selection
-from subgraphkit.ir import BoundGraph
-from subgraphkit.partitioning.algorithms.pausing import collector_paused
-from subgraphkit.partitioning.claimants import choose_claimants
-from subgraphkit.partitioning.constraining import Constraints, resolve_constraints
-from subgraphkit.partitioning.cutting import cut
+from subgraphkit.partitioning.algorithms.collector import collector_paused
+from subgraphkit.partitioning.claiming.claimants import choose_claimants
+from subgraphkit.partitioning.claiming.constraints import Constraints, resolve_constraints
+from subgraphkit.partitioning.claiming.turns import finish_turns, require_all_claimed, take_turns
+from subgraphkit.partitioning.claiming.work_table import Workspace
+from subgraphkit.partitioning.outcome.subgraphs import cut
 from subgraphkit.partitioning.partitioning import Partitioning
-from subgraphkit.partitioning.turns import finish_turns, require_all_claimed, take_turns
-from subgraphkit.partitioning.workspace import Workspace
 
 __all__ = ["partition"]
 
 
 def partition(
-    bound: BoundGraph,
+    bound: BoundModel,
     backends: Selection | None = None,
     *,
     constraints: Constraints | None = None,
@@ -27,10 +27,10 @@ def partition(
     returned.
 
     Args:
-        bound: The bound graph; not changed.
+        bound: The bound model; not changed.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
             instance, a pair ``(name, options)``, or a list of them. None for what was configured
-            when the graph was bound.
+            when it was bound.
         constraints: Nodes to be pinned to backends or kept from them.
 
     Raises:

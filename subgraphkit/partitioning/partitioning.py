@@ -10,19 +10,19 @@ from typing import Any
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.partitioning.cutting import Cut, cut
-from subgraphkit.partitioning.reports.explaining import Explanation, explain
-from subgraphkit.partitioning.reports.picturing import as_networkx
-from subgraphkit.partitioning.reports.quality import Quality, measure
-from subgraphkit.partitioning.reports.text import as_data, as_text
-from subgraphkit.partitioning.result import PartitioningData
-from subgraphkit.partitioning.turns import (
+from subgraphkit.partitioning.claiming.turns import (
     Turns,
     finish_turns,
     require_all_claimed,
     take_turns,
 )
-from subgraphkit.partitioning.workspace import Workspace
+from subgraphkit.partitioning.claiming.work_table import Workspace
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
+from subgraphkit.partitioning.reports.explanation import Explanation, explain
+from subgraphkit.partitioning.reports.picturing import as_networkx
+from subgraphkit.partitioning.reports.quality import Quality, measure
+from subgraphkit.partitioning.reports.renderings import as_data, as_text
 
 __all__ = ["Partitioning"]
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import CompiledSubgraphs
 from subgraphkit.errors import CallerError, InternalError
 from subgraphkit.ir import BoundGraph, Subgraph
@@ -45,8 +46,8 @@ class Plan:
     seconds: dict[str, float]
 
     @property
-    def graph(self) -> BoundGraph:
-        """The bound graph the plan runs."""
+    def graph(self) -> BoundModel:
+        """The bound model the plan runs."""
         return self.partitioning.graph
 
     def with_operator(self, index: int, operator: SubgraphOperator) -> "Plan":

@@ -1,18 +1,19 @@
 """How far a rewritten model is from the one it was made from, over as many batches as given."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from subgraphkit.binding import bind
+from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.tolerances import ToleranceOf
+from subgraphkit.binding import BoundModel, bind
 from subgraphkit.errors import CallerError
+from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.precision.deviation import Sums, ValueAccuracy
 from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
 from subgraphkit.types import DataType, TensorType
@@ -20,43 +21,12 @@ from subgraphkit.types import DataType, TensorType
 __all__ = [
     "AccuracyReport",
     "LayerAccuracy",
-    "Sums",
     "ValueAccuracy",
     "floating_outputs",
     "measure_accuracy",
 ]
 
 _FLOATS = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE)
-
-
-@dataclass(frozen=True, slots=True)
-class ValueAccuracy:
-    """How far one value is from the same value of the original model.
-
-    Attributes:
-        name: Name of the value.
-        elements: How many elements were compared.
-        max_abs: Largest absolute error; infinity if something is NaN or infinite on one side only,
-            or the shapes of one batch differ.
-        mean_abs: Mean absolute error; infinity if the largest is.
-        snr_db: Ratio of the power of the value to that of the error, in dB; infinity if there is
-            no error, minus infinity if the largest error is infinite.
-        cosine: Cosine of the angle between the two as vectors; NaN if one of them is all zeros, or
-            the largest error is infinite.
-        largest: Largest finite magnitude in the original.
-        not_finite: How many elements are finite in the original, and NaN or infinite here.
-        noise: Power of the error as a part of that of the value, of what is finite on both sides.
-    """
-
-    name: str
-    elements: int
-    max_abs: float
-    mean_abs: float
-    snr_db: float
-    cosine: float
-    largest: float
-    not_finite: int = 0
-    noise: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +89,11 @@ class AccuracyReport:
         return min((one.snr_db for one in self.outputs), default=math.inf)
 
     @property
+    def agrees(self) -> bool:
+        """Whether ``verify`` would call the outputs the same, by the tolerances of their types."""
+        return not any(one.wrong for one in self.outputs)
+
+    @property
     def not_finite(self) -> str:
         """Which outputs hold NaN or infinity where the original is finite; empty if none does.
 
@@ -172,6 +147,7 @@ def measure_accuracy(
     *,
     backend: Any = "numpy",
     values: bool = False,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> AccuracyReport:
     """Run two models on the same batches and compare what they compute.
@@ -184,6 +160,7 @@ def measure_accuracy(
         values: Whether to compare the inner values that both have by the same name, too, and to
             say in which nodes the error is born. As many are in memory at once as fit into 1 GiB;
             a model with more is run several times per batch.
+        progress: Told after every batch; stops the work.
         **settings: What else ``bind`` takes, for both.
 
     Returns:
@@ -197,16 +174,20 @@ def measure_accuracy(
     bounds = [bind(model, backend=backend, **settings) for model in pair]
     outputs = floating_outputs(bounds[0])
     inner = [name for name in _common(bounds) if name not in outputs] if values else []
-    sums = {name: Sums() for name in (*inner, *outputs)}
-    done = 0
+    progress, done = progress or Progress(), 0
+    total = len(batches) if isinstance(batches, Sized) else None
     # outputs by themselves: libraries fuse across values that nobody looks at
     with _sessions(bounds, [outputs, *tap_groups(bounds[0], inner)]) as pairs:
-        for done, feeds in enumerate(batches, 1):  # noqa: B007 (counts)
+        tolerance = _tolerance(pairs[0][2])
+        sums = {name: Sums(tolerance=tolerance) for name in (*inner, *outputs)}
+        for done, feeds in enumerate(batches, 1):
             for names, one, other in pairs:
                 results = one.run(None, feeds), other.run(None, feeds)
                 for name, right, found in zip(names, *results, strict=True):
                     sums[name].add(right, found)
                 del results
+            progress("comparing", done, total)
+            progress.check()
     if not done:
         raise CallerError("SGK234", "there is no batch to measure the accuracy with")
     found_of = {name: total.result(name) for name, total in sums.items()}
@@ -237,7 +218,7 @@ def floating_outputs(bound: BoundGraph) -> list[str]:
 
 @contextmanager
 def _sessions(
-    bounds: Sequence[BoundGraph], groups: Iterable[list[str]]
+    bounds: Sequence[BoundModel], groups: Iterable[list[str]]
 ) -> Iterator[list[tuple[list[str], Session, Session]]]:
     with ExitStack() as stack:
         pairs = []
@@ -245,6 +226,11 @@ def _sessions(
             one, other = (stack.enter_context(tapped_session(b, names)) for b in bounds)
             pairs.append((names, one, other))
         yield pairs
+
+
+def _tolerance(tested: Session) -> ToleranceOf:
+    names, settings = tested.partitioning.backends, tested.graph.settings
+    return declared_tolerances(names, settings).tolerance_for
 
 
 def _layers(bound: BoundGraph, found: Mapping[str, ValueAccuracy]) -> list[LayerAccuracy]:
@@ -318,62 +304,3 @@ def _common(bounds: Sequence[BoundGraph]) -> list[str]:
 def _is_floating(bound: BoundGraph, name: str) -> bool:
     type_ = bound.types.get(name)
     return isinstance(type_, TensorType) and type_.dtype in _FLOATS
-
-
-@dataclass(eq=False)
-class Sums:
-    """What has to be added up over batches, of the elements that are finite on both sides."""
-
-    elements: int = 0
-    max_abs: float = 0.0
-    largest: float = 0.0
-    not_finite: int = 0
-    sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(5))
-
-    def add(self, expected: npt.NDArray[Any], got: npt.NDArray[Any]) -> None:
-        """Add the elements of one batch."""
-        if expected.shape != got.shape:  # what was found decides how many there are
-            self.max_abs = math.inf
-            self.elements += expected.size
-            return
-        right, found = (np.asarray(one).reshape(-1).astype(np.float64) for one in (expected, got))
-        known = np.isfinite(right)
-        both = known & np.isfinite(found)
-        same = both | (right == found) | (np.isnan(right) & np.isnan(found))
-        if not same.all():
-            self.max_abs = math.inf
-        self.not_finite += int(np.count_nonzero(known & ~both))
-        self.largest = max(self.largest, float(np.abs(right).max(where=known, initial=0.0)))
-        right, found = right[both], found[both]
-        self.elements += int(same.size)
-        if not right.size:
-            return
-        error = np.abs(right - found)
-        self.max_abs = max(self.max_abs, float(error.max()))
-        self.sums += (
-            error.sum(),
-            np.dot(error, error),
-            np.dot(right, right),
-            np.dot(found, found),
-            np.dot(right, found),
-        )
-
-    def result(self, name: str) -> ValueAccuracy:
-        """Return what comes out of all that was added."""
-        total, squares, right, found, product = map(float, self.sums)
-        lengths = math.sqrt(right * found)
-        ratio = right / squares if squares else math.inf
-        # the sums know nothing of what is not finite
-        is_known = math.isfinite(self.max_abs)
-        mean = total / self.elements if self.elements else 0.0
-        return ValueAccuracy(
-            name=name,
-            elements=self.elements,
-            max_abs=self.max_abs,
-            mean_abs=mean if is_known else math.inf,
-            snr_db=10 * math.log10(ratio) if is_known and ratio > 0 else -math.inf,
-            cosine=product / lengths if is_known and lengths else math.nan,
-            largest=self.largest,
-            not_finite=self.not_finite,
-            noise=1 / ratio if ratio > 0 else math.inf,
-        )

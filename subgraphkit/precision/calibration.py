@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.precision.histograms import Histogram
-from subgraphkit.precision.progress import Progress
 from subgraphkit.precision.thresholds import Method, check_method, threshold_of
 from subgraphkit.rewriting import Range, Ranges, content_hash
 from subgraphkit.running import Session
@@ -26,7 +26,7 @@ __all__ = ["calibrate"]
 _Array = npt.NDArray[Any]
 
 
-def calibrate(
+def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
     source: ModelSource | Model,
     batches: Iterable[Mapping[str, Any]],
     *,
@@ -34,13 +34,13 @@ def calibrate(
     values: Sequence[str] | None = None,
     method: Method = "mse",
     percentile: float = 99.99,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Ranges:
     """Run a model over batches and find out how large its values get.
 
     The model is run as it is, not quantized. One batch is in memory at a time, with as many inner
-    values as fit into 1 GiB; a model with more is run several times per batch. Progress is shown
-    on standard error: a bar on a terminal, a line every half minute elsewhere. The same batches in
+    values as fit into 1 GiB; a model with more is run several times per batch. The same batches in
     the same order make the same ranges.
 
     Args:
@@ -50,6 +50,7 @@ def calibrate(
         values: The values looked at; every float32 value that is not constant if not given.
         method: How thresholds are chosen: ``mse``, ``entropy``, ``percentile`` or ``minmax``.
         percentile: How many percent of the elements are not clipped, for that method.
+        progress: Told after every batch; stops the work.
         **settings: What else ``bind`` takes, such as ``options`` and ``shapes``.
 
     Returns:
@@ -62,6 +63,7 @@ def calibrate(
         SubgraphkitError: Whatever a step of the road raises.
     """
     check_method(method, percentile)
+    progress = progress or Progress()
     model = source if isinstance(source, Model) else load(source)
     bound = bind(model, settings.pop("shapes", None), backend=backend, **settings)
     names = _wanted(bound, values)
@@ -73,12 +75,12 @@ def calibrate(
         sessions = [
             stack.enter_context(tapped_session(bound, group)) for group in tap_groups(bound, made)
         ]
-        progress = stack.enter_context(Progress("calibrating", total))
         done = 0
         for done, feeds in enumerate(batches, 1):
             for name, array in _values(sessions, names, feeds, done):
                 _count(seen[name], name, array, done, unbounded)
-            progress.show(done)
+            progress("calibrating", done, total)
+            progress.check()
     if not done:
         raise CallerError("SGK234", "there is no batch to calibrate with")
     if unbounded:

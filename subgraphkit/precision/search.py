@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
@@ -23,10 +24,10 @@ from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.precision.accuracy import (
     AccuracyReport,
     LayerAccuracy,
-    Sums,
     floating_outputs,
     measure_accuracy,
 )
+from subgraphkit.precision.deviation import Sums
 from subgraphkit.precision.search_results import (
     Effort,
     PrecisionSearch,
@@ -36,7 +37,7 @@ from subgraphkit.precision.search_results import (
 from subgraphkit.rewriting import Precision, Ranges, Rewriting, rewrite
 from subgraphkit.running.tapping import tapped_session
 
-__all__ = ["Effort", "PrecisionSearch", "SearchTrial", "StillKept", "precision_search"]
+__all__ = ["precision_search"]
 
 _AHEAD: Final = 0.25
 """What a node inherits of the blame of one that reads it: what cancelling brings out was made
@@ -55,6 +56,7 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
     min_snr: float | None = None,
     ranges: Ranges | None = None,
     effort: Effort | None = None,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> PrecisionSearch:
     """Find few nodes that keep float32 so that every output is within a bound.
@@ -68,6 +70,7 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
         min_snr: Smallest ratio of signal to noise allowed, in dB.
         ranges: How large values get, as for ``rewrite``.
         effort: How much the search may cost; 100 trials unless given.
+        progress: Told after every trial; stops the work.
         **settings: What else ``bind`` takes, and ``backend``, NumPy unless given, which runs both.
 
     Returns:
@@ -92,7 +95,14 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
         )
     model = source if isinstance(source, Model) else load(source)
     lab = _Laboratory(
-        model, precision, ranges, batches, (max_error, min_snr), effort or Effort(), settings
+        model,
+        precision,
+        ranges,
+        batches,
+        (max_error, min_snr),
+        effort or Effort(),
+        settings,
+        progress or Progress(),
     )
     minimal = lab.search()
     return lab.result(minimal=minimal)
@@ -113,6 +123,7 @@ class _Laboratory:
     bounds: tuple[float | None, float | None]
     effort: Effort
     settings: dict[str, Any]
+    progress: Progress = field(default_factory=Progress)
     trials: list[SearchTrial] = field(default_factory=list)
     _layers: tuple[LayerAccuracy, ...] = ()
     _right: list[Sequence[Any]] = field(default_factory=list)
@@ -253,8 +264,8 @@ class _Laboratory:
             met,
         )
         self.trials.append(trial)
-        if self.effort.on_trial is not None:
-            self.effort.on_trial(trial)
+        self.progress("searching", trial.number, message=trial.to_text())
+        self.progress.check()
         return met
 
     # -- results -----------------------------------------------------------------------------

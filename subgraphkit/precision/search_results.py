@@ -1,6 +1,5 @@
 """What a search for a precision may cost, tries and finds."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,12 +49,10 @@ class Effort:
         trials: How many rewritings are tried at most.
         seconds: After how long no further one is begun; None for no limit. With a limit, how much
             is found depends on the machine.
-        on_trial: Called after every trial.
     """
 
     trials: int = 100
     seconds: float | None = None
-    on_trial: Callable[[SearchTrial], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,21 @@
 Nothing is run here. Ranges come from ``subgraphkit.precision``, a file, or another tool.
 """
 
-from subgraphkit.rewriting.caches import is_calibration_cache, read_calibration_cache
-from subgraphkit.rewriting.ranges import Range, Ranges, content_hash
-from subgraphkit.rewriting.requests import HighPrecision, Kind, Precision
-from subgraphkit.rewriting.result import KEPT_CODES, Kept, Rewriting
+from subgraphkit.rewriting.ranges import (
+    Range,
+    Ranges,
+    content_hash,
+    is_calibration_cache,
+    read_calibration_cache,
+)
+from subgraphkit.rewriting.records import (
+    KEPT_CODES,
+    HighPrecision,
+    Kept,
+    Kind,
+    Precision,
+    Rewriting,
+)
 from subgraphkit.rewriting.rewriting import rewrite
 
 __all__ = [

@@ -19,7 +19,7 @@ from subgraphkit.onnx_io.protos import normal_domain, write_value_info
 from subgraphkit.onnx_io.writing import OUTSIDE
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
-__all__ = ["Draft", "Stored", "draft_of", "label_of", "skeleton_of"]
+__all__ = ["Draft", "Stored", "attribute", "draft_of", "label_of", "skeleton_of"]
 
 _SMALL: Final = 1024
 """Constants of this many bytes and fewer stay in the message: inference looks into shapes."""
@@ -255,6 +255,12 @@ def draft_of(skeleton: onnx.ModelProto, stored: Stored) -> Draft:
     for one in frame.graph.sparse_initializer:
         draft.constants.pop(one.values.name, None)
     return draft
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    """Return an attribute of a node, or a default."""
+    found = next((a for a in node.attribute if a.name == name), None)
+    return default if found is None else helper.get_attribute_value(found)
 
 
 def label_of(node: onnx.NodeProto) -> str:

@@ -9,8 +9,8 @@ import onnx
 from onnx import helper
 
 from subgraphkit.rewriting.draft import Draft, label_of
-from subgraphkit.rewriting.judging import FREE, MOVING, Judge, Verdict
-from subgraphkit.rewriting.result import Kept
+from subgraphkit.rewriting.records import Kept
+from subgraphkit.rewriting.rules import FREE, MOVING, Judge, Verdict
 from subgraphkit.types import DataType
 
 __all__ = ["Lowered", "lower"]

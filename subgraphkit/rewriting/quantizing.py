@@ -1,20 +1,193 @@
-"""QuantizeLinear and DequantizeLinear put where ``placing`` says, with the scales that fit."""
+"""Places of QuantizeLinear and DequantizeLinear, and the scales that go with them.
 
-from collections.abc import Sequence
+Inputs of Conv, ConvTranspose, Gemm and MatMul are quantized, results are not: bias, normalisation
+and activation run on in the kernel that made them. Of the two sides of a residual Add, the longer
+one ends in a convolution, which does the Add as well; only the other side is quantized. Behind a
+matrix product the other side is the stream that a transformer carries from end to end, whose few
+large elements int8 would drown all others in, and it stays.
+
+Source: "Working with Quantized Types" in NVIDIA's TensorRT documentation, and the ONNX quantizer of
+NVIDIA ModelOpt, whose rules for what does not pay are followed.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper
 
-from subgraphkit.rewriting.draft import Draft, label_of
-from subgraphkit.rewriting.placing import Place
+from subgraphkit.rewriting.draft import Draft, attribute, label_of
 from subgraphkit.rewriting.ranges import Ranges
+from subgraphkit.rewriting.records import Kept, Precision
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["quantize", "quantized_weight"]
+__all__ = ["Place", "places", "quantize", "quantized_weight"]
+
+PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_FEW: Final = 16
+"""Fewer channels, rows or columns than this leave int8 units idle."""
+
+_MULTIPLE: Final = 8
+_NARROW: Final = 3
+_MATRIX: Final = 2
+_SIDES: Final = 2
+_ADDING: Final = frozenset({"Conv", "ConvTranspose"})
+"""Products whose kernel does a residual Add."""
+
+_SMALLEST_THRESHOLD: Final = 1e-7 * 127
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node that is to read int8.
+
+    Attributes:
+        node: The node.
+        data: Which input is a computed value to be quantized.
+        weight: Which input is a constant to be quantized; None for an Add.
+        axis: The axis of the weight with a scale each.
+    """
+
+    node: onnx.NodeProto
+    data: int
+    weight: int | None = None
+    axis: int = 0
+
+
+def places(draft: Draft, precision: Precision, ranges: Ranges) -> tuple[list[Place], list[Kept]]:
+    """Find the nodes to quantize, and say of every other product why not."""
+    found, kept = [], []
+    for node in draft.nodes:
+        if node.op_type not in PRODUCTS or node.domain:
+            continue
+        why = _unfit(node, draft, precision) or _unfit_value(node.input[0], ranges, precision)
+        if why:
+            kept.append(Kept(label_of(node), node.op_type, *why, step="quantize"))
+        else:
+            found.append(Place(node, 0, 1, _axis(node)))
+    return [*found, *_shortcuts(draft, found, precision, ranges)], kept
+
+
+def _unfit(node: onnx.NodeProto, draft: Draft, precision: Precision) -> tuple[str, str] | None:
+    unwanted = precision.unwanted(node.op_type, draft.names_of(node))
+    if unwanted:
+        return "user", unwanted
+    data, weight = node.input[0], node.input[1]
+    if weight not in draft.constants or weight in draft.pinned:
+        computed = node.op_type == "MatMul" and data not in draft.constants
+        return ("attention", "") if computed else ("weight", f"{weight!r} is computed")
+    if data in draft.constants or not draft.is_float(data) or not draft.is_float(weight):
+        return "weight", f"{data!r} is constant or no float32"
+    if not np.isfinite(draft.array(weight)).all():
+        return "weights", f"{weight!r} holds NaN or infinity"
+    if node.op_type in {"Gemm", "MatMul"}:
+        return _unfit_matrix(node, draft)
+    return _unfit_kernel(node, draft)
+
+
+def _unfit_matrix(node: onnx.NodeProto, draft: Draft) -> tuple[str, str] | None:
+    shape = draft.array(node.input[1]).shape
+    if len(shape) != _MATRIX:
+        return "weight", f"a weight of rank {len(shape)}"
+    if min(shape) < _FEW:
+        return "small", f"a weight of {shape[0]} x {shape[1]}"
+    rows = draft.shape(node.input[0])
+    if attribute(node, "transA", 0):
+        rows = tuple(reversed(rows or ()))
+    # one row: every weight is read for one product, so reading them is what takes the time
+    if rows and all(dim == 1 for dim in rows[:-1]):
+        return "small", "a vector times a matrix"
+    return None
+
+
+def _unfit_kernel(node: onnx.NodeProto, draft: Draft) -> tuple[str, str] | None:
+    shape, group = draft.array(node.input[1]).shape, attribute(node, "group", 1)
+    made, read = (shape[0], shape[1] * group)
+    if node.op_type == "ConvTranspose":
+        made, read = shape[1] * group, shape[0]
+    if group > 1:
+        if made % _MULTIPLE or min(shape[2:], default=1) < _NARROW:
+            return "channels", f"{group} groups, {made} channels, kernel {list(shape[2:])}"
+        return None
+    is_first = node.input[0] in {value.name for value in draft.frame.graph.input}
+    if made < _FEW or (read < _FEW and not (is_first and made % _MULTIPLE == 0)):
+        return "channels", f"{read} channels to {made}"
+    return None
+
+
+def _axis(node: onnx.NodeProto) -> int:
+    """Return the axis of a weight along which the results lie."""
+    if node.op_type == "Gemm":
+        return 0 if attribute(node, "transB", 0) else 1
+    return 0 if node.op_type == "Conv" else 1
+
+
+def _unfit_value(value: str, ranges: Ranges, precision: Precision) -> tuple[str, str] | None:
+    found = ranges.values.get(value)
+    if found is None:
+        return "range", repr(value)
+    if found.threshold < _SMALLEST_THRESHOLD:
+        return "constant", repr(value)
+    if found.snr_db is not None and found.snr_db < precision.min_input_snr:
+        return "coarse", f"{value!r} would be held at {found.snr_db:.1f} dB"
+    return None
+
+
+def _shortcuts(
+    draft: Draft, found: Sequence[Place], precision: Precision, ranges: Ranges
+) -> Iterator[Place]:
+    """Find the Adds that join a quantized convolution with a shortcut."""
+    quantized = {id(place.node) for place in found if place.node.op_type in _ADDING}
+    producers, read = draft.producers(), draft.readers()
+    depths = _depths(draft)
+    for node in draft.nodes:
+        if not _joins(node, draft):
+            continue
+        ends = [
+            side
+            for side, value in enumerate(node.input)
+            if id(_product(value, draft, producers, read)) in quantized
+        ]
+        if not ends or precision.unwanted(node.op_type, draft.names_of(node)):
+            continue
+        backbone = max(ends, key=lambda side: depths.get(node.input[side], 0))
+        shortcut = 1 - backbone
+        value = node.input[shortcut]
+        if value != node.input[backbone] and not _unfit_value(value, ranges, precision):
+            yield Place(node, shortcut)
+
+
+def _joins(node: onnx.NodeProto, draft: Draft) -> bool:
+    """Say whether a node adds two computed values of one shape."""
+    if node.op_type not in {"Add", "Sum"} or len(node.input) != _SIDES:
+        return False
+    shapes = [draft.shape(name) for name in node.input]
+    return shapes[0] == shapes[1] and not any(name in draft.constants for name in node.input)
+
+
+def _product(value: str, draft: Draft, producers: Any, read: Any) -> onnx.NodeProto | None:
+    """Return the product whose kernel makes a value for this reader alone, bias added."""
+    node = producers.get(value)
+    while node is not None and read[value] == 1 and node.op_type not in PRODUCTS:
+        computed = [name for name in node.input if name not in draft.constants]
+        if node.op_type != "Add" or len(computed) != 1:
+            return None
+        value = computed[0]
+        node = producers.get(value)
+    return node if read[value] == 1 else None
+
+
+def _depths(draft: Draft) -> dict[str, int]:
+    """Return how many nodes the longest path to each value has."""
+    depths: dict[str, int] = {}
+    for node in draft.nodes:
+        depth = 1 + max((depths.get(value, 0) for value in node.input), default=0)
+        depths.update((value, depth) for value in node.output if value)
+    return depths
+
 
 _LEVELS = 127.0
 

@@ -1,18 +1,30 @@
-"""How large values get: found by calibrating, kept as JSON, read by the rewriting."""
+"""Ranges of a model's values: found by calibrating, kept as JSON, read by the rewriting.
+
+Calibration caches of TensorRT's implicit quantisation, which newer versions no longer read, are
+ranges as well. Their text has a header, ``TRT-8601-EntropyCalibration2``, and a line per value: its
+name, a colon, and eight hexadecimal digits, the bits of the scale as a big-endian float32. The
+scale is the threshold by 127. Values that TensorRT made up itself are named there, too; they do no
+harm.
+
+Source: the files that TensorRT 8 and 10 write through ``IInt8Calibrator.write_calibration_cache``.
+"""
 
 import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+import re
+import struct
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io.model import Model
+from subgraphkit.storing.files import write_output
 
-__all__ = ["Range", "Ranges", "content_hash"]
+__all__ = ["Range", "Ranges", "content_hash", "is_calibration_cache", "read_calibration_cache"]
 
 _SCHEMA: Final = "subgraphkit.ranges/1"
 
@@ -74,7 +86,7 @@ class Ranges:
         document = {"schema": _SCHEMA, "model": self.model, "values": values}
         text = json.dumps(document, indent=1, allow_nan=False) + "\n"
         try:
-            Path(path).write_text(text, encoding="utf-8")
+            write_output(Path(path), text.encode())
         except OSError as error:
             raise CallerError(
                 "SGK233", f"the ranges cannot be written to {str(path)!r}: {error.strerror}"
@@ -96,27 +108,6 @@ class Ranges:
                 f"the ranges in {str(path)!r} cannot be read: {error}",
                 hint=f"Expected a file of schema {_SCHEMA!r}, as Ranges.save writes it.",
             ) from error
-
-    def merge(self, other: "Ranges") -> "Ranges":
-        """Join ranges of the same model, of other values or from other batches.
-
-        A value that both have gets the larger threshold: what is clipped is lost, while a step that
-        is too wide costs little.
-
-        Raises:
-            CallerError: The ranges belong to different models (SGK232).
-        """
-        if self.model and other.model and self.model != other.model:
-            raise CallerError(
-                "SGK232",
-                f"ranges of model {self.model[:12]} cannot be merged with those of "
-                f"{other.model[:12]}",
-                hint="Merge ranges that were found on one model.",
-            )
-        merged = dict(self.values)
-        for name, new in other.values.items():
-            merged[name] = _joined(merged[name], new) if name in merged else new
-        return Ranges(merged, self.model or other.model)
 
     def check_model(self, model: Model) -> None:
         """Make sure that the ranges were found on this model.
@@ -160,23 +151,6 @@ def _values(document: Any) -> dict[str, Range]:
     return {str(name): _checked(Range(**facts)) for name, facts in document["values"].items()}
 
 
-def _joined(one: Range, other: Range) -> Range:
-    larger = max((one, other), key=lambda found: found.threshold)
-    return Range(
-        larger.threshold,
-        larger.method,
-        one.samples + other.samples,
-        _outermost(min, (one.lowest, other.lowest)),
-        _outermost(max, (one.highest, other.highest)),
-        _outermost(min, (one.snr_db, other.snr_db)),
-    )
-
-
-def _outermost(choose: Any, ends: Iterable[float | None]) -> float | None:
-    known = [end for end in ends if end is not None]
-    return choose(known) if known else None
-
-
 def _checked(found: Range) -> Range:
     numbers: list[Any] = [found.threshold, found.samples]
     numbers += [end for end in (found.lowest, found.highest, found.snr_db) if end is not None]
@@ -185,3 +159,80 @@ def _checked(found: Range) -> Range:
     if found.threshold < 0 or found.samples < 0:
         raise ValueError(f"{found} has a negative threshold or count")
     return found
+
+
+_HEADER: Final = re.compile(r"TRT-\d+-(Entropy|MinMax|Legacy)?Calibration2?")
+_LINE: Final = re.compile(r"(?P<name>.+): (?P<bits>[0-9a-fA-F]{8})")
+
+
+def is_calibration_cache(path: str | os.PathLike[str]) -> bool:
+    """Say whether a file begins as a calibration cache does.
+
+    Raises:
+        CallerError: The file does not exist or cannot be opened (SGK233).
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) == b"TRT-"
+    except FileNotFoundError:
+        raise CallerError(
+            "SGK233",
+            f"the ranges or calibration cache {str(path)!r} do not exist",
+            hint="Make them with 'subgraphkit calibrate', or correct the path.",
+        ) from None
+    except OSError as error:
+        raise _unreadable(path, str(error.strerror)) from error
+
+
+def read_calibration_cache(path: str | os.PathLike[str]) -> Ranges:
+    """Read a calibration cache that TensorRT wrote.
+
+    Thresholds are per value, so weights are still measured channel by channel.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The ranges, of an unknown model.
+
+    Raises:
+        CallerError: The file cannot be opened or a line of it is damaged (SGK233).
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(path, str(error)) from error
+    if not lines or not _HEADER.fullmatch(lines[0].strip()):
+        first = lines[0][:40] if lines else ""
+        raise _unreadable(
+            path, f"line 1 is {first!r}, expected a header such as TRT-8601-EntropyCalibration2"
+        )
+    values: dict[str, Range] = {}
+    for number, line in enumerate(lines[1:], 2):
+        if not line.strip():
+            continue
+        name, scale = _entry(path, number, line)
+        if name in values:
+            raise _unreadable(path, f"line {number} names {name!r} again")
+        values[name] = Range(scale * 127, "imported")
+    return Ranges(values)
+
+
+def _entry(path: str | os.PathLike[str], number: int, line: str) -> tuple[str, float]:
+    found = _LINE.fullmatch(line.rstrip())
+    if found is None:
+        raise _unreadable(
+            path, f"line {number} is {line[:60]!r}, expected a name, ': ' and 8 hexadecimal digits"
+        )
+    (scale,) = struct.unpack(">f", bytes.fromhex(found["bits"]))
+    if not math.isfinite(scale) or scale < 0:
+        raise _unreadable(path, f"line {number} gives {found['name']!r} the scale {scale}")
+    return found["name"], float(scale)
+
+
+def _unreadable(path: str | os.PathLike[str], why: str) -> CallerError:
+    return CallerError(
+        "SGK233",
+        f"the calibration cache {str(path)!r} cannot be read: {why}",
+        hint="The file is damaged or of another kind; calibrate again.",
+    )

@@ -11,16 +11,18 @@ from subgraphkit.errors import CallerError, UnsupportedModelError
 from subgraphkit.onnx_io.model import Model, load
 from subgraphkit.onnx_io.sources import ModelSource
 from subgraphkit.rewriting.draft import Draft, draft_of, skeleton_of
-from subgraphkit.rewriting.existing import is_quantized, make_symmetric
-from subgraphkit.rewriting.folding import fold_normalisations
-from subgraphkit.rewriting.judging import Judge
 from subgraphkit.rewriting.lowering import lower
-from subgraphkit.rewriting.placing import places
-from subgraphkit.rewriting.quantizing import quantize
-from subgraphkit.rewriting.raising import opset_wanted, raised
+from subgraphkit.rewriting.preparing import (
+    fold_normalisations,
+    is_quantized,
+    make_symmetric,
+    opset_wanted,
+    raised,
+)
+from subgraphkit.rewriting.quantizing import places, quantize
 from subgraphkit.rewriting.ranges import Ranges
-from subgraphkit.rewriting.requests import Precision, precision_of
-from subgraphkit.rewriting.result import Rewriting
+from subgraphkit.rewriting.records import Precision, Rewriting, precision_of
+from subgraphkit.rewriting.rules import Judge
 
 __all__ = ["rewrite"]
 

@@ -1,4 +1,4 @@
-"""Which values need not come to the host, and arrays that lie elsewhere.
+"""Values that need not come to the host, and arrays on other devices.
 
 Values stay with the operators of one device as long as nobody else reads them, and outputs where
 the caller wants them. What lies on a device is known by the protocols it speaks, DLPack or

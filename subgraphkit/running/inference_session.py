@@ -3,11 +3,13 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import Shapes, bind
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
@@ -33,6 +35,7 @@ class InferenceSession(Session):
         options: Options by backend name.
         trust: Whether to open a bundle that somebody else could have written; engines are run like
             programs.
+        progress: Told how far compiling is; stops it.
         **settings: Other settings, such as ``strict=True``.
 
     Raises:
@@ -50,7 +53,8 @@ class InferenceSession(Session):
         options: Mapping[str, Mapping[str, Any]] | None = None,
         *,
         trust: bool = False,
-        **settings: Any,
+        progress: Progress | None = None,
+        **settings: Unpack[OtherSettings],
     ) -> None:
         refuse_arguments(settings)
         if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)
@@ -60,4 +64,4 @@ class InferenceSession(Session):
         model = source if isinstance(source, Model) else load(source)
         bound = bind(model, shapes, backend=backend, options=options, **settings)
         partitioning = partition(bound)
-        super().__init__(plan(partitioning, compile_subgraphs(partitioning)))
+        super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))

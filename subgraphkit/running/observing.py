@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from subgraphkit.backend.events import RunEvent
-from subgraphkit.ir import Listeners
+from subgraphkit.finding.extensions import ExtensionManager
 
 __all__ = ["Observer"]
 
@@ -19,7 +19,7 @@ class Observer:
     Thread-safety: safe.
     """
 
-    def __init__(self, extensions: Listeners) -> None:
+    def __init__(self, extensions: ExtensionManager) -> None:
         self._extensions = extensions
         self._session = next(_sessions)
         self._runs = count()

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from subgraphkit.configuration.providers import in_our_names
 from subgraphkit.errors import CallerError
 
-__all__ = ["METHODS", "no_attribute", "refuse_arguments"]
+__all__ = ["METHODS", "explain_attribute", "refuse_arguments"]
 
 _SHIM: Final = (
     "Options of its TensorRT provider are translated by "
@@ -40,12 +40,16 @@ METHODS: Final[Mapping[str, str]] = MappingProxyType(
 """Methods of ONNX Runtime's session that are not here, with what to use."""
 
 
-def no_attribute(owner: object, name: str) -> AttributeError:
-    """Word that an object has no such attribute, and what to use if ONNX Runtime's class has it."""
+def explain_attribute(owner: object, name: str) -> NoReturn:
+    """Say that an object has no such attribute, and what to use if ONNX Runtime's class has it.
+
+    Raises:
+        AttributeError: Always.
+    """
     text = f"{type(owner).__name__!r} object has no attribute {name!r}"
     if name in METHODS:
         text += f", which is a method of ONNX Runtime's; here, {METHODS[name]}"
-    return AttributeError(text, name=name, obj=owner)
+    raise AttributeError(text, name=name, obj=owner)
 
 
 def refuse_arguments(settings: Mapping[str, Any]) -> None:

@@ -8,14 +8,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy.typing as npt
 
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
 from subgraphkit.compiling import close_all
+from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import (
     ExecutionError,
     InputError,
@@ -23,7 +25,6 @@ from subgraphkit.errors import (
     SubgraphkitError,
     SubgraphkitWarning,
 )
-from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
@@ -31,7 +32,7 @@ from subgraphkit.running.emission import Emitted, emit, picked
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import not_feeds, run_closed, step_failed, unknown_run_options
 from subgraphkit.running.observing import Observer
-from subgraphkit.running.onnxruntime_words import no_attribute
+from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.values import NodeArg, node_args
 from subgraphkit.running.weights import Weights
 
@@ -74,8 +75,8 @@ class Session:
         return self._plan
 
     @property
-    def graph(self) -> BoundGraph:
-        """The bound graph."""
+    def graph(self) -> BoundModel:
+        """The bound model."""
         return self._plan.graph
 
     @property
@@ -84,7 +85,7 @@ class Session:
         return self._plan.partitioning
 
     @property
-    def resolved_config(self) -> Any:
+    def resolved_config(self) -> ResolvedConfig:
         """Every setting with its value and where it came from."""
         return self._plan.graph.settings
 
@@ -243,14 +244,6 @@ class Session:
         """Return the session, which is closed on leaving."""
         return self
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Say what to use in place of a method that only ONNX Runtime's class has.
-
-        Raises:
-            AttributeError: Always.
-        """
-        raise no_attribute(self, name)
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -378,3 +371,7 @@ class Session:
                 node_count=len(step.subgraph.nodes),
             )
             extensions.notify("subgraphkit_fallback", event=event)
+
+
+# Set here, and not defined in the class: a type checker that saw it would accept any misspelt name.
+setattr(Session, "__getattr__", explain_attribute)  # noqa: B010 (see above)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning import partition
@@ -42,11 +43,11 @@ def tap_groups(bound: BoundGraph, values: Sequence[str]) -> Iterator[list[str]]:
         yield group
 
 
-def tapped_session(bound: BoundGraph, values: Sequence[str]) -> Session:
+def tapped_session(bound: BoundModel, values: Sequence[str]) -> Session:
     """Make a session whose outputs are the values named, and nothing else.
 
     Args:
-        bound: The bound graph; not changed.
+        bound: The bound model; not changed.
         values: Values of the graph, each once.
 
     Returns:

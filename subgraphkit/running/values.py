@@ -1,4 +1,4 @@
-"""What a caller may ask about the inputs and outputs of a session."""
+"""Descriptions of the inputs and outputs of a session."""
 
 from dataclasses import dataclass
 

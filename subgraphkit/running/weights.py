@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.errors import InvalidModelError, WeightUpdateError
-from subgraphkit.ir import BoundGraph, Initializer
+from subgraphkit.ir import Initializer
 from subgraphkit.planning import Plan, Step
 
 __all__ = ["Weights"]
@@ -30,7 +31,7 @@ class Weights:
     Thread-safety: the session holds its gate around every call.
     """
 
-    def __init__(self, graph: BoundGraph) -> None:
+    def __init__(self, graph: BoundModel) -> None:
         self._graph = graph
         self._current: dict[str, Initializer] = dict(graph.constants)
         self.versions: dict[str, int] = {}
@@ -109,7 +110,7 @@ class Weights:
 
     def _require_same_types(self, renewed: Mapping[str, Initializer]) -> None:
         """Refuse constants that decide a shape: kernels are made for the shapes of the bind."""
-        if self._graph.retype is None or not any(map(_may_decide_shapes, renewed.values())):
+        if not any(map(_may_decide_shapes, renewed.values())):
             return
         replaced = {
             name: stored.array()

@@ -1,57 +1,42 @@
-"""Where the cache lies, and whether a folder or file there can be trusted.
+"""Folders of this user alone: where they are, and whether what is in them can be trusted.
 
-Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``.
+Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``;
+``BindContext.kept_folder`` leads there.
 
 An engine is run like a program, so nobody but the user may have been able to put one there. What
 counts is the folder's owner and mode; on Windows, where the profile's access list protects it,
 neither says anything and they are not looked at.
 """
 
-import contextlib
 import logging
 import os
-import re
 import stat
-import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal
 
 from subgraphkit.errors import CacheError
 from subgraphkit.storing import messages
 
 __all__ = [
-    "CacheSettings",
+    "BACKENDS",
+    "HAS_OWNERS",
     "default_cache_dir",
     "default_state_dir",
-    "flush_folder",
-    "forget_facts",
     "kept_folder",
-    "open_plain",
     "ownership_problem",
     "private_folder",
+    "require_owner",
 ]
 
 _logger = logging.getLogger("subgraphkit.cache")
 
-_PROJECT: Final = "subgraphkit"
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-_OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
-_HAS_OWNERS: Final = os.name == "posix"
-_BACKENDS: Final = "backends"
-_FACT: Final = re.compile(r"[0-9a-f]{64}\.json")
+HAS_OWNERS: Final = os.name == "posix"
+"""Whether files have an owner and a mode that say who may write them."""
 
-
-class CacheSettings(Protocol):
-    """The settings that decide whether and where something is kept."""
-
-    @property
-    def cache(self) -> bool:
-        """Whether anything is kept."""
-
-    @property
-    def cache_dir(self) -> Path | None:
-        """The folder named for it, or None for the default."""
+BACKENDS: Final = "backends"
+"""Name of the folder, beside that of the engines, in which each backend has one."""
 
 
 def default_cache_dir() -> Path:
@@ -60,7 +45,7 @@ def default_cache_dir() -> Path:
     Raises:
         CacheError: The home directory is not known (SGK151).
     """
-    return _base("XDG_CACHE_HOME", ".cache", "Library/Caches")
+    return _place("cache")
 
 
 def default_state_dir() -> Path:
@@ -69,79 +54,41 @@ def default_state_dir() -> Path:
     Raises:
         CacheError: The home directory is not known (SGK151).
     """
-    return _base("XDG_STATE_HOME", ".local/state", "Library/Application Support")
+    return _place("state")
 
 
-def kept_folder(settings: CacheSettings | None, backend: str) -> Path | None:
+def kept_folder(cache_dir: Path | None, backend: str) -> Path | None:
     """Return the folder where a backend may keep what makes later binds quicker, such as timings.
 
-    It is this user's alone. Whatever lies there may be gone tomorrow. What was found out about
-    models belongs into folders of its own there, each fact as ``DIGEST.json`` with a SHA-256
-    digest: ``forget_facts`` removes these.
+    It is this user's alone, and whatever is in it may be gone tomorrow. ``KeptFile`` and
+    ``Answers`` write there what is read as it was written or not at all.
 
     Args:
-        settings: ``BoundGraph.settings``, which says whether and where; None for nowhere.
+        cache_dir: The folder of the cache; None for the default.
         backend: Name of the backend.
 
     Returns:
-        The folder; None if nothing is to be kept, or the place cannot be used or trusted.
+        The folder; None if the place cannot be used or trusted.
     """
-    if settings is None or not settings.cache:
-        return None
     try:
-        root = private_folder(settings.cache_dir or default_cache_dir())
-        return private_folder(private_folder(root / _BACKENDS) / backend)
+        root = private_folder(cache_dir or default_cache_dir())
+        return private_folder(private_folder(root / BACKENDS) / backend)
     except CacheError as error:
         _logger.info("backend %s keeps nothing: %s", backend, error.message)
         return None
 
 
-def forget_facts(cache_dir: Path | None) -> int:
-    """Remove what backends have found out about models; timings and kernels stay.
+def _place(kind: Literal["cache", "state"]) -> Path:
+    from platformdirs import PlatformDirs  # noqa: PLC0415 (only those who store pay for it)
 
-    Args:
-        cache_dir: The folder of the cache; None for the default.
-
-    Returns:
-        How many facts were removed. Nothing else is touched, and no link is followed.
-
-    Raises:
-        CacheError: The home directory is not known (SGK151).
-    """
-    removed = 0
-    above = (cache_dir or default_cache_dir()) / _BACKENDS
-    for backend in _folders(above):
-        for kind in _folders(backend):
-            for path in _listed(kind):
-                if _FACT.fullmatch(path.name):
-                    with contextlib.suppress(OSError):
-                        path.unlink()
-                        removed += 1
-    return removed
-
-
-def _folders(above: Path) -> list[Path]:
-    return [one for one in _listed(above) if one.is_dir() and not one.is_symlink()]
-
-
-def _listed(folder: Path) -> list[Path]:
     try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
-
-
-def _base(variable: str, on_linux: str, on_mac: str) -> Path:
-    named = Path(os.environ.get(variable, ""))
-    if named.is_absolute():  # the XDG specification has relative paths ignored
-        return named / _PROJECT
-    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
-        return Path(os.environ["LOCALAPPDATA"]) / _PROJECT
-    try:
-        home = Path.home()
+        places = PlatformDirs("subgraphkit", appauthor=False, opinion=False)
+        path = Path(places.user_cache_dir if kind == "cache" else places.user_state_dir)
+        if not path.is_absolute():
+            raise RuntimeError("the home directory is not known")  # noqa: TRY301 (as it may itself)
     except RuntimeError as error:
         raise messages.unusable("~", "find", error) from error
-    return home / (on_mac if sys.platform == "darwin" else on_linux) / _PROJECT
+    return path
 
 
 def private_folder(folder: Path) -> Path:
@@ -163,7 +110,7 @@ def private_folder(folder: Path) -> Path:
         raise messages.unusable(folder, "be kept in", error) from error
     if stat.S_ISLNK(status.st_mode):
         raise messages.untrusted(folder, "is a symbolic link", "Name the folder it leads to.")
-    _check_owner(folder, status)
+    require_owner(folder, status)
     return folder
 
 
@@ -186,7 +133,7 @@ def ownership_problem(
         What is wrong and how to mend it, in words; None if nobody could, or the system has no
         owners and modes.
     """
-    if not _HAS_OWNERS:
+    if not HAS_OWNERS:
         return None
     if status.st_uid not in (os.geteuid(), *owners):
         return (
@@ -202,57 +149,12 @@ def ownership_problem(
     return None
 
 
-def _check_owner(path: Path, status: os.stat_result) -> None:
+def require_owner(path: Path, status: os.stat_result) -> None:
+    """Make sure that nobody else could have written a file or a folder.
+
+    Raises:
+        CacheError: Somebody could (SGK150).
+    """
     problem = ownership_problem(path, status)
     if problem is not None:
         raise messages.untrusted(path, *problem)
-
-
-def open_plain(path: Path, *, secret: bool = False) -> tuple[int, os.stat_result]:
-    """Open a file for reading, through no link, and check what it is.
-
-    Args:
-        path: The file.
-        secret: Whether others must not even be able to read it.
-
-    Returns:
-        The descriptor, which the caller closes, and its status.
-
-    Raises:
-        OSError: It cannot be opened, or is a link.
-        CacheError: It is not a regular file, or others could have written it or, if it is a
-            secret, read it (SGK150).
-    """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
-    try:
-        status = os.fstat(descriptor)
-        _check_file(path, status, secret=secret)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor, status
-
-
-def _check_file(path: Path, status: os.stat_result, *, secret: bool) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise messages.untrusted(path, "is not a regular file", f"Remove it: rm -r {path}")
-    _check_owner(path, status)
-    if secret and _HAS_OWNERS and status.st_mode & _OTHERS_MAY_READ:
-        raise messages.untrusted(
-            path,
-            f"can be read by others (mode {stat.S_IMODE(status.st_mode):04o})",
-            f"Remove it, and a new one is made: rm {path}",
-        )
-
-
-def flush_folder(folder: Path) -> None:
-    """Make what was renamed in a folder last through a power failure, where the system lets one."""
-    if os.name != "posix":
-        return
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

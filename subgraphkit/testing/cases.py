@@ -1,4 +1,4 @@
-"""What a case of the conformance kit is, and the ways in which it may end.
+"""Cases of the conformance kit, and the ways in which one may end.
 
 Nothing heavy is imported here: the process that shows the findings needs neither NumPy nor onnx.
 """

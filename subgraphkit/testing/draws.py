@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from subgraphkit.comparing import Difference
+from subgraphkit.backend.tolerances import ToleranceOf
+from subgraphkit.comparing import Difference, first_difference
 from subgraphkit.testing.official_cases import OfficialCase
-from subgraphkit.testing.tolerances import Declared, difference
 
 __all__ = ["difference_of_draws", "draws", "repeated"]
 
@@ -47,7 +47,7 @@ def repeated(
 
 
 def difference_of_draws(
-    case: OfficialCase, feeds: Mapping[str, Any], results: Sequence[Any], declared: Declared
+    case: OfficialCase, feeds: Mapping[str, Any], results: Sequence[Any], tolerance: ToleranceOf
 ) -> Difference | None:
     """Compare what was drawn with what its distribution says.
 
@@ -55,16 +55,16 @@ def difference_of_draws(
         case: The case, one for which ``draws`` is true.
         feeds: What was fed to the model of ``repeated``.
         results: What it computed.
-        declared: Tolerances by dtype.
+        tolerance: From an element type to its tolerance.
     """
     if case.operator == "Dropout":
-        return _difference_of_dropout(list(feeds.values()), results, declared)
+        return _difference_of_dropout(list(feeds.values()), results, tolerance)
     (probabilities,) = feeds.values()
     (drawn,) = results
     element = case.model.graph.output[0].type.tensor_type.elem_type
     want = np.zeros(probabilities.shape, onnx.helper.tensor_dtype_to_np_dtype(element))
     want[...] = drawn != 0 if drawn.shape == want.shape else 0
-    found = difference(want, drawn, {})
+    found = first_difference(drawn, want)
     if found is not None:
         return found
     if case.is_expanded:
@@ -74,15 +74,15 @@ def difference_of_draws(
 
 
 def _difference_of_dropout(
-    fed: Sequence[Any], results: Sequence[Any], declared: Declared
+    fed: Sequence[Any], results: Sequence[Any], tolerance: ToleranceOf
 ) -> Difference | None:
     data, ratio = fed[0], float(fed[1])
     kept = results[1] if len(results) > 1 else results[0] != 0
     if kept.shape != data.shape or kept.dtype != bool:
         wanted = np.zeros(data.shape, bool)
-        return difference(wanted, kept, declared)
+        return first_difference(kept, wanted)
     scaled = np.where(kept, data / (1 - ratio), 0).astype(data.dtype)
-    found = difference(scaled, results[0], declared)
+    found = first_difference(results[0], scaled, tolerance)
     if found is not None:
         return found
     return _difference_of_means(kept.astype(np.float64), np.full(data.shape, 1 - ratio))

@@ -1,4 +1,4 @@
-"""What importing a backend does to a process that has imported nothing of it yet.
+"""Changes that importing a backend makes to a process that has imported nothing of it yet.
 
 ``python -m subgraphkit.testing.importing SUBJECT`` imports and probes the backend described by a
 JSON document and writes what it found as another.

@@ -1,4 +1,4 @@
-"""What all code of a process shares, and a plugin is to leave as it was."""
+"""State that all code of a process shares, and that a plugin is to leave as it was."""
 
 import logging
 import os

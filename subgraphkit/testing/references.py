@@ -1,4 +1,4 @@
-"""What to feed a model and what it should compute, where nobody has stored it."""
+"""Feeds and expected results for models that come without them."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What the findings of a run come to: the headline, the levels, the operators; and as files."""
+"""The report of a run: the headline, the levels, the operators; and as files."""
 
 import csv
 import io

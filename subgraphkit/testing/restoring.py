@@ -1,4 +1,4 @@
-"""Whether what one process stored of a compiled subgraph is of use to another.
+"""Restore in one process what another has stored of a compiled subgraph.
 
 ``python -m subgraphkit.testing.restoring SUBJECT FILE`` restores the operator stored in the file,
 runs it, and writes what it found as a JSON document.
@@ -45,7 +45,7 @@ def restored(bench: Workbench, blob: bytes) -> Finding:
     """
     backend = bench.claim.backend
     try:
-        operator: Any = backend.deserialize(blob, bench.subgraph)
+        operator: Any = backend.restore(blob, bench.subgraph, bench.claim.context)
     except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
         text = f"deserialize() raised {type(error).__name__}: {error}"
         return Finding(Outcome.FAIL_CONTRACT, text)

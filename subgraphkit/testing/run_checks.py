@@ -1,4 +1,4 @@
-"""What is held against a session: runs, results that stay, threads, buffers.
+"""Checks of a session: runs, results that stay, threads, buffers.
 
 Each check takes the subject, a small model and an open session of it, and returns what is wrong, or
 None. It raises ``Stopped`` where a run fails.

@@ -17,7 +17,8 @@ import numpy as np
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import validate_options
-from subgraphkit.binding import Shapes, bind
+from subgraphkit.binding import BoundModel, Shapes, bind
+from subgraphkit.comparing import Tolerance, first_difference
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import BackendChoice
@@ -32,13 +33,13 @@ from subgraphkit.errors import (
     UnclaimedNodesError,
 )
 from subgraphkit.finding.registry import find_record, load_record
-from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.ir import Node
 from subgraphkit.onnx_io import Model, ModelSource, load
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome
-from subgraphkit.testing.tolerances import difference
+from subgraphkit.types import DataType
 
 __all__ = ["DataSet", "Stopped", "Subject"]
 
@@ -163,7 +164,7 @@ class Subject:
 
     def bound(
         self, source: ModelSource | Model, shapes: Shapes | None = None, **settings: Any
-    ) -> BoundGraph:
+    ) -> BoundModel:
         """Load and bind a model for this backend, whatever the environment says.
 
         Args:
@@ -178,7 +179,7 @@ class Subject:
         return bind(model, shapes, **{"backend": [self.choice], **_SETTINGS, **settings})
 
     def partitioned(
-        self, bound: BoundGraph, constraints: Constraints | None = None
+        self, bound: BoundModel, constraints: Constraints | None = None
     ) -> Partitioning:
         """Let the backend claim what it takes, and the NumPy backend the rest.
 
@@ -265,10 +266,14 @@ class Subject:
         self,
         expected: Sequence[Any],
         actual: Sequence[Any],
-        rtol: float | None = None,
-        atol: float | None = None,
+        least: tuple[float, float] = (0.0, 0.0),
     ) -> Finding | None:
         """Compare results with what they should be, by the tolerances of their dtypes.
+
+        Args:
+            expected: The values as they should be.
+            actual: The values as they are.
+            least: Relative and absolute tolerance granted to every dtype that is not exact.
 
         Returns:
             None where all is right, or what is wrong.
@@ -276,8 +281,13 @@ class Subject:
         if len(expected) != len(actual):
             text = f"{len(actual)} outputs, expected {len(expected)}"
             return Finding(Outcome.FAIL_RUN, text)
+
+        def allowed(dtype: DataType) -> Tolerance:
+            own = self.declarations.tolerance_for(dtype)
+            return own.widened(*least) if own.relative else own
+
         for place, (want, have) in enumerate(zip(expected, actual, strict=True)):
-            found = difference(want, have, self.declarations.tolerances, rtol, atol)
+            found = first_difference(have, want, allowed)
             if found is not None:
                 return Finding(Outcome.wrong_at(found.stage), f"output {place}: {found.text}")
         return None
@@ -289,7 +299,7 @@ class Subject:
         *,
         shapes: Shapes | None = None,
         constraints: Constraints | None = None,
-        tolerance: tuple[float | None, float | None] = (None, None),
+        least: tuple[float, float] = (0.0, 0.0),
         of: Callable[[Node], bool] = lambda _: True,
         **settings: Any,
     ) -> Finding:
@@ -300,14 +310,13 @@ class Subject:
             data_sets: What to feed and to expect.
             shapes: As for ``bind``.
             constraints: As for ``partition``.
-            tolerance: Relative and absolute tolerance, where not those of the dtype.
+            least: As for ``difference``.
             of: Which of the nodes count as offered: it is enough that the backend takes one.
             **settings: As for ``bound``.
 
         Returns:
             How it ended; nothing is raised because of the backend.
         """
-        rtol, atol = tolerance
         try:
             with self.session(source, shapes, constraints=constraints, **settings) as session:
                 taken = self.operators_taken(session.partitioning)
@@ -315,7 +324,7 @@ class Subject:
                 for feeds, expected in data_sets:
                     with untouched(feeds):
                         results = self.run(session, feeds)
-                    found = self.difference(expected, results, rtol, atol) or shared(feeds, results)
+                    found = self.difference(expected, results, least) or shared(feeds, results)
                     if found is not None:
                         return Finding(found.outcome, found.detail, taken)
         except Stopped as stop:

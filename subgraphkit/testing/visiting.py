@@ -1,4 +1,4 @@
-"""What binding and running a model on a backend does to a process that goes on without it.
+"""Changes that binding and running a model on a backend make to a process that goes on.
 
 ``python -m subgraphkit.testing.visiting SUBJECT`` opens a session on the backend described by a
 JSON document, runs and closes it, writes what has changed as another, and ends.

@@ -31,4 +31,4 @@ def _described(option: Option) -> str:
 @pytest.mark.parametrize("name", BACKENDS)
 def test_the_options_of_a_backend_are_these(name: str, golden: GoldenCheck) -> None:
     options = sorted(get_backend(name).options, key=lambda option: option.name)
-    golden(name, "\n\n".join(map(_described, options)))
+    golden(f"options/{name}", "\n\n".join(map(_described, options)))

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 import subgraphkit
-from subgraphkit.cli.parser import COMMANDS
+from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.finding.catalogue import State
 from tests.house.tree import CORE, ROOT, shown
 
@@ -27,7 +27,7 @@ def test_every_state_of_a_backend_is_explained() -> None:
 
 def test_every_command_is_in_the_table_of_commands() -> None:
     listed = re.findall(r"^\| `([\w-]+)[^`]*` \|", _page("cli.md"), re.MULTILINE)
-    assert sorted(set(COMMANDS) - set(listed)) == []
+    assert sorted(set(PURPOSES) - set(listed)) == []
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -40,7 +40,7 @@ def test_the_rooms_in_the_picture_are_the_layers_of_the_contract() -> None:
     (layers,) = [one["layers"] for one in settings["contracts"] if one["type"] == "layers"]
     rooms = set(re.findall(r"\w+", " ".join(layers)))
     (picture,) = re.findall(r"```text\n( cli.*?)```", _page("road.md"), re.DOTALL)
-    pairs = re.findall(r"^ (\w+)(?:  (\w+))?", picture, re.MULTILINE)
+    pairs = re.findall(r"^ (\w+)(?:  (\w+))?(?:  (\w+))?", picture, re.MULTILINE)
     drawn = {name for pair in pairs for name in pair if name}
     assert drawn == _rooms()
     assert drawn <= rooms

@@ -4,9 +4,21 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.house.tree import ROOT
 
-HEAVY = ("google.protobuf", "ml_dtypes", "networkx", "numpy", "onnx", "pluggy", "rich")
+HEAVY = (
+    "filelock",
+    "google.protobuf",
+    "ml_dtypes",
+    "networkx",
+    "numpy",
+    "onnx",
+    "platformdirs",
+    "pluggy",
+    "rich",
+)
 
 
 def _run(program: str) -> str:
@@ -22,8 +34,9 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert _run(program).strip() == "[]"
 
 
-def test_importing_the_errors_loads_nothing_heavy() -> None:
-    program = f"import sys, subgraphkit.errors; print([m for m in {HEAVY} if m in sys.modules])"
+@pytest.mark.parametrize("name", ["subgraphkit.errors", "subgraphkit.precision"])
+def test_importing_what_others_look_into_loads_nothing_heavy(name: str) -> None:
+    program = f"import sys, {name}; print([m for m in {HEAVY} if m in sys.modules])"
     assert _run(program).strip() == "[]"
 
 

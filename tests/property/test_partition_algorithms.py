@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.connected import connected_regions
-from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions, levels_if
+from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
 from subgraphkit.partitioning.algorithms.nets import Nets, cut_bytes
+from subgraphkit.partitioning.algorithms.pieces import split_to_size
 from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract, quotient
-from subgraphkit.partitioning.algorithms.splitting import split_to_size
-from subgraphkit.partitioning.algorithms.verifying import find_violation
+from subgraphkit.partitioning.outcome.verification import find_violation
 from tests.property.partition_oracles import (
     Graph,
     build,
@@ -26,6 +26,7 @@ from tests.property.partition_oracles import (
     networkx_of,
     random_dag,
     tensorflow_count,
+    with_more,
 )
 
 SMALL = [random_dag(seed, nodes=(3, 10), refused=(0.15, 0.6)) for seed in range(2_400)]
@@ -188,8 +189,7 @@ def test_backends_one_after_the_other_never_wait_on_each_other() -> None:
 def test_supporting_more_never_needs_more_than_the_graph_as_a_whole() -> None:
     for adjacency, eligible in MEDIUM[:50]:
         refused = [unit for unit, claimed in enumerate(eligible) if not claimed]
-        assert levels_if(adjacency, eligible, []) == level_bound(adjacency, eligible)
-        assert levels_if(adjacency, eligible, refused) == 1
+        assert level_bound(adjacency, with_more(eligible, refused)) == 1
 
 
 def test_parts_of_a_region_keep_to_the_size_and_can_run() -> None:

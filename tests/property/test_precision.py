@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.precision import calibrate
-from subgraphkit.rewriting import Precision, Ranges, rewrite
+from subgraphkit.precision import Precision, Ranges, calibrate, rewrite
 from subgraphkit.testing.forms import without_foreign
 from subgraphkit.testing.random_graphs import random_graph
 

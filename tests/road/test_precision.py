@@ -10,10 +10,15 @@ from onnx import helper, numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.cli import main
-from subgraphkit.precision import calibrate
-from subgraphkit.precision.accuracy import AccuracyReport, measure_accuracy
-from subgraphkit.precision.search import Effort, precision_search
-from subgraphkit.rewriting import Precision, rewrite
+from subgraphkit.precision import (
+    AccuracyReport,
+    Effort,
+    Precision,
+    calibrate,
+    measure_accuracy,
+    precision_search,
+    rewrite,
+)
 from subgraphkit.testing import light_models
 
 NETWORKS = ("squeezenet", "shufflenet", "resnet50")

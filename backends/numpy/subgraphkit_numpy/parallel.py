@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["BUFFER", "BlasAlone", "cut", "halves", "share", "thread_count"]
+__all__ = ["BUFFER", "BlasAlone", "cut", "parts_for", "parts_of", "share", "thread_count"]
 
 BUFFER: Final = 1024
 """NumPy's buffer size that broadcasting a column or a row over a matrix is fastest with.
@@ -37,6 +37,11 @@ _WAKING_NS: Final = 60_000.0
 """What it takes another thread to begin, roughly."""
 
 _MOST_LEAD: Final = 0.4
+
+_WORTH_SHARING_NS: Final = 110_000
+"""Work below this is done by the caller, because waking a thread takes about 60 us."""
+
+_WORTH_FOUR_NS: Final = 3_000_000
 
 Work = Callable[..., None]
 """Does one part of some work; takes the part, and arguments that are the same for every part."""
@@ -80,7 +85,7 @@ def cut(length: int, parts: int, multiple: int = 1) -> list[slice]:
     return [slice(begin, end) for begin, end in itertools.pairwise(edges)]
 
 
-def halves(length: int, multiple: int, nanoseconds: float) -> list[slice]:
+def _halves(length: int, multiple: int, nanoseconds: float) -> list[slice]:
     """Cut a range for two threads so that both end at the same time.
 
     The first slice, which the caller takes, is longer by what the other thread takes to begin.
@@ -99,6 +104,32 @@ def halves(length: int, multiple: int, nanoseconds: float) -> list[slice]:
     lead = min(_MOST_LEAD, _WAKING_NS / nanoseconds)
     edge = min(units - 1, round(units * (1 + lead) / 2)) * multiple
     return [slice(0, edge), slice(edge, length)]
+
+
+def parts_for(nanoseconds: float) -> int:
+    """Return how many parts work is worth that takes one thread this long."""
+    if nanoseconds < _WORTH_SHARING_NS:
+        return 1
+    return 2 if nanoseconds < _WORTH_FOUR_NS else 4
+
+
+def parts_of(
+    length: int, parts: int, multiple: int = 1, *, nanoseconds: float = math.inf
+) -> list[slice]:
+    """Cut a range into an even number of slices, or one, so that two threads get equal shares.
+
+    Args:
+        length: End of the range, which starts at 0.
+        parts: Slices wanted.
+        multiple: Every slice starts at a multiple of this.
+        nanoseconds: What one thread takes for the whole range. The first of two slices is longer
+            by what the other thread takes to begin, so that both end at the same time.
+    """
+    if parts > 1:
+        parts += parts % 2
+    if parts == 2:  # noqa: PLR2004 (one for each of two threads)
+        return _halves(length, multiple, nanoseconds)
+    return cut(length, parts, multiple)
 
 
 class _Job:

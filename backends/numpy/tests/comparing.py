@@ -9,8 +9,8 @@ from onnx.reference import ReferenceEvaluator
 
 from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
-from subgraphkit.testing.tolerances import difference
-from subgraphkit.types import DataType
+from subgraphkit.backend.tolerances import EXACT, Tolerance
+from subgraphkit.comparing import first_difference
 
 __all__ = ["F32", "I64", "RNG", "check", "compare", "floats", "run_onnxruntime"]
 
@@ -38,8 +38,9 @@ def run_onnxruntime(model: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
 def compare(expected: list[Any], actual: list[Any], rtol: float = 1e-5) -> None:
     """Compare shapes, types and numbers, these by the largest of them."""
     for want, have in zip(expected, actual, strict=True):
-        tolerance = (rtol, rtol) if want.dtype.kind == "f" else (0.0, 0.0)
-        found = difference(want, have, {DataType.of(want.dtype).label: tolerance})
+        floats = want.dtype.kind == "f"
+        tight = Tolerance(rtol, rtol, rtol) if floats else EXACT
+        found = first_difference(have, want, lambda _, tight=tight: tight)
         assert found is None, found
 
 

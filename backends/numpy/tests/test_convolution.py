@@ -21,7 +21,6 @@ from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.lowering import GraphScope
 from subgraphkit_numpy.kernels import Kernel, Site
 from subgraphkit_numpy.kernels.convolution import convolution
-from subgraphkit_numpy.kernels.convolution_tiles import parts_of
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "one element, cut by filters": ((1, 64, 20, 20), (512, 64, 1, 1), {}),
@@ -345,7 +344,7 @@ def test_parts_cover_a_range_once_and_the_first_of_two_is_the_longer(
     length: int, parts: int, multiple: int, nanoseconds: float
 ) -> None:
     """The other thread begins later, so it is given less; no part is empty."""
-    slices = parts_of(length, parts, multiple, nanoseconds=nanoseconds)
+    slices = parallel.parts_of(length, parts, multiple, nanoseconds=nanoseconds)
     covered = [place for part in slices for place in range(part.start, part.stop)]
     assert covered == list(range(length))
     assert all(part.start % multiple == 0 and part.stop > part.start for part in slices)
@@ -356,6 +355,6 @@ def test_parts_cover_a_range_once_and_the_first_of_two_is_the_longer(
 
 def test_the_first_of_two_parts_is_longer_by_what_waking_a_thread_takes() -> None:
     """The less there is to do, the more of it the calling thread does itself."""
-    assert parts_of(1000, 2) == [slice(0, 500), slice(500, 1000)]
-    assert parts_of(1000, 2, nanoseconds=600_000)[0].stop == 550
-    assert parts_of(1000, 2, nanoseconds=1_000)[0].stop == 700
+    assert parallel.parts_of(1000, 2) == [slice(0, 500), slice(500, 1000)]
+    assert parallel.parts_of(1000, 2, nanoseconds=600_000)[0].stop == 550
+    assert parallel.parts_of(1000, 2, nanoseconds=1_000)[0].stop == 700

@@ -269,7 +269,7 @@ def test_any_graph_of_expressions_computes_the_same_with_fusion(
 def test_the_number_of_threads_does_not_change_a_bit(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiles, "_SHARED_NANOSECONDS", 0)
+    monkeypatch.setattr(parallel, "_WORTH_SHARING_NS", 0)
     model = parsed(text)
     inputs = [
         values(*(dim.dim_value for dim in given_.type.tensor_type.shape.dim))
@@ -285,7 +285,7 @@ def test_the_number_of_threads_does_not_change_a_bit(
 
 
 def test_several_callers_get_their_own_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "_SHARED_NANOSECONDS", 0)
+    monkeypatch.setattr(parallel, "_WORTH_SHARING_NS", 0)
     compiled = compile_model(parsed(ATTENTION))
     feeds = [
         (values(2, 4, 96, 32), values(2, 4, 32, 96), values(2, 4, 96, 32), values(2, 1, 96, 96))

@@ -1,4 +1,4 @@
-"""What one caller needs while it runs a region: a stream, scratch memory and bound tensors."""
+"""Run contexts, one for each caller: a stream, scratch memory and bound tensors."""
 
 import ctypes
 from collections.abc import Sequence

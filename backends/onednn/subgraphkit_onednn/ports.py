@@ -1,4 +1,4 @@
-"""Which tensors of a draft cross the edge of the region, and what is only a copy of another."""
+"""Ports of a draft: tensors that cross the edge of the region, and outputs that are only copies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

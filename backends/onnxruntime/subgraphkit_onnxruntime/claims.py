@@ -5,16 +5,17 @@ well as the build itself. A session of one node takes a fraction of a millisecon
 are alike are asked about once per process.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import onnx
 
 from subgraphkit.backend import Answer, Refusal
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import BoundGraph, Initializer, Node, make_subgraph
+from subgraphkit.onnx_io import node_key
 from subgraphkit.onnx_io.protos import write_value_info
+from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, SequenceType, TensorType, ValueType
 from subgraphkit_onnxruntime.deviations import deviation
 from subgraphkit_onnxruntime.library import words_of
@@ -24,7 +25,9 @@ from subgraphkit_onnxruntime.versions import changed_since, newest_opset, write_
 
 __all__ = ["Claims", "is_known"]
 
-_MOST_REMEMBERED: Final = 10_000
+_ANSWERS: Final = Answers("answers")
+"""For this process alone: a question takes little longer than a file takes to read."""
+
 _SMALL: Final = 128
 """Constants of this many bytes and fewer are part of the question."""
 
@@ -55,9 +58,6 @@ class _Verdict:
     types: tuple[ValueType | None, ...] = ()
 
 
-_remembered: dict[tuple[Any, ...], _Verdict] = {}
-
-
 class Claims:
     """Answers whether nodes of one graph can run, under the settings of one bind.
 
@@ -72,7 +72,6 @@ class Claims:
         self.graph = graph
         self._settings = settings
         self._found: dict[str, ValueType] = {}
-        self._opsets = tuple(sorted(graph.opset_imports.items()))
         if any(not is_known(type_) for type_ in graph.types.values()):
             self._find_types()
 
@@ -119,50 +118,28 @@ class Claims:
         wrong = deviation(node)
         if wrong:
             return _Verdict(Refusal("deviates", f"ONNX Runtime's {node.op_type}: {wrong}"))
-        signature = (self._settings.key, *self._signature(node))
-        verdict = _recalled(signature, lambda: self._ask(node, exactly=False))
+        key = node_key(node, self._general_type, _is_small, with_output_types=False)
+        question = f"{self._settings.key}\n{key}"
+        verdict = _ANSWERS.recall(question, lambda: self._ask(node, exactly=False))
         if verdict.answer:
             return verdict
         # Where sizes and weights decide, the general question is answered too strictly.
-        shapes = tuple(str(self.type_of(name)) for name in node.inputs if name)
-        exact = _recalled((*signature, shapes), lambda: self._ask(node, exactly=True))
+        shapes = [str(self.type_of(name)) for name in node.inputs if name]
+        exact = _ANSWERS.recall(f"{question}\n{shapes}", lambda: self._ask(node, exactly=True))
         lacks_kernel = isinstance(verdict.answer, Refusal) and verdict.answer.code == _LACKS
         return verdict if lacks_kernel and not exact.answer else exact
 
-    def _signature(self, node: Node) -> Iterator[Any]:
-        """Yield what two nodes must share for one general answer to hold for both."""
-        proto = self._proto(node)
-        yield from (node.domain, node.op_type, node.opset)
-        yield tuple(a.SerializeToString(deterministic=True) for a in proto.attribute)
-        yield tuple(bool(name) for name in node.outputs)
-        yield tuple(self._trait(name) for name in node.inputs)
-        if node.bodies:
-            # Inside, names and all operator sets matter, and so do captured constants.
-            yield self._opsets
-            yield tuple((name, self._trait(name)) for name in node.captures)
+    def _general_type(self, value: str) -> ValueType | None:
+        return _generalised(self.type_of(value))
 
-    def _trait(self, value: str) -> tuple[Any, ...]:
-        if not value:
-            return ()
-        constant = self.graph.constants.get(value)
-        if constant is None or not _is_small(constant):
-            return (str(_generalised(self.type_of(value))),)
-        array = constant.array()
-        content = repr(array.tolist()) if array.dtype == object else array.tobytes()
-        return str(constant.type), content
-
-    def _proto(self, node: Node) -> onnx.NodeProto:
-        writer = self.graph.writer
-        proto: onnx.NodeProto = writer.node_proto(node) if writer is not None else onnx.NodeProto()
-        return proto
-
-    def _ask(self, node: Node, *, exactly: bool) -> _Verdict:
+    def _ask(self, node: Node, *, exactly: bool) -> _Verdict | Passing:
         try:
             session = self._settings.open_quickly(self._question(node, exactly=exactly))
         except BackendUnavailableError:
             raise
         except Exception as error:  # noqa: BLE001 (whatever it is, it is ONNX Runtime's answer)
-            return _Verdict(_refusal(error))
+            verdict = _Verdict(_refusal(error))
+            return Passing(verdict) if is_machine_fault(error) else verdict
         types = tuple(_read_type(output.type) for output in session.get_outputs())
         return _Verdict(answer=True, types=types)
 
@@ -182,16 +159,6 @@ class Claims:
             graph.input.append(write_value_info(name, type_ if exactly else _generalised(type_)))
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.outputs if name)
         return write_for_library(model)
-
-
-def _recalled(key: tuple[Any, ...], ask: Callable[[], _Verdict]) -> _Verdict:
-    verdict = _remembered.get(key)
-    if verdict is None:
-        verdict = ask()
-        if len(_remembered) >= _MOST_REMEMBERED:
-            _remembered.clear()
-        _remembered[key] = verdict
-    return verdict
 
 
 def _is_small(constant: Initializer) -> bool:

@@ -1,6 +1,6 @@
 """From a subgraph, or from what was stored of one, to an operator."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
 from subgraphkit_openvino.operator import OpenVINOOperator, opened
 
 __all__ = ["compile_subgraph", "configuration", "restore"]
+
+_OF_BYTES: Final = frozenset(
+    {"ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
+)
+"""Operators that lead to products of 8-bit numbers."""
 
 
 def configuration(options: Options) -> dict[str, Any]:
@@ -31,6 +36,15 @@ def configuration(options: Options) -> dict[str, Any]:
     return found
 
 
+def _settings(subgraph: Subgraph, options: Options) -> dict[str, Any]:
+    """Return OpenVINO's properties for one region."""
+    found = configuration(options)
+    quantized = any(subgraph.graph.nodes[node].op_type in _OF_BYTES for node in subgraph.nodes)
+    if quantized and options.device == "CPU":
+        found |= library.exact_bytes()
+    return found
+
+
 def compile_subgraph(subgraph: Subgraph, options: Options) -> OpenVINOOperator:
     """Compile a region for a device.
 
@@ -40,7 +54,7 @@ def compile_subgraph(subgraph: Subgraph, options: Options) -> OpenVINOOperator:
     written = write_model(subgraph)
     try:
         model = import_model(written)
-        compiled = library.core().compile_model(model, options.device, configuration(options))
+        compiled = library.core().compile_model(model, options.device, _settings(subgraph, options))
         _check_edge(compiled, subgraph)
         return OpenVINOOperator(compiled, subgraph, written.held)
     except Exception as error:
@@ -56,7 +70,7 @@ def restore(blob: bytes, subgraph: Subgraph, options: Options) -> OpenVINOOperat
     try:
         exported = np.frombuffer(opened(blob), np.uint8)
         tensor = tensor_over(unlocked(exported))
-        compiled = library.core().import_model(tensor, options.device, configuration(options))
+        compiled = library.core().import_model(tensor, options.device, _settings(subgraph, options))
         _check_edge(compiled, subgraph)
         return OpenVINOOperator(compiled, subgraph, (exported,), blob)
     except Exception as error:

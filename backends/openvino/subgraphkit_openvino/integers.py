@@ -1,4 +1,4 @@
-"""Which whole numbers OpenVINO gets right.
+"""Whole numbers that OpenVINO gets right.
 
 On the processor, OpenVINO computes with int32, and much of that in float32: int64 and uint64 lose
 their upper half, 8 bits saturate where ONNX wraps around, and comparisons, quotients, remainders

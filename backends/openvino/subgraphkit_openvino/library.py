@@ -10,12 +10,15 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
 from subgraphkit.errors import OptionError
 
 __all__ = [
     "check_device",
     "core",
     "devices",
+    "exact_bytes",
     "frontend",
     "is_installed",
     "query_settings",
@@ -81,6 +84,37 @@ def query_settings(device: str) -> Mapping[str, str]:
     except RuntimeError:
         return MappingProxyType({})
     return MappingProxyType(settings)
+
+
+@lru_cache(maxsize=1)
+def exact_bytes() -> Mapping[str, str]:
+    """Return properties with which the processor adds up products of 8-bit numbers exactly.
+
+    Without VNNI, OpenVINO adds them up in 16 bits, and what does not fit is cut off: of weights
+    near the largest int8 nearly nothing can be left. There the switch lets quantized nodes compute
+    in float32, from the same rounded numbers. Whether it is needed is tried once. It is not
+    documented, so it is used only where it is accepted.
+    """
+    settings = {"LP_TRANSFORMS_MODE": "NO"}
+    try:
+        needed = _sum_of_bytes({}) < _sum_of_bytes(settings)
+    except RuntimeError:
+        needed = False
+    return MappingProxyType(settings if needed else {})
+
+
+def _sum_of_bytes(settings: Mapping[str, str]) -> float:
+    """Return a sum of products of the largest uint8 and int8, as a convolution finds it."""
+    openvino = runtime()
+    ops = openvino.opset13
+    x = ops.parameter([1, 64, 4, 4], openvino.Type.f32)
+    ends = np.float32(0), np.float32(255)
+    weight = ops.convert(ops.constant(np.full((16, 64, 1, 1), 127, np.int8)), "f32")
+    scaled = ops.multiply(weight, ops.constant(np.ones((16, 1, 1, 1), np.float32)))
+    data = ops.fake_quantize(x, *ends, *ends, 256)
+    product = ops.convolution(data, scaled, [1, 1], [0, 0], [0, 0], [1, 1])
+    compiled = core().compile_model(openvino.Model([product], [x]), "CPU", dict(settings))
+    return float(compiled([np.full((1, 64, 4, 4), ends[1])])[0].max())
 
 
 def devices() -> tuple[str, ...]:

@@ -15,7 +15,9 @@ from typing import Any, Final
 import onnx
 
 from subgraphkit.backend import Refusal
-from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
+from subgraphkit.ir import BoundGraph, make_subgraph
+from subgraphkit.onnx_io import node_key
+from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import TensorType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.importing import (
@@ -47,7 +49,8 @@ class Questions:
         self._graph = graph
         self._device = device
         self._configuration = configuration
-        self._alone: dict[bytes, Refusal | None] = {}
+        # For this graph alone, because OpenVINO names its values.
+        self._alone = Answers("answers")
         # Weights are read once for all questions: they are shared as long as somebody holds them.
         self._held: list[Any] = []
 
@@ -136,18 +139,17 @@ class Questions:
         return found
 
     def _asked_alone(self, node: int) -> Refusal | None:
-        subgraph = make_subgraph(self._graph, (node,), "openvino")
-        key = _signature(self._graph.nodes[node], subgraph)
-        if key not in self._alone:
-            self._alone[key] = self._answer_alone(subgraph)
-        return self._alone[key]
+        key = node_key(self._graph.nodes[node], self._graph.types.get)
+        return self._alone.recall(key, lambda: self._answer_alone(node))
 
-    def _answer_alone(self, subgraph: Subgraph) -> Refusal | None:
+    def _answer_alone(self, node: int) -> Refusal | Passing | None:
+        subgraph = make_subgraph(self._graph, (node,), "openvino")
         try:
             model = import_model(write_model(subgraph))
             runs = self._query(model)
         except Exception as error:  # noqa: BLE001 (its errors have no base class of their own)
-            return Refusal("op_unsupported", f"OpenVINO's importer says: {library.said(error)}")
+            refusal = Refusal("op_unsupported", f"OpenVINO's importer says: {library.said(error)}")
+            return Passing(refusal) if is_machine_fault(error) else refusal
         return self._judged(model.get_ops(), runs)
 
     def _query(self, model: Any) -> Mapping[str, str]:
@@ -274,19 +276,3 @@ def _contradiction(port: Any, graph: BoundGraph, value: str) -> str:
         for dim, known in zip(dims, type_.shape, strict=True)
     )
     return "" if agrees else f"{dims} of output {value!r}, expected {type_}"
-
-
-def _signature(node: Node, subgraph: Subgraph) -> bytes:
-    """Return what an answer about a node alone depends on."""
-    proto = subgraph.to_model(weights="outside").graph
-    types = node.graph.types
-    return repr(
-        (
-            node.qualified_op_type,
-            node.opset,
-            [str(types.get(name)) if name else "" for name in node.inputs],
-            [str(types.get(name)) if name else "" for name in node.outputs],
-            [attribute.SerializeToString() for one in proto.node for attribute in one.attribute],
-            [(list(one.dims), one.data_type, one.raw_data) for one in proto.initializer],
-        )
-    ).encode()

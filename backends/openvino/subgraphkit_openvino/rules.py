@@ -1,4 +1,4 @@
-"""What is refused although OpenVINO would take it, because the numbers would be others.
+"""Refusals of nodes that OpenVINO would take, because the numbers would be others.
 
 Each rule was found by comparing with ONNX's own test cases or with the reference implementation,
 and says what would be wrong.

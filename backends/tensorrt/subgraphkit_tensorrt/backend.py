@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from subgraphkit.backend import (
     Answer,
     Backend,
+    BindContext,
     Check,
     EngineOrigin,
     ProbeResult,
@@ -32,7 +33,7 @@ from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.options import check_agreement, check_library
 from subgraphkit_tensorrt.options.from_onnxruntime import in_our_words
-from subgraphkit_tensorrt.running.operator import restore
+from subgraphkit_tensorrt.running.regions import restore
 from subgraphkit_tensorrt.selftest import run_checklist
 
 __all__ = ["TensorRTBackend"]
@@ -149,7 +150,9 @@ class TensorRTBackend(Backend[Options]):
         """Say whether engines of a bundle fit here; see ``fitting``."""
         return engine_fits(made, here, self.option_values)
 
-    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+    def restore(
+        self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
+    ) -> SubgraphOperator:
         """Restore a compiled region.
 
         Raises:
@@ -158,7 +161,7 @@ class TensorRTBackend(Backend[Options]):
         """
         # When a bundle is opened, nobody has looked at the graph before.
         load_plugins(self.library, self.option_values.plugin_libraries)
-        return restore(blob, subgraph, self.library, self.option_values)
+        return restore(blob, subgraph, self.library, context)
 
     def _options_to_honour(self) -> Options:
         """Leave out what shapes engines where there is no builder: it says how they were built."""

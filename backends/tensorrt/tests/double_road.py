@@ -1,6 +1,5 @@
 """What the tests of the run side share: models compiled for the double of TensorRT."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -9,6 +8,7 @@ import onnx
 
 import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_double import Double
+from backends.tensorrt.tests.tensorrt_models import context_of
 from subgraphkit.backend import (
     Answer,
     Backend,
@@ -20,7 +20,7 @@ from subgraphkit.backend import (
 from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
 from subgraphkit.types import TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.claiming.compiling import compile_region
+from subgraphkit_tensorrt.running.regions import compile_region
 
 __all__ = [
     "GROWING",
@@ -56,8 +56,7 @@ def parsed(body: str, opset: int = 21) -> onnx.ModelProto:
 
 def compiled(subgraph: Subgraph, double: Double, options: Options) -> SubgraphOperator:
     """Compile a subgraph for the double, as the backend does."""
-    logger = logging.getLogger("subgraphkit.tensorrt")
-    return compile_region(subgraph, double.library, options, logger)
+    return compile_region(subgraph, double.library, context_of(subgraph.graph, options))
 
 
 class Opened:
@@ -74,6 +73,7 @@ class Opened:
         self.options = Options(**{**_QUIET, **given})
         bound = sk.bind(sk.load(proto))
         self.subgraph = make_subgraph(bound, tuple(bound.order), "tensorrt")
+        self.context = context_of(bound, self.options)
         self.operator = compiled(self.subgraph, double, self.options)
 
     def __call__(self, *inputs: Any, outputs: Sequence[Any] | None = None) -> Sequence[Any]:

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from backends.tensorrt.tests.tensorrt_claims import loaded, workers
-from backends.tensorrt.tests.tensorrt_models import options, rtx
+from backends.tensorrt.tests.tensorrt_models import build_engine, options, ranges_at_bind, rtx
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing.official_cases import OfficialCase
-from subgraphkit_tensorrt.building.build import build_engine
-from subgraphkit_tensorrt.building.profiles import ranges_at_bind
 from subgraphkit_tensorrt.claiming.borders import Borders
 from subgraphkit_tensorrt.claiming.questions import Questions
 from subgraphkit_tensorrt.lowering import Conversions, rules_for
@@ -47,7 +45,7 @@ def judge(case: OfficialCase) -> Verdict:
         _crossing(subgraph, Borders(graph, found))
     ):
         return Verdict(claimed=False)
-    refusals = Questions(graph, library, chosen, found, conversions).refusals_in(subgraph)
+    refusals = Questions(graph, library, chosen, found, conversions, None).refusals_in(subgraph)
     problem = str(next(iter(refusals.values()))) if refusals else _built(subgraph, chosen)
     return Verdict(claimed=True, converted=bool(refused), problem=problem)
 

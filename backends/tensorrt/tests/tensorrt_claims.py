@@ -87,7 +87,7 @@ def ask(
     found = rules(**(given or {}))
     conversions = Conversions(found)
     chosen = options(**(given or {}))
-    return Questions(graph, rtx(), chosen, found, conversions), found, conversions
+    return Questions(graph, rtx(), chosen, found, conversions, None), found, conversions
 
 
 def workers(graph: BoundGraph) -> Subgraph:

@@ -1,6 +1,8 @@
 """Small models for building, and the library to build them with."""
 
+import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,11 +12,29 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit.backend import BindContext
+from subgraphkit.binding import BoundModel
+from subgraphkit.ir import Subgraph, make_subgraph
 from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.building import build, profiles
+from subgraphkit_tensorrt.building.plan import Plan
+from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.flavours import Library, find
 
-__all__ = ["blocks", "bound", "cut", "needs_rtx", "options", "rtx", "typed_model", "whole"]
+__all__ = [
+    "blocks",
+    "bound",
+    "buckets_at_bind",
+    "build_engine",
+    "context_of",
+    "cut",
+    "needs_rtx",
+    "options",
+    "ranges_at_bind",
+    "rtx",
+    "typed_model",
+    "whole",
+]
 
 needs_rtx = pytest.mark.skipif(
     find_spec("tensorrt_rtx_bindings") is None, reason="TensorRT for RTX is not installed"
@@ -79,7 +99,7 @@ def typed_model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def bound(model: onnx.ModelProto, **shapes: Any) -> BoundGraph:
+def bound(model: onnx.ModelProto, **shapes: Any) -> BoundModel:
     """Bind a model."""
     return sk.bind(sk.load(model), shapes or None, backend="none")
 
@@ -90,7 +110,40 @@ def whole(model: onnx.ModelProto, **shapes: Any) -> Subgraph:
     return make_subgraph(graph, list(graph.order), "tensorrt")
 
 
-def cut(graph: BoundGraph, block: int) -> Subgraph:
+def cut(graph: BoundModel, block: int) -> Subgraph:
     """Return one block of a model of ``blocks``."""
     first = block * NODES_OF_BLOCK
     return make_subgraph(graph, range(first, first + NODES_OF_BLOCK), "tensorrt")
+
+
+def context_of(graph: Any, given: Mapping[str, Any]) -> BindContext:
+    """Return what a property is told about a bind."""
+    return BindContext(
+        "tensorrt",
+        given,
+        kept_folder=partial(graph.kept_folder, "tensorrt"),
+        reshape=graph.reshape,
+        logger=logging.getLogger("subgraphkit.tensorrt"),
+    )
+
+
+def ranges_at_bind(subgraph: Subgraph, given: Mapping[str, Any]) -> dict[str, InputRange] | None:
+    """Return the ranges of a subgraph's inputs by options alone."""
+    return profiles.ranges_at_bind(subgraph, context_of(subgraph.graph, given))
+
+
+def buckets_at_bind(
+    subgraph: Subgraph, given: Mapping[str, Any]
+) -> list[dict[str, InputRange]] | None:
+    """Return the ranges of every engine of a subgraph by options alone."""
+    return profiles.buckets_at_bind(subgraph, context_of(subgraph.graph, given))
+
+
+def build_engine(
+    subgraph: Subgraph,
+    given: Mapping[str, Any],
+    library: Library,
+    ranges: Mapping[str, InputRange] | None = None,
+) -> Plan:
+    """Build the plan of a subgraph by options alone."""
+    return build.build_engine(subgraph, context_of(subgraph.graph, given), library, ranges)

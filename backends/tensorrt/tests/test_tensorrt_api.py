@@ -30,7 +30,6 @@ def _capabilities(release: str) -> Capabilities:
         # one letter per release: 8.5.3 8.6.1 10.0.1 10.3.0 10.6.0 10.8.0 10.13.0 10.16.1 11.0.0
         # 11.4.0 and TensorRT for RTX
         ("parser", "xxxxxxxxxxx"),
-        ("explicit_batch_flag", "xxxxxxxx..."),
         ("strongly_typed_flag", "..xxxxxxxxx"),
         ("strongly_typed", "..xxxxxxxxx"),
         ("weak_precision_flags", "xxxxxxxx..."),
@@ -39,16 +38,12 @@ def _capabilities(release: str) -> Capabilities:
         ("load_initializer", "......xxxxx"),
         ("parser_builder_config", ".......xxxx"),
         ("device_memory_v2", "...xxxxxxxx"),
-        ("device_memory_v1", "xxxxxxxx..."),
-        ("context_without_memory", "xxxxxxxx..."),
         ("runtime_config", "......xxxxx"),
         ("runtime_cache", "..........x"),
         ("int64", "..xxxxxxxxx"),
         ("shared_profiles", ".xxxxxxxxxx"),
-        ("quick_data_dependent_shapes", ".....xxxxxx"),
         ("plugins", "xxxxxxxxxx."),
         ("keeps_timings", "xxxxxxxxxx."),
-        ("plugin_creators_v2", "xxxxxxxx..."),
         ("tiling_optimization_level", ".....xxxxxx"),
     ],
 )

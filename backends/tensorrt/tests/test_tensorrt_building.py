@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
+    build_engine,
     cut,
     needs_rtx,
     options,
@@ -23,13 +24,11 @@ from backends.tensorrt.tests.tensorrt_models import (
 from subgraphkit.errors import CompileError
 from subgraphkit.testing.light_models import seeded_model
 from subgraphkit_tensorrt.building import build
-from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.configuration import configure
-from subgraphkit_tensorrt.building.memory import memory_told
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import parse_model
 from subgraphkit_tensorrt.building.plan import plan_problem, read_plans, write_plans
-from subgraphkit_tensorrt.building.report import readable
+from subgraphkit_tensorrt.building.report import memory_told, readable
 from subgraphkit_tensorrt.building.sharing import Shelf, separate_weights
 from subgraphkit_tensorrt.library.devices import machine
 

@@ -66,7 +66,7 @@ def test_the_backend_sees_the_run_side_of_the_release_in_the_double(release: str
     real = Capabilities.of(api.module(), api.flavour)
     for name in (
         "device_memory_v2", "set_device_memory", "allocation_strategy", "runtime_config",
-        "context_without_memory", "update_device_memory_size", "weight_streaming", "engine_stat",
+        "update_device_memory_size", "weight_streaming", "engine_stat",
         "streamable_weights_size", "host_code_allowed", "load_runtime", "parser_refitter",
         "persistent_cache_limit", "runtime_cache", "cuda_graph_strategy", "refitter",
         "load_initializer", "int64", "builder_flags",

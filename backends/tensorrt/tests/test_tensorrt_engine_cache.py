@@ -17,6 +17,7 @@ BUILDER = '''
 """Builds blocks of four nodes."""
 
 import os
+from dataclasses import replace
 
 import subgraphkit as sk
 from subgraphkit_tensorrt.backend_options import Options
@@ -46,7 +47,7 @@ class Blocks(sk.SubgraphProperty):
         with open(os.environ["BUILT"], "a") as file:
             file.write(f"{subgraph.id}\\n")
         library = find("tensorrt_rtx").library
-        return Kept([build.build_engine(subgraph, self.options, library)])
+        return Kept([build.build_engine(subgraph, replace(context, options=self.options), library)])
 
 
 class Kept(sk.SubgraphOperator):

@@ -12,7 +12,7 @@ from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X,
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import CompileError, ExecutionError, OptionError
-from subgraphkit_tensorrt.running.operator import restore
+from subgraphkit_tensorrt.running.regions import restore
 
 
 def weighted(weight: Any) -> onnx.ModelProto:
@@ -93,7 +93,7 @@ def test_plans_are_restored_for_a_subgraph_of_other_names(double: Double) -> Non
     stored = Opened(SUM, double).operator.serialize()
     assert stored is not None
     other = Opened(SUM.replace("x", "b").replace("y", "a"), double)
-    restored = restore(stored, other.subgraph, double.library, other.options)
+    restored = restore(stored, other.subgraph, double.library, other.context)
     np.testing.assert_array_equal(restored.run([X])[0], summed(X))
 
 
@@ -112,7 +112,7 @@ def test_a_stored_plan_that_does_not_fit_is_refused(double: Double, damage: str)
     }[damage]
     of = Opened(PICKED, double, dims={"n": (0, 4, 64)}) if damage == "other" else opened
     with pytest.raises(CompileError, match=r"SGK1(62|72|79)"):
-        restore(wrong, of.subgraph, double.library, of.options)
+        restore(wrong, of.subgraph, double.library, of.context)
 
 
 # -- failures ------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_the_memory_of_an_engine_is_what_tensorrt_says(double: Double) -> None:
     assert memory["plan_bytes"] > 36
     assert (memory["persistent_bytes"], memory["host_persistent_bytes"]) == (1024, 80)
     (again,) = restore(
-        opened.operator.serialize(), opened.subgraph, double.library, opened.options
+        opened.operator.serialize(), opened.subgraph, double.library, opened.context
     ).info()["engines"]
     assert again["memory"] == memory  # a stored plan knows it as well
 

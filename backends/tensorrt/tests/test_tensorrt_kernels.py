@@ -10,7 +10,7 @@ import pytest
 from backends.tensorrt.tests.double_road import GROWING, PICKED, Opened, X, summed
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit_tensorrt.running import kernels as keeping
-from subgraphkit_tensorrt.running.operator import restore
+from subgraphkit_tensorrt.running.regions import restore
 
 RTX = pytest.mark.parametrize("double", ["rtx-1.7.1"], indirect=True)
 DIMS: Any = {"dims": {"n": (1, 4, 8)}}
@@ -32,7 +32,7 @@ def again(opened: Opened, double: Double) -> Any:
     """Load the same plan as another process would."""
     blob = opened.operator.serialize()
     assert blob is not None
-    return restore(blob, opened.subgraph, double.library, opened.options)
+    return restore(blob, opened.subgraph, double.library, opened.context)
 
 
 def stored(folder: Path) -> list[Path]:
@@ -110,7 +110,7 @@ def test_a_damaged_file_is_a_miss(
     )
     if damage == "unreadable":
         file.chmod(0o666)
-    with caplog.at_level(logging.INFO, "subgraphkit.tensorrt"):
+    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
         restored = again(opened, double)
         run(restored, 2)
     assert "not used" in caplog.text

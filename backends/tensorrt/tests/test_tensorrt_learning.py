@@ -10,7 +10,7 @@ from backends.tensorrt.tests.tensorrt_claims import homes, loaded, parsed, worke
 from backends.tensorrt.tests.tensorrt_models import needs_rtx, options
 from subgraphkit.errors import CompileError
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.storing.folders import forget_facts
+from subgraphkit.storing.answers import forget_answers
 from subgraphkit_tensorrt.building.failure import build_failure, fault_of_machine
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.library.devices import machine
@@ -67,7 +67,7 @@ def test_what_is_learnt_holds_for_the_options_that_shape_the_engine(
     )
     assert "subgraphkit cache clear" in said
     assert homes(_divided(workspace_limit=1, on_build_failure="raise")) == {0, 1, 2, 3}
-    assert forget_facts(cache) > 0
+    assert forget_answers(cache) > 0
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
+    build_engine,
     cut,
     needs_rtx,
     options,
@@ -19,8 +20,7 @@ from backends.tensorrt.tests.tensorrt_models import (
     whole,
 )
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.rewriting import Range, Ranges
-from subgraphkit_tensorrt.building.build import build_engine
+from subgraphkit.precision import Range, Ranges
 from subgraphkit_tensorrt.building.model import prepare_model
 
 pytestmark = needs_rtx

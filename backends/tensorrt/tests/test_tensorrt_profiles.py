@@ -9,9 +9,12 @@ from onnx import TensorProto, helper
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
+    buckets_at_bind,
+    build_engine,
     cut,
     needs_rtx,
     options,
+    ranges_at_bind,
     rtx,
     typed_model,
     whole,
@@ -19,12 +22,9 @@ from backends.tensorrt.tests.tensorrt_models import (
 from subgraphkit.errors import CompileError, OptionError, SubgraphkitError
 from subgraphkit.ir import make_subgraph
 from subgraphkit_tensorrt.building import build
-from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.profiles import (
     InputRange,
-    buckets_at_bind,
     exact_ranges,
-    ranges_at_bind,
 )
 
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}

@@ -1,14 +1,12 @@
-"""How far a build is, on a terminal and elsewhere, and how it is stopped."""
+"""Reports of how far a build is, and how it is stopped."""
 
-import io
-import logging
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +16,25 @@ import pytest
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
+    build_engine,
+    context_of,
     cut,
     needs_rtx,
     options,
     rtx,
     whole,
 )
+from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.testing.light_models import light_model_path
-from subgraphkit_tensorrt.building import build, progress
-from subgraphkit_tensorrt.building.build import build_engine
-from subgraphkit_tensorrt.building.progress import Progress, bar, monitor_for, showing
+from subgraphkit_tensorrt.building import build
+from subgraphkit_tensorrt.building.progress import BuildPhases, monitor_for
 from tests.interrupting import heard
 
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def _half_way() -> Progress:
-    told = Progress()
+def _half_way(progress: Progress | None = None) -> BuildPhases:
+    told = BuildPhases("x", progress or Progress())
     told.start("Building engine", None, 4)
     told.step("Building engine", 0)
     told.start("Optimizing graph", "Building engine", 2)
@@ -65,71 +60,61 @@ def test_progress_never_falls() -> None:
     assert told.fraction == pytest.approx(1.5 / 4)
 
 
-def test_the_rest_is_estimated_once_something_is_done() -> None:
-    told = Progress()
-    assert told.seconds_left() is None
-    told = _half_way()
-    told.started -= 30
-    assert told.seconds_left() == pytest.approx(50, abs=1)
-    assert re.fullmatch(
-        r"x \[#{9}-{15}\] 38%, Optimizing graph, 0:30, about 0:(49|50) left", bar(told, "x")
-    )
+def test_the_phases_are_reported_in_percent_of_the_whole() -> None:
+    events: list[ProgressEvent] = []
+    told = _half_way(Progress(events.append))
+    assert {(one.phase, one.total, one.cancelled) for one in events} == {("x", 100, False)}
+    assert [(one.done, one.message) for one in events] == [
+        (0, "Building engine"),
+        (25, "Building engine"),
+        (25, "Optimizing graph"),
+        (37, "Optimizing graph"),
+    ]
+    told.progress.cancel()
+    told.step("Optimizing graph", 1)
+    assert events[-1].cancelled
 
 
-def test_on_a_terminal_there_is_a_bar_that_goes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_REDRAW", 0.01)
-    terminal = Terminal()
-    with showing(_half_way(), "building", logging.getLogger("test"), stream=terminal):
-        time.sleep(0.1)
-    shown = terminal.getvalue()
-    assert "\rbuilding [#########---" in shown
-    assert shown.endswith("\r\x1b[K")
-
-
-def test_elsewhere_there_is_a_line_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(progress, "_HEARTBEAT", 0.02)
-    with (
-        caplog.at_level(logging.INFO, "test"),
-        showing(_half_way(), "building", logging.getLogger("test"), stream=io.StringIO()),
-    ):
-        time.sleep(0.2)
-    assert "building: 38%, Optimizing graph" in caplog.text
+def test_the_option_keeps_a_build_from_reporting_and_not_from_being_stopped() -> None:
+    events: list[ProgressEvent] = []
+    progress = Progress(events.append)
+    told = BuildPhases("x", progress, is_told=False)
+    told.start("Building engine", None, 4)
+    assert not events
+    progress.cancel()
+    assert told.progress.cancelled
 
 
 @needs_rtx
-def test_a_real_build_reports_all_of_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[float] = []
-    made: list[Progress] = []
-
-    class Watched(Progress):
-        def __init__(self) -> None:
-            super().__init__()
-            made.append(self)
-
-        def step(self, name: str, step: int) -> None:
-            super().step(name, step)
-            seen.append(self.fraction)
-
-    monkeypatch.setattr(build, "Progress", Watched)
-    build_engine(cut(bound(blocks((5,))), 0), options(dims=RANGES), rtx())
+def test_a_real_build_reports_all_of_its_way() -> None:
+    seen: list[ProgressEvent] = []
+    subgraph = cut(bound(blocks((5,))), 0)
+    asked = options(dims=RANGES, progress="auto")
+    context = replace(context_of(subgraph.graph, asked), progress=Progress(seen.append))
+    build.build_engine(subgraph, context, rtx())
     assert len(seen) > 10
-    assert seen == sorted(seen)
-    assert made[0].fraction == 1.0
+    assert {one.phase for one in seen} == {f"TensorRT builds {subgraph.id}"}
+    done = [one.done for one in seen]
+    assert done == sorted(done)
+    assert done[-1] == 100
 
 
 @needs_rtx
-def test_an_error_in_a_callback_stops_the_build_and_is_raised(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Failing(Progress):
-        def step(self, name: str, step: int) -> None:
-            raise MemoryError("in the callback")
+def test_a_build_writes_nothing_by_itself(capfd: pytest.CaptureFixture[str]) -> None:
+    build_engine(cut(bound(blocks((8,))), 0), options(dims=RANGES, progress="auto"), rtx())
+    assert capfd.readouterr() == ("", "")
 
-    monkeypatch.setattr(build, "Progress", Failing)
+
+@needs_rtx
+def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised() -> None:
+    def fail(event: ProgressEvent) -> None:
+        raise MemoryError("in the callback")
+
+    subgraph = cut(bound(blocks((6,))), 0)
+    asked = options(dims=RANGES, progress="auto")
+    context = replace(context_of(subgraph.graph, asked), progress=Progress(fail))
     with pytest.raises(MemoryError, match="in the callback"):
-        build_engine(cut(bound(blocks((6,))), 0), options(dims=RANGES), rtx())
+        build.build_engine(subgraph, context, rtx())
 
 
 @needs_rtx
@@ -158,10 +143,8 @@ def test_a_monitor_goes_on_until_it_is_told_to_stop() -> None:
     told = _half_way()
     monitor = monitor_for(rtx().trt, told)
     assert monitor.step_complete("Optimizing graph", 1) is True
-    told.cancel()
+    told.progress.cancel()
     assert monitor.step_complete("Building engine", 1) is False
-    assert told.cancelled_by is None
-    assert "stopping" in bar(told, "x")
 
 
 @needs_rtx
@@ -169,6 +152,7 @@ def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
     program = tmp_path / "killed.py"
     program.write_text(
         "import subgraphkit as sk, sys\n"
+        "from subgraphkit.backend import BindContext\n"
         "from subgraphkit.ir import make_subgraph\n"
         "from subgraphkit.testing.light_models import light_model_path\n"
         "from subgraphkit_tensorrt.building.build import build_engine\n"
@@ -177,7 +161,8 @@ def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
         "graph = sk.bind(sk.load(light_model_path('densenet121')), backend='none')\n"
         "subgraph = make_subgraph(graph, list(graph.order), 'tensorrt')\n"
         "print('building', flush=True)\n"
-        "build_engine(subgraph, Options(), find('tensorrt_rtx').library)\n"
+        "context = BindContext('tensorrt', Options())\n"
+        "build_engine(subgraph, context, find('tensorrt_rtx').library)\n"
     )
     cache = tmp_path / "cache"
     environment = {**os.environ, "SUBGRAPH_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}

@@ -13,7 +13,7 @@ from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray
-from subgraphkit_tensorrt.running.operator import restore
+from subgraphkit_tensorrt.running.regions import restore
 
 RELEASES = ["8.5.3", "8.6.1", "10.0.1", "10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
 
@@ -143,7 +143,7 @@ def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -
 
 def test_several_engines_are_stored_and_found_again(double: Double) -> None:
     opened = Opened(GROWING, double, dims={"n": (1, (2, 4, 8))})
-    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.options)
+    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
     np.testing.assert_array_equal(again.run([X])[0], summed(X))
     assert len(again.info()["engines"]) == 2
 

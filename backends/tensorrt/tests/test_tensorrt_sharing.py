@@ -13,15 +13,21 @@ from onnx import TensorProto, helper, numpy_helper
 import subgraphkit as sk
 from backends.tensorrt.tests.double_road import compiled
 from backends.tensorrt.tests.tensorrt_double import Double
-from backends.tensorrt.tests.tensorrt_models import needs_rtx, options, rtx, typed_model, whole
+from backends.tensorrt.tests.tensorrt_models import (
+    build_engine,
+    needs_rtx,
+    options,
+    ranges_at_bind,
+    rtx,
+    typed_model,
+    whole,
+)
 from subgraphkit.errors import CompileError, SubgraphkitError
 from subgraphkit.ir import Subgraph, make_subgraph
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit_tensorrt.building import build, sharing
-from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import parse_model
-from subgraphkit_tensorrt.building.profiles import ranges_at_bind
 from subgraphkit_tensorrt.building.sharing import WEIGHTS, plan_key, separate_weights
 from subgraphkit_tensorrt.lowering import Replacement, Sample, converter, unregister
 

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 import subgraphkit as sk
-from backends.tensorrt.tests.tensorrt_models import blocks, needs_rtx, options, rtx
-from subgraphkit.ir import make_subgraph
+from backends.tensorrt.tests.tensorrt_models import blocks, context_of, needs_rtx, options, rtx
 from subgraphkit_tensorrt.building.timing_cache import TimingCache, timing_cache_for
 
 
@@ -100,7 +99,7 @@ def test_damaged_timings_are_not_used_and_written_anew(
     path = tmp_path / "x.timings"
     _build(path, "conv")
     path.write_bytes(damage(path.read_bytes()))
-    with caplog.at_level(logging.WARNING, "subgraphkit.tensorrt"):
+    with caplog.at_level(logging.WARNING, "subgraphkit.cache"):
         assert _build(path, "gemm") == set()
     assert "damaged" in caplog.text
     assert _build(path) == {"one:gemm"}
@@ -127,7 +126,7 @@ def test_a_disk_that_cannot_be_written_costs_a_word_in_the_log(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with caplog.at_level(logging.INFO, "subgraphkit.tensorrt"):
+    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
         _build(tmp_path / "x.timings", "conv")
     assert "No space left" in caplog.text
     assert list(tmp_path.iterdir()) == []
@@ -146,13 +145,13 @@ def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
 @needs_rtx
 def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path: Path) -> None:
     graph = sk.bind(sk.load(blocks()), backend="none", cache_dir=str(tmp_path / "kept"))
-    subgraph = make_subgraph(graph, [0], "tensorrt")
     library = rtx()
     # TensorRT for RTX has none, so the library passes itself off as the other one.
     other = replace(library, capabilities=replace(library.capabilities, flavour="tensorrt"))
-    assert timing_cache_for(subgraph, library, options(), "NVIDIA L4") is None
-    assert timing_cache_for(subgraph, other, options(timing_cache=False), "NVIDIA L4") is None
-    found = timing_cache_for(subgraph, other, options(), "NVIDIA L4")
+    assert timing_cache_for(context_of(graph, options()), library, "NVIDIA L4") is None
+    unwanted = context_of(graph, options(timing_cache=False))
+    assert timing_cache_for(unwanted, other, "NVIDIA L4") is None
+    found = timing_cache_for(context_of(graph, options()), other, "NVIDIA L4")
     assert found is not None
     _build(found._file.path, "conv")
     (path,) = (tmp_path / "kept").rglob("*.timings")
@@ -168,5 +167,4 @@ def test_without_a_cache_no_timings_are_kept(tmp_path: Path) -> None:
     graph = sk.bind(sk.load(blocks()), backend="none", cache=False, cache_dir=str(tmp_path))
     library = rtx()
     other = replace(library, capabilities=replace(library.capabilities, flavour="tensorrt"))
-    subgraph = make_subgraph(graph, [0], "tensorrt")
-    assert timing_cache_for(subgraph, other, options(), "NVIDIA L4") is None
+    assert timing_cache_for(context_of(graph, options()), other, "NVIDIA L4") is None

@@ -8,7 +8,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from backends.tensorrt.tests.tensorrt_models import blocks, typed_model
-from subgraphkit.rewriting import rewrite
+from subgraphkit.precision import rewrite
 from subgraphkit_tensorrt.building.weak_types import allow_types_of
 
 # Members of 8.5; the newer one lacks nothing that matters here.

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from subgraphkit.backend import (
@@ -20,9 +21,9 @@ from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.building import Engine, build, lower
 from subgraphkit_tvm.claims import TvmSelector
 from subgraphkit_tvm.importing import import_region, weight_names
-from subgraphkit_tvm.library import MODULE, host_target, tvm, words_of
+from subgraphkit_tvm.library import MODULE, host_target, identity, tvm, words_of
 from subgraphkit_tvm.operator import TvmOperator
-from subgraphkit_tvm.storing import load_library, unpack
+from subgraphkit_tvm.shared_library import load_library, unpack
 from subgraphkit_tvm.tuning import make_tuner, require_tunable
 
 __all__ = ["TvmBackend", "TvmProperty"]
@@ -36,8 +37,15 @@ class TvmProperty(SubgraphProperty):
     name: ClassVar[str] = "relax"
     connectivity: Connectivity = "any"
 
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+
+    def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
+        """Find out where answers are kept."""
+        self._folder = context.kept_folder()
+
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        return TvmSelector(graph)
+        return TvmSelector(graph, self._folder)
 
     def create_operator(
         self, subgraph: Subgraph, context: BindContext[Options]
@@ -49,7 +57,7 @@ class TvmProperty(SubgraphProperty):
                 themselves, if there are any.
             BackendUnavailableError: Tuning is asked for and cannot be done here (SGK104).
         """
-        tune = make_tuner(context.backend, context.options, context.logger)
+        tune = make_tuner(context)
         try:
             lowered = lower(import_region(subgraph))
         except Exception as error:
@@ -107,8 +115,7 @@ class TvmBackend(Backend[Options]):
 
     def fingerprint(self) -> str:
         """Return the identity of TVM, its LLVM and the processor compiled for."""
-        llvm = tvm("target.codegen").llvm_version_major()
-        return f"{self.name};{tvm().__version__};llvm {llvm};{host_target()}"
+        return f"{self.name};{identity()}"
 
     def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
         """Name the constants that are parameters of the code."""

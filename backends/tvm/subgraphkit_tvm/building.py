@@ -7,7 +7,7 @@ from typing import Any, Final
 from subgraphkit_tvm.importing import Imported
 from subgraphkit_tvm.library import host_target, quiet, tvm
 from subgraphkit_tvm.scheduling import scheduled
-from subgraphkit_tvm.storing import link, load_library
+from subgraphkit_tvm.shared_library import link, load_library
 
 __all__ = ["MAIN", "PREPARE", "Engine", "build", "lower"]
 

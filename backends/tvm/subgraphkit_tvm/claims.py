@@ -1,15 +1,20 @@
-"""Which nodes are taken: asked of the importer and the compiler, one node at a time.
+"""Claims of the TVM backend: the importer and the compiler are asked, one node at a time.
 
-A verdict is remembered for the process by everything it depends on: operator, version, attributes,
-types and small constants. So a network of a thousand nodes is mostly a few dozen questions.
+An answer is remembered by everything it depends on: operator, version, attributes, types and small
+constants. So a network of a thousand nodes is mostly a few dozen questions, and none the next time.
 """
 
-from typing import Any, Final
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
 
 import onnx
 
 from subgraphkit.backend import Answer, Refusal, SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
+from subgraphkit.onnx_io import node_key
+from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tvm.building import lower
 from subgraphkit_tvm.importing import (
@@ -19,7 +24,7 @@ from subgraphkit_tvm.importing import (
     parametrised,
     weight_names,
 )
-from subgraphkit_tvm.library import words_of
+from subgraphkit_tvm.library import identity, words_of
 from subgraphkit_tvm.rules import refused_by_rule
 
 __all__ = ["TvmSelector"]
@@ -41,16 +46,26 @@ _TAKEN: Final = frozenset(
     }
 )
 
-_remembered: dict[tuple[bytes, tuple[str, ...]], Answer] = {}
+_FORMAT: Final = 1
+"""Changes with what a question is, or with what is made of the answer."""
+
+_ANSWERS: Final = Answers("answers")
 
 
 class TvmSelector(SubgraphSelector):
-    """Takes the nodes that TVM imports with the right types and has loops for."""
+    """Takes the nodes that TVM imports with the right types and has loops for.
+
+    Args:
+        graph: The graph.
+        folder: Where answers are kept; None for in memory alone.
+    """
 
     stateless = True
 
-    def __init__(self, graph: BoundGraph) -> None:
+    def __init__(self, graph: BoundGraph, folder: Path | None) -> None:
         self._graph = graph
+        self._folder = folder
+        self._identity = f"{_FORMAT} {version('subgraphkit-tvm')} {identity()}"
 
     def select(self, node: Node) -> Answer:
         # The importer looks at names of operators alone, whatever their domain.
@@ -67,7 +82,17 @@ class TvmSelector(SubgraphSelector):
             if refusal is not None:
                 return refusal
         refusal = refused_by_rule(node)
-        return _verdict(alone) if refusal is None else refusal
+        return self._asked(node, alone) if refusal is None else refusal
+
+    def _asked(self, node: Node, alone: Subgraph) -> Answer:
+        weights = weight_names(alone)
+        held = {alone.constants[name] for name in weights}
+        key = node_key(node, self._graph.types.get, lambda constant: constant not in held)
+        same = [node.inputs.index(name) for name in node.inputs]
+        read = [node.outputs.index(name) for name in alone.outputs]
+        question = f"{self._identity}\n{key}\n{same}{read}"
+        refusal = _ANSWERS.recall(question, lambda: _ask(alone, weights), self._folder)
+        return Refusal(*refusal) if refusal else True
 
 
 def _refused_type(name: str, type_: ValueType | None, *, is_constant: bool) -> Refusal | None:
@@ -81,37 +106,31 @@ def _refused_type(name: str, type_: ValueType | None, *, is_constant: bool) -> R
     return None
 
 
-def _verdict(subgraph: Subgraph) -> Answer:
-    weights = weight_names(subgraph)
+def _ask(subgraph: Subgraph, weights: Sequence[str]) -> list[str] | Passing:
+    """Return code and text of a refusal; nothing if TVM compiles the node."""
+    if not subgraph.outputs:
+        return []  # Nobody reads what the node makes, so nothing of it will be compiled.
     model = parametrised(subgraph, weights)
     names = _normalise(model.graph)
-    expected = {
-        names[name]: type_
-        for name, type_ in zip(subgraph.outputs, subgraph.output_types, strict=True)
-    }
-    key = (model.SerializeToString(deterministic=True), tuple(map(str, expected.values())))
-    if key not in _remembered:
-        renamed = tuple(names[name] for name in weights)
-        _remembered[key] = _ask(model, len(subgraph.inputs), renamed, expected)
-    return _remembered[key]
-
-
-def _ask(
-    model: onnx.ModelProto, input_count: int, weights: tuple[str, ...], outputs: Any
-) -> Answer:
-    if not outputs:
-        return True  # Nobody reads what the node makes, so nothing of it will be compiled.
+    renamed = tuple(names[name] for name in weights)
+    types = zip(subgraph.outputs, subgraph.output_types, strict=True)
+    outputs = {names[name]: type_ for name, type_ in types}
     try:
-        imported = import_model(model, input_count, weights, outputs)
+        imported = import_model(model, len(subgraph.inputs), renamed, outputs)
     except ImportRefusedError as error:
-        return Refusal("shape", f"TVM's ONNX importer: {error}")
+        return ["shape", f"TVM's ONNX importer: {error}"]
     except Exception as error:  # noqa: BLE001 (whatever it says is its reason)
-        return Refusal("op_unsupported", f"TVM's ONNX importer: {words_of(error)}")
+        return _refused("TVM's ONNX importer", error)
     try:
         lower(imported)
     except Exception as error:  # noqa: BLE001 (as above)
-        return Refusal("op_unsupported", f"TVM: {words_of(error)}")
-    return True
+        return _refused("TVM", error)
+    return []
+
+
+def _refused(who: str, error: Exception) -> list[str] | Passing:
+    refusal = ["op_unsupported", f"{who}: {words_of(error)}"]
+    return Passing(refusal) if is_machine_fault(error) else refusal
 
 
 def _normalise(graph: onnx.GraphProto) -> dict[str, str]:

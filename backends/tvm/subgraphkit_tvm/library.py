@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-__all__ = ["MODULE", "host_target", "quiet", "tvm", "words_of"]
+__all__ = ["MODULE", "host_target", "identity", "quiet", "tvm", "words_of"]
 
 MODULE: Final = "tvm"
 
@@ -46,6 +46,13 @@ def host_target() -> Any:
     cpu = tvm("target.codegen").llvm_get_system_cpu()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return tvm().target.Target({"kind": "llvm", "mcpu": cpu, "num-cores": cores or 1})
+
+
+@cache
+def identity() -> str:
+    """Name what code depends on: TVM, its LLVM and the processor compiled for."""
+    llvm = tvm("target.codegen").llvm_version_major()
+    return f"{tvm().__version__};llvm {llvm};{host_target()}"
 
 
 def words_of(error: BaseException) -> str:

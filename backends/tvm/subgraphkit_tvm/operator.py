@@ -9,7 +9,7 @@ from subgraphkit.backend import SubgraphOperator
 from subgraphkit.ir import Subgraph
 from subgraphkit_tvm.building import MAIN, PREPARE, Engine
 from subgraphkit_tvm.library import tvm
-from subgraphkit_tvm.storing import pack
+from subgraphkit_tvm.shared_library import pack
 from subgraphkit_tvm.tensors import as_array, as_tensor
 
 __all__ = ["TvmOperator"]

@@ -1,4 +1,4 @@
-"""What the importer takes and gets wrong: operators and uses of them that are refused here.
+"""Rules against what the importer takes and gets wrong: operators, and uses of them.
 
 Each rule stands for a difference that was seen against ``onnx.reference``. NaN is not part of it:
 TVM's maxima and minima may drop one, see the README.

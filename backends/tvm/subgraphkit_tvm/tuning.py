@@ -1,17 +1,15 @@
 """Arranging loops by measurement, with TVM's MetaSchedule, and remembering what was found."""
 
-import logging
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from subgraphkit.backend import BindContext
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.library import tvm
@@ -24,7 +22,6 @@ _NEEDED: Final = ("cloudpickle", "psutil", "xgboost")
 _JSON_CHECK: Final = """
 import tvm
 from tvm import te
-from subgraphkit_tvm.backend_options import Options
 x = te.placeholder((4,), name="x")
 y = te.compute((4,), lambda i: x[i] + 1.0)
 tvm.ir.save_json(tvm.IRModule({"main": te.create_prim_func([x, y])}))
@@ -75,24 +72,23 @@ def require_tunable(backend: str, options: Options) -> None:
         )
 
 
-def make_tuner(backend: str, options: Options, logger: logging.Logger) -> Tune | None:
+def make_tuner(context: BindContext[Options]) -> Tune | None:
     """Return what tunes, as the options say; None if they say not to.
 
     Args:
-        backend: Name of the backend, for messages.
-        options: Its options, checked by ``require_tunable``.
-        logger: Told how many kernels are tuned.
+        context: What is known of the bind; its options were checked by ``require_tunable``.
 
     Raises:
         BackendUnavailableError: The libraries installed cannot write records (SGK104).
     """
+    options = context.options
     folder = options.tuning_dir
     if options.tuning == "none" or folder is None:
         return None
-    _require_json(backend)
+    _require_json(context.backend)
 
     def tune(module: Any, target: Any) -> Any:
-        return _tuned(module, target, folder, options.tuning_trials, logger)
+        return _tuned(module, target, folder, options.tuning_trials, context)
 
     return tune
 
@@ -117,19 +113,20 @@ def _require_json(backend: str) -> None:
         )
 
 
-def _tuned(module: Any, target: Any, folder: Path, trials: int, logger: logging.Logger) -> Any:
+def _tuned(
+    module: Any, target: Any, folder: Path, trials: int, context: BindContext[Options]
+) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     schedules = tvm(_META_SCHEDULE)
     database = schedules.database.JSONDatabase(work_dir=str(folder))
     extracted = schedules.relax_integration.extract_tasks(module, target)
     tasks = _not_tuned(extracted, target, database)
     if tasks:
-        logger.info("tvm: tuning %d kernels, %d trials each", len(tasks), trials)
-        with _progress(len(tasks) * trials) as advance:
-            _measure(tasks, folder, database, trials, advance)
+        context.logger.info("tvm: tuning %d kernels, %d trials each", len(tasks), trials)
+        _measure(tasks, folder, database, trials, _advance(context, len(tasks) * trials))
         failed = len(_not_tuned(tasks, target, database))
         if failed:
-            logger.warning(
+            context.logger.warning(
                 "tvm: %d of %d kernels stay untuned, since no trial of theirs ran; see %s",
                 failed,
                 len(tasks),
@@ -168,6 +165,17 @@ def _measure(tasks: Any, folder: Path, database: Any, trials: int, advance: Adva
     )
 
 
+def _advance(context: BindContext[Options], total: int) -> Advance:
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        context.progress("tuning", done, total)
+
+    return advance
+
+
 def _counting(advance: Advance) -> Any:
     """Make a callback of MetaSchedule that counts measurements."""
     callbacks = tvm(f"{_META_SCHEDULE}.measure_callback")
@@ -180,15 +188,3 @@ def _counting(advance: Advance) -> Any:
             advance(len(found))
 
     return tvm("ir.utils").derived_object(Counting)()
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Advance]:
-    """Show a bar where a person is looking at standard error and rich is installed."""
-    if not sys.stderr.isatty() or find_spec("rich") is None:
-        yield lambda _: None
-        return
-    console = import_module("rich.console").Console(file=sys.stderr)
-    with import_module("rich.progress").Progress(console=console) as bar:
-        task = bar.add_task("tuning", total=total)
-        yield lambda count: bar.advance(task, count)

@@ -1,5 +1,9 @@
 """Which nodes are taken, and what is said of those that are not."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -7,6 +11,7 @@ from onnx import helper
 
 from backends.tvm.tests.tvm_models import dense, homes, open_tvm, parsed, refusals
 from subgraphkit.errors import UnclaimedNodesError
+from subgraphkit.ir import Subgraph
 from subgraphkit_tvm import claims
 
 VECTOR = "(float[4] x) => (float[4] y)"
@@ -37,10 +42,28 @@ def test_the_importers_own_words_reach_the_report() -> None:
     assert "TVM's ONNX importer: AssertionError: Missing outputs during conversion" in text
 
 
-def test_nothing_is_printed_when_the_importer_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    claims._remembered.clear()
+@pytest.fixture
+def questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the operators that TVM was asked about since, with no answers from before."""
+    found = []
+
+    def asked(subgraph: Subgraph, weights: Sequence[str]) -> Any:
+        found.append(subgraph.members[0].op_type)
+        return ask(subgraph, weights)
+
+    ask = claims._ask
+    monkeypatch.setattr(claims, "_ask", asked)
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    claims._ANSWERS._known.clear()
+    return found
+
+
+def test_nothing_is_printed_when_the_importer_fails(
+    capsys: pytest.CaptureFixture[str], questions: list[str]
+) -> None:
     with open_tvm(parsed("g (int64[4] x) => (int64[4] y) { y = Erf(x) }")) as session:
         assert homes(session) == [("numpy", (0,))]
+    assert questions == ["Erf"]
     assert capsys.readouterr().out == ""
 
 
@@ -107,11 +130,44 @@ def test_an_operator_of_another_domain_is_not_taken_for_its_namesake() -> None:
         open_tvm(model, backend="tvm")
 
 
-def test_alike_nodes_are_asked_about_once() -> None:
-    claims._remembered.clear()
+def test_alike_nodes_are_asked_about_once(questions: list[str]) -> None:
     chain = "".join(f"a{i + 1} = Tanh(a{i}) " for i in range(20))
     with open_tvm(parsed(f"g (float[4] a0) => (float[4] a20) {{ {chain} }}")):
-        assert len(claims._remembered) == 1
+        assert questions == ["Tanh"]
+
+
+def test_nothing_is_asked_again_in_the_next_process(questions: list[str]) -> None:
+    model = parsed("g (int64[4] x) => (int64[4] y) { a = Neg(x) y = Erf(a) }")
+    with open_tvm(model, cache=True) as session:
+        told = session.partitioning.refusals[1], homes(session)
+    assert questions == ["Neg", "Erf"]
+    claims._ANSWERS._known.clear()
+    with open_tvm(model, cache=True) as session:
+        assert (session.partitioning.refusals[1], homes(session)) == told
+    assert questions == ["Neg", "Erf"]
+
+
+def test_nodes_that_read_one_value_twice_are_asked_about_apart(questions: list[str]) -> None:
+    with open_tvm(
+        parsed("g (float[4] x, float[4] z) => (float[4] y) { a = Mul(x, x) y = Mul(a, z) }")
+    ):
+        assert questions == ["Mul", "Mul"]
+
+
+def test_an_answer_for_want_of_memory_is_not_remembered(
+    questions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> None:
+        raise MemoryError
+
+    model = parsed("g (float[4] x) => (float[4] y) { y = Tanh(x) }")
+    with monkeypatch.context() as patch:
+        patch.setattr(claims, "import_model", full)
+        with open_tvm(model) as session:
+            assert homes(session) == [("numpy", (0,))]
+    with open_tvm(model) as session:
+        assert homes(session) == [("tvm", (0,))]
+    assert questions[-1] == "Tanh"
 
 
 def test_a_region_is_right_however_many_of_its_loops_are_arranged() -> None:

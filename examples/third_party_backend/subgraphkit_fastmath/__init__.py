@@ -1,13 +1,14 @@
 """A third-party backend, whole: chains of elementwise float32 operators."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import subgraphkit as sk
 
-KERNELS = {"Add": np.add, "Exp": np.exp, "Mul": np.multiply, "Relu": lambda x: np.maximum(x, 0)}
+KERNELS: dict[str, Callable[..., Any]] = {"Add": np.add, "Exp": np.exp, "Mul": np.multiply}
+KERNELS["Relu"] = lambda x: np.maximum(x, 0)
 
 
 def is_float32(node: sk.Node) -> bool | sk.Refusal:

@@ -1,29 +1,31 @@
 """``subgraphkit bench``: backends side by side on one model."""
 
 import math
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit import errors
 from subgraphkit.binding import bind
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.tables import Table, markdown_table
-from subgraphkit.cli.values import merge_options, merge_pairs
+from subgraphkit.cli.values import counting, merge_options, merge_pairs, seconds
+from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.onnx_io import load
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 _MEBIBYTE = 2**20
 _MANY = 12
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Measure, and end with an exit code that says whether all ran and agree."""
     shapes = shapes_as_told(arguments)
     bound = bind(load(arguments.model), shapes, backend="none")
@@ -31,7 +33,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     tell_feeds(feeds, arguments.seed, report)
     arrays = {name: feed.array for name, feed in feeds.items()}
     del bound, feeds
-    with report.doing("measuring") as status:
+    with report.doing("measuring") as progress:
         found = bench(
             arguments.model,
             arrays,
@@ -39,7 +41,7 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
             schedule=Schedule(
                 arguments.repeat, arguments.warmup, arguments.threads, arguments.timeout
             ),
-            progress=getattr(status, "update", lambda _: None),
+            progress=progress,
             shapes=shapes,
             options=merge_options(arguments.option),
         )
@@ -145,3 +147,64 @@ def _exit_code(found: Benchmark) -> ExitCode:
             kind = getattr(errors, one.kind, errors.BackendError)
             return exit_code_of(kind.__new__(kind))  # of an error that another process has raised
     return ExitCode.OK
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_bind_words(parser)
+    add_feed_words(parser)
+    who = parser.add_argument_group(
+        "backends; the others are compared with the first (default: what is configured)"
+    )
+    who.add_argument(
+        "--backends",
+        metavar="NAME,NAME,...",
+        type=lambda text: text.split(","),
+        action="extend",
+        dest="selections",
+        help="backends, each by itself with the fallback behind it",
+    )
+    who.add_argument(
+        "--backend",
+        metavar="LIST",
+        action="append",
+        dest="selections",
+        help="backends together, in order, such as onednn,openvino,numpy; may be repeated",
+    )
+    parser.add_argument(
+        "--repeat",
+        metavar="N",
+        type=counting(1),
+        default=10,
+        help="turns that everybody takes (default: 10)",
+    )
+    parser.add_argument(
+        "--warmup",
+        metavar="N",
+        type=counting(0),
+        default=3,
+        help="runs beforehand that do not count (default: 3)",
+    )
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=counting(1),
+        help="threads of every library that can be told (default: as each likes)",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=600.0,
+        help="how long compiling, or one turn, may take (default: 600)",
+    )
+    parser.add_argument("--markdown", action="store_true", help="write the table as Markdown")
+
+
+COMMAND: Final = Command(
+    examples=(
+        "bench model.onnx --backends numpy,openvino",
+        "bench model.onnx --backends numpy --backend onednn,openvino,numpy",
+    ),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -1,17 +1,19 @@
 """``subgraphkit build``: everything compiled ahead, so that the next bind finds it."""
 
 import warnings
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.bundling import check_target, collect, write_bundle
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write
+from subgraphkit.cli.words import add_road_words
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.configuration.config import ResolvedConfig
@@ -20,8 +22,9 @@ from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
+from subgraphkit.storing.files import write_output
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 _NEEDS_NONE: Final = "needs none"
 _IDLE: Final = (
@@ -30,7 +33,7 @@ _IDLE: Final = (
 )
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Compile every subgraph and keep the engines; write one where asked to.
 
     Raises:
@@ -42,8 +45,8 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     _check_that_something_stays(bound.settings, is_written=bool(target or bundle))
     with report.doing("partitioning"):
         partitioning = partition(bound)
-    # Backends show themselves how far they are, so nothing else is drawn meanwhile.
-    compiled = compile_subgraphs(partitioning)
+    with report.doing("compiling") as progress:
+        compiled = compile_subgraphs(partitioning, progress=progress)
     try:
         _tell_idle(compiled)
         rows = list(_rows(compiled, is_kept=bound.settings.cache))
@@ -181,6 +184,34 @@ def _write(compiled: CompiledSubgraphs, target: Path) -> None:
             hint="Leave --engine out: what can be kept is kept for the next bind.",
         )
     try:
-        target.write_bytes(engine)
+        write_output(target, engine)
     except OSError as error:
         raise CallerError("SGK301", f"cannot write {str(target)!r}: {error.strerror}") from error
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_road_words(parser)
+    parser.add_argument(
+        "--engine",
+        metavar="FILE",
+        help="also write the engine as the library's own tools take it; the model has to become "
+        "one subgraph",
+    )
+    parser.add_argument(
+        "--bundle",
+        metavar="DIR",
+        help="also write a bundle: all that is needed to run the model elsewhere",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace a bundle that is there already"
+    )
+
+
+COMMAND: Final = Command(
+    examples=(
+        "build model.onnx --backend openvino",
+        "build model.onnx --backend tensorrt --symbol batch=8 --engine model.plan",
+    ),
+    add_arguments=_arguments,
+    execute=_execute,
+)

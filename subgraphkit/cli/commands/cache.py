@@ -1,12 +1,17 @@
 """``subgraphkit cache``: list, check and remove the compiled engines that are kept."""
 
+import math
 import time
-from argparse import Namespace
-from collections.abc import Sequence
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.backend.option_values import read_bytes
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
@@ -14,9 +19,9 @@ from subgraphkit.cli.values import counted, size_text
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
-from subgraphkit.storing.folders import forget_facts
+from subgraphkit.storing.answers import forget_answers
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 _SHOWN_OF_KEY: Final = 12
 _SECONDS_PER_DAY: Final = 86_400
@@ -25,7 +30,7 @@ _BEING_WRITTEN: Final = 60.0
 _COLUMNS: Final = "key backend nodes size created last-used model"
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Carry out one action on the cache that a bind made here and now would use.
 
     Raises:
@@ -100,7 +105,7 @@ def _clear(store: EngineStore, report: Report, cache_dir: Path | None) -> ExitCo
     for entry in entries:
         store.remove(entry.digest)
     store.remove_left_overs(age=_BEING_WRITTEN)
-    forgotten = forget_facts(cache_dir)
+    forgotten = forget_answers(cache_dir)
     report.data["facts_removed"] = forgotten
     if forgotten:
         report.note(f"removed {counted(forgotten, 'fact')} that backends had found out")
@@ -150,3 +155,71 @@ def _iso(moment: float) -> str:
 
 def _minute(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+_ACTIONS: Final = ("ls", "verify", "prune", "clear")
+_LIKELY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("list", "dir", "show"), "ls"),
+        "check": "verify",
+        **dict.fromkeys(("rm", "delete", "remove", "purge"), "clear"),
+        **dict.fromkeys(("gc", "trim"), "prune"),
+    }
+)
+"""What other programs call the same."""
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        metavar="ACTION",
+        type=_action,
+        help="ls: list the engines; verify: check every one; prune: remove those least recently "
+        "used; clear: remove all",
+    )
+    prune = parser.add_argument_group(
+        "what prune removes (default: down to the setting cache_size)"
+    )
+    prune.add_argument(
+        "--size",
+        metavar="SIZE",
+        type=_size,
+        help="engines least recently used, until no more than this is left, such as 4GiB",
+    )
+    prune.add_argument(
+        "--older-than", metavar="DAYS", type=_days, help="engines not used for so many days"
+    )
+    prune.add_argument("--backend", metavar="NAME", help="engines of this backend and no others")
+
+
+def _action(text: str) -> str:
+    if text in _ACTIONS:
+        return text
+    found = _LIKELY.get(text.lower())
+    guess = f"; did you mean {found!r}?" if found else did_you_mean(text, _ACTIONS)
+    expected = f"{', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}"
+    raise ArgumentTypeError(f"expected {expected}, got {text!r}{guess}")
+
+
+def _size(text: str) -> int:
+    try:
+        return read_bytes(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"expected {error}, got {text!r}") from None
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = math.nan
+    if not 0 <= days < math.inf:
+        raise ArgumentTypeError(f"expected a number of days, got {text!r}")
+    return days
+
+
+COMMAND: Final = Command(
+    examples=("cache ls", "cache prune --size 4GiB --older-than 30"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

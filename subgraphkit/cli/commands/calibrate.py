@@ -1,35 +1,39 @@
 """``subgraphkit calibrate``: how large the values of a model get, for int8 and fp16."""
 
-from argparse import Namespace
-from importlib import import_module
+from argparse import ArgumentParser, Namespace
+from typing import Final
 
 from subgraphkit.binding import bind
 from subgraphkit.cli.batches import batches_in
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.values import counted, file_to_write, merge_options
+from subgraphkit.cli.words import add_bind_words, add_data_words
 from subgraphkit.onnx_io import load
+from subgraphkit.precision import calibrate
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Run the model over the batches and store the ranges."""
-    calibrating = import_module("subgraphkit.precision")
     file_to_write(arguments.output, "the ranges cannot be stored")
     shapes = shapes_as_told(arguments)
     model = load(arguments.model)
     batches = batches_in(arguments.data, bind(model, shapes, backend="none").inputs)
-    ranges = calibrating.calibrate(
-        model,
-        batches,
-        backend=arguments.backend,
-        method=arguments.method,
-        percentile=arguments.percentile,
-        shapes=shapes,
-        options=merge_options(arguments.option) or None,
-    )
+    with report.doing("calibrating") as progress:
+        ranges = calibrate(
+            model,
+            batches,
+            backend=arguments.backend,
+            method=arguments.method,
+            percentile=arguments.percentile,
+            progress=progress,
+            shapes=shapes,
+            options=merge_options(arguments.option) or None,
+        )
     ranges.save(arguments.output)
     report.data = {
         "output": arguments.output,
@@ -40,3 +44,34 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     values, count = counted(len(ranges.values), "value"), len(batches)
     report.show(f"{values}, {count} batch{'es' * (count != 1)}: {arguments.output}")
     return ExitCode.OK
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_bind_words(parser)
+    add_data_words(parser, required=True)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.json", required=True, help="where to store the ranges"
+    )
+    parser.add_argument(
+        "--method",
+        choices=("mse", "entropy", "percentile", "minmax"),
+        default="mse",
+        help="how thresholds are chosen (default: mse, the least squared error)",
+    )
+    parser.add_argument(
+        "--percentile",
+        metavar="P",
+        type=float,
+        default=99.99,
+        help="percent of the elements that are not clipped, for that method (default: 99.99)",
+    )
+
+
+COMMAND: Final = Command(
+    examples=(
+        "calibrate model.onnx --data batches/ -o ranges.json",
+        "calibrate model.onnx --data a.npz b.npz --method minmax -o ranges.json",
+    ),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -1,20 +1,21 @@
 """``subgraphkit config``: every setting, its value, and the layer and place it comes from."""
 
 import os
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.files import config_paths
 
-__all__ = ["described_settings", "execute"]
+__all__ = ["COMMAND", "described_settings"]
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Show what a bind made here and now would use."""
     del arguments
     resolved = resolve()
@@ -32,3 +33,14 @@ def described_settings(resolved: ResolvedConfig) -> list[dict[str, Any]]:
         {"key": key, "value": value, "layer": layer, "location": location}
         for key, value, layer, location in resolved.as_table()
     ]
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    del parser
+
+
+COMMAND: Final = Command(
+    examples=("config", "SUBGRAPH_BACKEND=numpy subgraphkit config"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

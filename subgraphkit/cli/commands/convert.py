@@ -2,45 +2,43 @@
 
 import math
 import warnings
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import onnx
 
 from subgraphkit.binding import bind
 from subgraphkit.cli.batches import Batches, batches_in
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import file_to_write, merge_options
+from subgraphkit.cli.values import counting, file_to_write, merge_options, tolerance
+from subgraphkit.cli.words import add_bind_words, add_data_words
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import Model, load
-from subgraphkit.precision.accuracy import (
+from subgraphkit.precision import (
     AccuracyReport,
-    ValueAccuracy,
-    measure_accuracy,
-)
-from subgraphkit.precision.progress import Progress
-from subgraphkit.precision.search import (
     Effort,
-    PrecisionSearch,
-    precision_search,
-)
-from subgraphkit.rewriting import (
     Precision,
+    PrecisionSearch,
     Ranges,
     Rewriting,
+    ValueAccuracy,
     is_calibration_cache,
+    measure_accuracy,
+    precision_search,
     read_calibration_cache,
     rewrite,
 )
+from subgraphkit.storing.files import write_output
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 _LARGEST_MESSAGE = (1 << 31) - 1
 
@@ -48,7 +46,7 @@ _LAYERS = 10
 """Nodes that people are shown; ``--json`` has all."""
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Rewrite, compare if asked, search if asked, and store."""
     file_to_write(arguments.output, "the model cannot be stored")
     model = load(arguments.model)
@@ -99,10 +97,7 @@ def _searched(
 ) -> PrecisionSearch:
     batches, settings = _batches(arguments, model, report)
     limit = None if math.isinf(arguments.search) else arguments.search
-    with Progress("searching", None) as progress:
-        effort = Effort(
-            seconds=limit, on_trial=lambda trial: progress.show(trial.number, trial.to_text())
-        )
+    with report.doing("searching") as progress:
         return precision_search(
             model,
             wanted,
@@ -110,7 +105,8 @@ def _searched(
             max_error=arguments.max_error,
             min_snr=arguments.min_snr,
             ranges=ranges,
-            effort=effort,
+            effort=Effort(seconds=limit),
+            progress=progress,
             **settings,
         )
 
@@ -170,8 +166,10 @@ def _accuracy(
     arguments: Namespace, model: Model, done: Rewriting, report: Report
 ) -> AccuracyReport:
     batches, settings = _batches(arguments, model, report)
-    with report.doing("comparing"):
-        return measure_accuracy(model, done.model, batches, values=arguments.values, **settings)
+    with report.doing("comparing") as progress:
+        return measure_accuracy(
+            model, done.model, batches, values=arguments.values, progress=progress, **settings
+        )
 
 
 def _batches(
@@ -199,12 +197,14 @@ def _store(model: onnx.ModelProto, path: Path) -> int:
             "SGK301",
             f"the model would be {model.ByteSize()} bytes; a file of one part has "
             f"{_LARGEST_MESSAGE} at most",
-            hint="Use subgraphkit.rewriting.rewrite with weights=, and store them beside.",
+            hint="Use subgraphkit.precision.rewrite with weights=, and store them beside.",
         )
+    data = model.SerializeToString()
     try:
-        return path.write_bytes(model.SerializeToString())
+        write_output(path, data)
     except OSError as error:
         raise CallerError("SGK301", f"{str(path)!r} cannot be written: {error.strerror}") from error
+    return len(data)
 
 
 def _data(done: Rewriting) -> dict[str, Any]:
@@ -265,3 +265,87 @@ def _layer_table(found: AccuracyReport) -> Table:
         for one in found.layers[:_LAYERS]
     ]
     return Table.of(columns, rows, right="snr_in snr_out")
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_bind_words(parser)
+    parser.add_argument(
+        "--precision",
+        choices=("fp16", "bf16", "int8"),
+        required=True,
+        help="what nodes are to compute in",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.onnx", required=True, help="where to store the model"
+    )
+    parser.add_argument(
+        "--ranges",
+        metavar="FILE",
+        help="what 'subgraphkit calibrate' stored, or a calibration cache of TensorRT",
+    )
+    parser.add_argument(
+        "--high-precision",
+        choices=("fp32", "fp16", "bf16"),
+        default="fp32",
+        help="what is computed in beside int8 (default: fp32)",
+    )
+    for word, purpose in (
+        ("--keep", "operator, node or node's output that stays, a regular expression"),
+        ("--only", "the same, beside which all others stay"),
+    ):
+        parser.add_argument(word, metavar="PATTERN", action="append", default=[], help=purpose)
+    _add_limits(parser)
+    parser.add_argument("--report", action="store_true", help="compare the outputs of both models")
+    parser.add_argument(
+        "--values",
+        action="store_true",
+        help="compare inner values as well, and show in which nodes error is born; with --report",
+    )
+    _add_bounds(parser)
+    add_data_words(parser, required=False)
+
+
+def _add_limits(parser: ArgumentParser) -> None:
+    """Add by what nodes are left alone; those not given are the library's to choose."""
+    for word, metavar, kind, purpose in (
+        ("--data-max", "X", tolerance, "with fp16 and ranges, nodes stay that see values beyond"),
+        ("--max-reduction", "N", counting(1), "nodes that sum more terms stay"),
+        (
+            "--min-input-snr",
+            "DB",
+            tolerance,
+            "with int8, products stay whose input int8 holds worse; 0 for no limit",
+        ),
+    ):
+        parser.add_argument(word, metavar=metavar, type=kind, help=purpose)
+
+
+def _add_bounds(parser: ArgumentParser) -> None:
+    for word, metavar, purpose in (
+        ("--max-error", "X", "if an output is further off"),
+        ("--min-snr", "DB", "if an output has a lower ratio of signal to noise"),
+    ):
+        parser.add_argument(
+            word,
+            metavar=metavar,
+            type=tolerance,
+            help=f"fail, and store nothing, {purpose}; implies --report",
+        )
+    parser.add_argument(
+        "--search",
+        metavar="SECONDS",
+        nargs="?",
+        type=tolerance,
+        const=math.inf,
+        help="find nodes to keep so that --max-error and --min-snr hold, for as long at most",
+    )
+
+
+COMMAND: Final = Command(
+    examples=(
+        "convert model.onnx --precision fp16 -o half.onnx --report",
+        "convert model.onnx --precision int8 --ranges ranges.json -o small.onnx",
+    ),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -10,7 +10,7 @@ import os
 import platform
 import re
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -19,12 +19,14 @@ from typing import Any, Final, Literal
 
 from subgraphkit import __version__
 from subgraphkit.backend.events import Check
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.commands.config import described_settings
 from subgraphkit.cli.commands.version import package_versions
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.health import Health, look_after
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import seconds
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
@@ -32,7 +34,7 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.child_probe import ChildProbe
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 _EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would bring NumPy along
 _VARIABLES: Final = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
@@ -52,7 +54,7 @@ _FALLBACK: Final = "the fallback"
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Make every check and end with the numbered fixes."""
     environment = _environment()
     resolved, checks = _settings()
@@ -300,3 +302,25 @@ def _show(report: Report, resolved: ResolvedConfig | None, traces: Mapping[str, 
     if report.data["fixes"]:
         lines = [f"{number}. {fix}" for number, fix in enumerate(report.data["fixes"], 1)]
         report.show("\n".join(["What to do:", *lines]))
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "names",
+        metavar="NAME",
+        nargs="*",
+        help="backends beside the selected ones; all if none is named",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=60.0,
+        help="how long a backend may take to answer (default: 60)",
+    )
+    parser.add_argument("--deep", action="store_true", help="let backends probe thoroughly as well")
+
+
+COMMAND: Final = Command(
+    examples=("doctor", "doctor tensorrt --timeout 120"), add_arguments=_arguments, execute=_execute
+)

@@ -1,12 +1,13 @@
 """``subgraphkit info``: what a backend or a bundle says about itself; nothing is imported."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.commands.list import describe_record
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.reporting import Report
@@ -17,12 +18,12 @@ from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends, usable_names
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 _ORIGIN = "the command line"
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Show the facts and the options of a backend and what stands in its way, or a bundle."""
     records = [record for record in list_backends() if record.name == arguments.name]
     if not records and is_bundle(Path(arguments.name)):
@@ -164,3 +165,13 @@ def _allowed(option: Option) -> str:
     low = "" if option.minimum is None else f"{option.minimum} <= "
     high = "" if option.maximum is None else f" <= {option.maximum}"
     return f"{low}value{high} {option.unit}".strip()
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a backend, or a bundle")
+    parser.add_argument("--options", action="store_true", help="show its options only")
+
+
+COMMAND: Final = Command(
+    examples=("info numpy", "info tensorrt --options"), add_arguments=_arguments, execute=_execute
+)

@@ -1,9 +1,10 @@
 """``subgraphkit list``: the backends, from metadata alone; no plugin is imported."""
 
-from argparse import Namespace
-from typing import Any
+from argparse import ArgumentParser, Namespace
+from typing import Any, Final
 
 from subgraphkit.backend.plugin_api import api_text
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
@@ -11,10 +12,10 @@ from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends
 
-__all__ = ["describe_record", "execute"]
+__all__ = ["COMMAND", "describe_record"]
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Show one line per backend."""
     records = list_backends(all=arguments.all)
     report.data = {"backends": [describe_record(record) for record in records]}
@@ -54,3 +55,14 @@ def _remark(record: BackendRecord) -> str:
     if record.error is not None:
         return f"{record.error.message}  ->  subgraphkit doctor {record.name}"
     return record.manifest.summary if record.manifest else ""
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--all", action="store_true", help="list backends that are not installed, too"
+    )
+
+
+COMMAND: Final = Command(
+    examples=("list", "list --all --json"), add_arguments=_arguments, execute=_execute
+)

@@ -3,19 +3,20 @@
 import ast
 import json
 import textwrap
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.manifest import MANIFEST_FILE, OPTIONS_FILE, Manifest, read_manifest
 from subgraphkit.backend.options import Option
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.values import counted
 from subgraphkit.errors import CallerError
 
-__all__ = ["execute", "render_options"]
+__all__ = ["COMMAND", "render_options"]
 
 _WIDTH: Final = 100
 _HEAD: Final = '"""Options of the backend as types'
@@ -36,7 +37,7 @@ _IMPORTS: Final = {
 """By a word in the types and defaults, what it needs."""
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Check manifests and what was written from them, or write that anew.
 
     Raises:
@@ -157,3 +158,27 @@ def _literal(value: Any) -> str:
             return f"({', '.join(map(_literal, value))}{',' * (len(value) == 1)})"
         case _:
             return repr(value)
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        metavar="ACTION",
+        choices=("check", "write"),
+        help="check: read the manifest, and see whether the options were written from it; write: "
+        "write them",
+    )
+    parser.add_argument(
+        "packages",
+        metavar="PACKAGE",
+        nargs="+",
+        type=Path,
+        help="a folder with an __init__.py and a subgraphkit-backend.toml",
+    )
+
+
+COMMAND: Final = Command(
+    examples=("manifest write src/subgraphkit_acme", "manifest check src/subgraphkit_acme"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

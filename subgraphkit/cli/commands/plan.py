@@ -1,25 +1,27 @@
 """``subgraphkit plan``: which nodes would run where, and why; nothing is compiled."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.dot import as_dot
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.tables import Table
+from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Node
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import Partitioning, partition
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Load, bind and partition a model, and show what came of it."""
     with report.doing("partitioning"):
         bound = bind_as_told(load(arguments.model), arguments)
@@ -77,3 +79,21 @@ def _reasons(partitioning: Partitioning) -> Table:
         for one in refused
     ]
     return Table.of("node backend code reason", rows)
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_road_words(parser)
+    parser.add_argument("--reasons", action="store_true", help="list every refusal")
+    parser.add_argument(
+        "--explain", metavar="NODE", help="say who was asked about a node, by number or name"
+    )
+    parser.add_argument(
+        "--dot", action="store_true", help="write the graph of the subgraphs in the DOT language"
+    )
+
+
+COMMAND: Final = Command(
+    examples=("plan model.onnx --symbol batch=8", "plan model.onnx --explain 12"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -3,23 +3,26 @@
 import os
 import time
 import zipfile
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.backend.progress import Progress
 from subgraphkit.bundling import BundleCall, open_bundle
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import Feed, make_feeds, tell_feeds
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import bind_as_told, chosen_backends, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write, merge_options, merge_pairs
+from subgraphkit.cli.words import add_feed_words, add_road_words
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
@@ -28,7 +31,7 @@ from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 _Array = npt.NDArray[Any]
 _Ready = tuple[Plan, dict[str, Feed]]
@@ -43,14 +46,14 @@ class _Stopwatch:
         self._report = report
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> Iterator[Progress]:
         started = time.perf_counter()
-        with self._report.doing(name):
-            yield
+        with self._report.doing(name) as progress:
+            yield progress
         self.seconds[name] = time.perf_counter() - started
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Run a model once; show the outputs in figures and, if asked to, store them."""
     target = file_to_write(arguments.output, "the outputs cannot be stored")
     watch = _Stopwatch(report)
@@ -91,8 +94,8 @@ def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _R
     feeds = feeds_of(bound)
     with watch.step("partition"):
         partitioning = partition(bound)
-    with watch.step("compile"):
-        return plan(partitioning, compile_subgraphs(partitioning)), feeds
+    with watch.step("compile") as progress:
+        return plan(partitioning, compile_subgraphs(partitioning, progress=progress)), feeds
 
 
 def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
@@ -203,3 +206,21 @@ def _flattened(outputs: Mapping[str, Any]) -> Iterator[tuple[str, _Array]]:
         elif value is not None:
             array = np.asarray(value)
             yield name, array.astype(np.str_) if array.dtype == object else array
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_road_words(parser)
+    add_feed_words(parser)
+    parser.add_argument("-o", "--output", metavar="FILE.npz", help="where to store the outputs")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="open a bundle that somebody else could have written; engines are run like programs",
+    )
+
+
+COMMAND: Final = Command(
+    examples=("run model.onnx --seed 1", "run model.onnx --input x=picture.npy -o results.npz"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -2,14 +2,15 @@
 
 import json
 import platform
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit import InferenceSession, __version__
 from subgraphkit.backend.events import Check
 from subgraphkit.backend.messages import unavailable
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
@@ -17,12 +18,12 @@ from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.registry import get_backend
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 _MARKS = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Make every check of a backend, show them, and write the report that was asked for.
 
     Raises:
@@ -122,3 +123,15 @@ def _write(file: str, data: Mapping[str, Any]) -> None:
         Path(file).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a backend")
+    parser.add_argument("-o", "--output", metavar="FILE.json", help="where to store the report")
+
+
+COMMAND: Final = Command(
+    examples=("selftest tensorrt", "selftest tensorrt --output report.json"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -1,26 +1,24 @@
 """``subgraphkit test``: hold a backend against the contract, case by case."""
 
 import json
-import sys
-import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Self, TextIO
+from typing import Any, Final, TextIO
 
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import seconds
 from subgraphkit.errors import CallerError
 
-__all__ = ["execute"]
+__all__ = ["COMMAND", "LEVEL_CHOICES"]
 
 _MOST_SHOWN: Final = 40
-_HEARTBEAT_SECONDS: Final = 30.0
-_REDRAW_SECONDS: Final = 0.2
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Run the levels, show what they come to, and write the files that were asked for."""
     # The kit stands beside the command line, not below it, and is not imported for other commands.
     kit = import_module("subgraphkit.testing")
@@ -28,7 +26,8 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
     for file in filter(None, (arguments.csv, arguments.markdown)):
         _open_for_writing(file).close()  # now, because the run may take an hour
     findings = []
-    with _Progress(arguments.name) as progress:
+    wrong = 0
+    with report.doing(arguments.name) as progress:
         for finding in kit.check_backend(
             arguments.name,
             arguments.level,
@@ -37,7 +36,9 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
             timeout_seconds=arguments.timeout,
         ):
             findings.append(finding)
-            progress.show(findings)
+            wrong += finding.is_wrong
+            told = f"{len(findings)} cases, {wrong} wrong, now {finding.case[:60]}"
+            progress(arguments.name, len(findings), message=told)
     if not findings:
         raise CallerError(
             "SGK301",
@@ -57,35 +58,6 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
             with _open_for_writing(file) as stream:
                 stream.write(text())
     return ExitCode.OK if result.is_passed and not worse else ExitCode.CHECK_FAILED
-
-
-class _Progress:
-    """Says on standard error how far it is: on a terminal in one line, elsewhere now and then."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._stream = sys.stderr
-        self._terminal = self._stream.isatty()
-        self._last = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._terminal:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-
-    def show(self, findings: list[Any]) -> None:
-        now = time.monotonic()
-        if now - self._last < (_REDRAW_SECONDS if self._terminal else _HEARTBEAT_SECONDS):
-            return
-        self._last = now
-        wrong = sum(finding.is_wrong for finding in findings)
-        last = findings[-1].case[:60]
-        line = f"{self._name}: {len(findings)} cases, {wrong} wrong, now {last}"
-        self._stream.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
-        self._stream.flush()
 
 
 def _show(report: Report, result: Any, worse: Any) -> None:
@@ -123,3 +95,57 @@ def _open_for_writing(file: str) -> TextIO:
         return Path(file).open("w", encoding="utf-8")
     except OSError as error:
         raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error
+
+
+LEVEL_CHOICES: Final = range(8)
+"""The levels of the kit, which is not imported for the help."""
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="a backend, with options as in a selection; or module:Class, one that is not "
+        "installed; or loopback, which claims everything and runs it on the fallback",
+    )
+    parser.add_argument(
+        "--level",
+        metavar="N",
+        type=int,
+        choices=LEVEL_CHOICES,
+        default=LEVEL_CHOICES[-1],
+        help="the last level to try: 0 static, 1 contract, 2 partition traps, 3 operators, "
+        "4 models, 5 running, 6 artefacts, 7 stress (default: 7)",
+    )
+    parser.add_argument(
+        "--only", metavar="PATTERN", default="*", help="cases to try, such as 'L3/Conv/*'"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=60.0,
+        help="how long one case may take (default: 60)",
+    )
+    files = parser.add_argument_group("files")
+    files.add_argument(
+        "--models",
+        metavar="DIR",
+        default="",
+        help="models of your own to try at level 4: NAME.onnx, compared with numpy, or "
+        "NAME/model.onnx with NAME/test_data_set_0",
+    )
+    files.add_argument("--csv", metavar="FILE", help="write what is known of each operator")
+    files.add_argument("--markdown", metavar="FILE", help="write the tables as Markdown")
+    files.add_argument(
+        "--baseline",
+        metavar="FILE",
+        help="what --json wrote earlier; cases that ended better then are failures",
+    )
+
+
+COMMAND: Final = Command(
+    examples=("test numpy --level 3", "test numpy --only 'L3/Conv/*' --markdown support.md"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -1,28 +1,31 @@
 """``subgraphkit verify``: whether a backend computes what another one computes, and where not."""
 
 import math
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import bind
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import counted, merge_options, merge_pairs
+from subgraphkit.cli.values import counted, merge_options, merge_pairs, tolerance
+from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.comparing import Difference, SubgraphFinding, Verification, tolerance_for, verify
 from subgraphkit.onnx_io import load
 
-__all__ = ["execute"]
+__all__ = ["COMMAND"]
 
 _COLUMNS = "output result type wrong max_abs max_rel cosine worst"
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Compare, and end with an exit code that says whether all agrees."""
     shapes = shapes_as_told(arguments)
     options = merge_options(arguments.option) or None
@@ -37,13 +40,20 @@ def execute(arguments: Namespace, report: Report) -> ExitCode:
             arguments.backend,
             arguments.reference,
             per_subgraph=arguments.per_subgraph,
-            tolerance=partial(tolerance_for, relative=arguments.rtol, absolute=arguments.atol),
+            tolerance=_tolerance(arguments.rtol, arguments.atol),
             shapes=shapes,
             options=options,
         )
     report.data = _data(found)
     _show(found, report)
     return ExitCode.OK if found.agrees else ExitCode.CHECK_FAILED
+
+
+def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
+    """Return what was asked for; None if nothing was."""
+    if rtol is None and atol is None:
+        return None
+    return partial(tolerance_for, relative=rtol, absolute=atol)
 
 
 def _data(found: Verification) -> dict[str, Any]:
@@ -137,3 +147,41 @@ def _conclusion(found: Verification) -> str:
         for one in found.at_fault
     )
     return f"At fault, on right inputs: {names}"
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_bind_words(parser)
+    add_feed_words(parser)
+    parser.add_argument(
+        "--backend", metavar="LIST", help="backends under test, in order (default: as configured)"
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="LIST",
+        default="numpy",
+        help="backends that are believed (default: numpy)",
+    )
+    parser.add_argument(
+        "--per-subgraph",
+        action="store_true",
+        help="feed every subgraph what the reference has there, to find those at fault",
+    )
+    parser.add_argument(
+        "--rtol",
+        metavar="X",
+        type=tolerance,
+        help="part of the expected element that may be missed (default: by element type)",
+    )
+    parser.add_argument(
+        "--atol",
+        metavar="X",
+        type=tolerance,
+        help="what may be missed everywhere (default: a part of the largest value)",
+    )
+
+
+COMMAND: Final = Command(
+    examples=("verify model.onnx --backend openvino", "verify model.onnx --per-subgraph"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -2,24 +2,27 @@
 
 import platform
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from subgraphkit import __version__
 from subgraphkit.backend.plugin_api import PLUGIN_API, api_text
+from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.tables import Table
 from subgraphkit.finding.listing import list_backends
 
-__all__ = ["PACKAGES", "execute", "package_versions"]
+__all__ = ["COMMAND", "PACKAGES", "package_versions"]
 
 PACKAGES: Final = (
     "numpy",
     "onnx",
     "ml_dtypes",
     "networkx",
+    "filelock",
+    "platformdirs",
     "pluggy",
     "protobuf",
     "rich",
@@ -28,7 +31,7 @@ PACKAGES: Final = (
 """Distributions whose versions help to reproduce a result."""
 
 
-def execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: Report) -> ExitCode:
     """Show the version, or all of them."""
     facts: dict[str, Any] = {"subgraphkit": __version__, "plugin_api": api_text(PLUGIN_API)}
     if arguments.verbose:
@@ -62,3 +65,14 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [("plugin API", facts["plugin_api"]), ("Python", facts["python"])]
     rows += [("platform", facts["platform"]), *facts["packages"].items()]
     return rows + [(f"backend {name}", provider) for name, provider in facts["backends"].items()]
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--verbose", action="store_true", help="show Python, the packages and the plugins, too"
+    )
+
+
+COMMAND: Final = Command(
+    examples=("version", "version --verbose"), add_arguments=_arguments, execute=_execute
+)

@@ -29,7 +29,7 @@ from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.compiling.caching.structure import NoKeyError
 from subgraphkit.errors import CacheError, InvalidModelError, describe_exception
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.claiming.claimants import Claim
 
 __all__ = ["EngineCache", "stores_engines"]
 
@@ -44,7 +44,8 @@ _logger = logging.getLogger("subgraphkit.cache")
 
 def stores_engines(backend: Backend) -> bool:
     """Say whether a backend can restore what its operators serialize."""
-    return type(backend).deserialize is not Backend.deserialize
+    kind = type(backend)
+    return kind.deserialize is not Backend.deserialize or kind.restore is not Backend.restore
 
 
 class EngineCache:
@@ -95,13 +96,13 @@ class EngineCache:
         key = self._key(subgraph, claim) if store is not None else None
         if store is None or key is None:
             return compile_(claim.context), False
-        operator = _restored(store, key, subgraph, claim.backend, is_last_word=False)
+        operator = _restored(store, key, subgraph, claim, is_last_word=False)
         if operator is not None:
             self.kept.add(subgraph.id)
             return operator, True
         with store.locked(key, self._lock_timeout, lambda: _tell_waiting(subgraph)):
             # Another process may have stored it meanwhile, or was just about to.
-            operator = _restored(store, key, subgraph, claim.backend, is_last_word=True)
+            operator = _restored(store, key, subgraph, claim, is_last_word=True)
             if operator is not None:
                 self.kept.add(subgraph.id)
                 return operator, True
@@ -186,12 +187,12 @@ def _tell_waiting(subgraph: Subgraph) -> None:
 
 
 def _restored(
-    store: EngineStore, key: EngineKey, subgraph: Subgraph, backend: Backend, *, is_last_word: bool
+    store: EngineStore, key: EngineKey, subgraph: Subgraph, claim: Claim, *, is_last_word: bool
 ) -> SubgraphOperator | None:
     """Return the operator of a stored engine; None if there is none that is sound."""
     try:
         engine = store.read(key)
-        return None if engine is None else _deserialized(engine, subgraph, backend)
+        return None if engine is None else _deserialized(engine, subgraph, claim)
     except DamagedError as error:
         problem = str(error)
     except CacheError as error:
@@ -203,14 +204,15 @@ def _restored(
     return None
 
 
-def _deserialized(engine: bytes, subgraph: Subgraph, backend: Backend) -> SubgraphOperator:
+def _deserialized(engine: bytes, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
     """Let the backend restore an operator.
 
     Raises:
         CacheError: It could not (SGK152).
     """
+    backend = claim.backend
     try:
-        operator: object = backend.deserialize(engine, subgraph)
+        operator: object = backend.restore(engine, subgraph, claim.context)
     except Exception as error:
         problem = describe_exception(error)
         raise messages.engine_failed(backend.name, subgraph.id, "restore", problem) from error

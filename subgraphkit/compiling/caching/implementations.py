@@ -1,4 +1,4 @@
-"""Which code compiles a subgraph: the distribution of a backend, and a digest of its sources.
+"""The code that compiles a subgraph: the distribution of a backend, and a digest of its sources.
 
 A version alone does not tell one state of a plugin under development from the next, and an engine
 made by code that has since been mended would hide the mending.

@@ -5,14 +5,14 @@ nothing to who made it: its engines are not signed with this user's key and are 
 """
 
 import contextlib
-import os
 import secrets
 from pathlib import Path
 from typing import Final
 
 from subgraphkit.compiling.caching import messages
 from subgraphkit.errors import CacheError
-from subgraphkit.storing.folders import default_state_dir, open_plain, private_folder
+from subgraphkit.storing.files import open_plain, write_whole
+from subgraphkit.storing.folders import default_state_dir, private_folder
 
 __all__ = ["signing_key"]
 
@@ -33,7 +33,8 @@ def signing_key() -> bytes:
     try:
         with contextlib.suppress(FileNotFoundError):
             return _read(path)
-        _make(path)
+        # If somebody else is faster, theirs holds.
+        write_whole(path, secrets.token_bytes(_LENGTH), replace=False)
         return _read(path)
     except CacheError:
         raise
@@ -42,34 +43,10 @@ def signing_key() -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    descriptor, _ = open_plain(path, secret=True)
-    with os.fdopen(descriptor, "rb") as file:
+    with open_plain(path, secret=True) as file:
         key = file.read(_LENGTH + 1)
     if len(key) != _LENGTH:
         raise messages.untrusted(
             path, "is not a key", f"Remove it, and a new one is made: rm {path}"
         )
     return key
-
-
-def _make(path: Path) -> None:
-    """Put a whole key in place at once; if somebody else was faster, theirs holds."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(_LENGTH))
-            file.flush()
-            os.fsync(file.fileno())
-        _put(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _put(part: Path, path: Path) -> None:
-    try:
-        os.link(part, path)  # unlike a rename, it replaces nothing
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links
-        part.replace(path)

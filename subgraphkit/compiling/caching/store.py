@@ -9,7 +9,6 @@ import contextlib
 import logging
 import os
 import re
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -27,12 +26,8 @@ from subgraphkit.compiling.caching.entries import (
 from subgraphkit.compiling.caching.keying import EngineKey
 from subgraphkit.compiling.caching.signing import signing_key
 from subgraphkit.errors import CacheError
-from subgraphkit.storing.folders import (
-    default_cache_dir,
-    flush_folder,
-    open_plain,
-    private_folder,
-)
+from subgraphkit.storing.files import open_plain, write_whole
+from subgraphkit.storing.folders import default_cache_dir, private_folder
 from subgraphkit.storing.locks import locked
 
 __all__ = ["EngineStore", "StoredEngine"]
@@ -41,7 +36,9 @@ _logger = logging.getLogger("subgraphkit.cache")
 
 _ENGINE: Final = ".engine"
 _DESCRIPTION: Final = ".json"
-_OURS: Final = re.compile(r"[0-9a-f]{64}\.(engine|json|lock)|\.[0-9a-f]{64}\.[0-9a-f]{16}\.part")
+_OURS: Final = re.compile(
+    r"[0-9a-f]{64}\.(engine|json|lock)|\.(subgraphkit-|[0-9a-f]{64}\.)[0-9a-f]{16}\.part"
+)
 _LARGEST_DESCRIPTION: Final = 1 << 20
 _LEFT_OVER_AFTER: Final = 3600.0
 """Seconds after which what nobody finished writing is taken for left over."""
@@ -123,15 +120,14 @@ class EngineStore:
             OSError: It cannot be written; nothing is left of it.
         """
         digest = description.key.digest
-        self._put(self._path(digest, _ENGINE), engine)
-        self._put(
-            self._path(digest, _DESCRIPTION), write_description(description, self._signing_key)
-        )
+        write_whole(self._path(digest, _ENGINE), engine)
+        text = write_description(description, self._signing_key)
+        write_whole(self._path(digest, _DESCRIPTION), text)
 
     def locked(
         self, key: EngineKey, timeout: float, on_wait: Callable[[], None]
     ) -> AbstractContextManager[None]:
-        """Hold the lock of a key; see ``locking.locked``."""
+        """Hold the lock of a key; see ``locks.locked``."""
         return locked(self._path(key.digest, ".lock"), timeout, on_wait)
 
     # -- all engines -------------------------------------------------------------------------
@@ -268,29 +264,13 @@ class EngineStore:
         size = status.st_size + _size_of(self._path(digest, _ENGINE))
         return StoredEngine(digest, size, status.st_mtime, description, problem)
 
-    def _put(self, path: Path, data: bytes) -> None:
-        part = self.folder / f".{path.stem}.{secrets.token_hex(8)}.part"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(part, flags, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
-        flush_folder(self.folder)
-
 
 def _read(path: Path, limit: int) -> bytes:
     """Read a file, but no more than one byte beyond ``limit``."""
-    descriptor, status = open_plain(path)
-    with os.fdopen(descriptor, "rb") as file:
-        if status.st_size > limit:
-            raise DamagedError(f"{path.suffix[1:]} has {status.st_size} bytes, more than {limit}")
+    with open_plain(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise DamagedError(f"{path.suffix[1:]} has {size} bytes, more than {limit}")
         return file.read(limit + 1)
 
 

@@ -1,4 +1,4 @@
-"""What a subgraph computes, written without names, so that equal subgraphs have equal digests.
+"""The structure of a subgraph without names, so that equal subgraphs have equal digests.
 
 Values are numbered in the order in which they appear and symbolic dimensions in the order in which
 they are met, so the digest does not change when anything is renamed. Everything that can change a

@@ -6,44 +6,25 @@ budget of edges looked at (never of seconds, so that the result does not depend 
 Every stage keeps the quotient free of cycles.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms.collector import collector_paused
 from subgraphkit.partitioning.algorithms.components import claimed_components, find_knots
-from subgraphkit.partitioning.algorithms.kernel import make_knot
+from subgraphkit.partitioning.algorithms.knots import make_knot, unknot
 from subgraphkit.partitioning.algorithms.levels import level_bound
 from subgraphkit.partitioning.algorithms.nets import Nets
-from subgraphkit.partitioning.algorithms.pausing import collector_paused
-from subgraphkit.partitioning.algorithms.peers import leaving_places
+from subgraphkit.partitioning.algorithms.peers import leaving_places, peer_regions
 from subgraphkit.partitioning.algorithms.quotient import run_order
-from subgraphkit.partitioning.algorithms.searching import cost_within, peer_regions, search
-from subgraphkit.partitioning.algorithms.unknotting import unknot
+from subgraphkit.partitioning.algorithms.search import Division, cost_within, search
 
-__all__ = ["ConnectedResult", "connected_regions", "default_work_limit"]
+__all__ = ["connected_regions"]
 
 # What the peers would find is worked out only where the budget is this large per unit and edge.
 _PEERS_FROM = 16
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectedResult:
-    """Connected regions, and how good they are.
-
-    Attributes:
-        regions: The regions in an order in which they can run, each ascending.
-        maximal: Whether it is known that no two neighbouring regions can still be merged.
-        visits: Edges looked at.
-        lower_bound: A number of regions below which no such partitioning can go.
-    """
-
-    regions: list[list[int]]
-    maximal: bool
-    visits: int
-    lower_bound: int
-
-
-def default_work_limit(adjacency: Adjacency) -> int:
+def _default_work_limit(adjacency: Adjacency) -> int:
     """Return the edges to look at while improving a result.
 
     50 per unit and edge up to some 35,000 of them; beyond, 8 for each further one, which is enough
@@ -53,13 +34,14 @@ def default_work_limit(adjacency: Adjacency) -> int:
     return 20_000 + min(50 * size, 8 * size + 1_500_000)
 
 
+@collector_paused()
 def connected_regions(
     adjacency: Adjacency,
     eligible: bytearray,
     nets: Nets | None = None,
     *,
     work_limit: int | None = None,
-) -> ConnectedResult:
+) -> Division:
     """Partition the eligible units into few weakly connected regions.
 
     Args:
@@ -67,37 +49,29 @@ def connected_regions(
         eligible: 1 for every unit that may be claimed.
         nets: Values with their sizes; between results of as many regions the one that cuts fewer
             bytes is kept.
-        work_limit: Edges to look at while improving the result, ``default_work_limit`` if None. The
-            exact stages are near-linear and always run to their end.
+        work_limit: Edges to look at while improving the result; None for enough. The exact stages
+            are near-linear and always run to their end.
+
+    Returns:
+        The regions in an order in which they can run, each ascending.
     """
-    with collector_paused():
-        return _partition(adjacency, eligible, nets, work_limit)
-
-
-def _partition(
-    adjacency: Adjacency, eligible: bytearray, nets: Nets | None, work_limit: int | None
-) -> ConnectedResult:
     home = claimed_components(adjacency, eligible)
     knots = find_knots(adjacency, home) if not all(eligible) else []
-    regions = _whole_components(eligible, home, knots)
-    bound = len(regions)
-    maximal = True
-    visits = adjacency.count + len(adjacency.preds)
-    limit = default_work_limit(adjacency) if work_limit is None else work_limit
+    whole = _whole_components(eligible, home, knots)
+    found = Division(whole, len(whole), adjacency.count + len(adjacency.preds))
+    limit = _default_work_limit(adjacency) if work_limit is None else work_limit
     size = sum(map(len, knots))
     solving = _Solving(adjacency, eligible, nets)
     for units in knots:
-        solution = solving.solve(units, limit * len(units) // size)
-        regions += solution.regions
-        bound += solution.lower_bound
-        maximal = maximal and solution.maximal
-        visits += solution.visits
-    if bound < len(regions):
-        bound = max(bound, level_bound(adjacency, eligible))
-    regions = [sorted(region) for region in regions]
+        found.add(solving.solve(units, limit * len(units) // size))
+    if found.lower_bound < len(found.regions):
+        found.lower_bound = max(found.lower_bound, level_bound(adjacency, eligible))
+    found.regions = [sorted(region) for region in found.regions]
     if knots:
-        regions = [regions[index] for index in run_order(adjacency, regions)]
-    return ConnectedResult(regions, maximal or bound == len(regions), visits, bound)
+        order = run_order(adjacency, found.regions)
+        found.regions = [found.regions[index] for index in order]
+    found.maximal = found.maximal or found.lower_bound == len(found.regions)
+    return found
 
 
 def _whole_components(
@@ -127,25 +101,20 @@ class _Solving:
     def _places(self) -> list[int]:
         return leaving_places(self._adjacency)
 
-    def solve(self, units: list[int], limit: int) -> ConnectedResult:
+    def solve(self, units: list[int], limit: int) -> Division:
         """Partition the knot of ``units``, looking at some ``limit`` edges."""
         knot = make_knot(self._adjacency, self._eligible, units)
         with_peers = limit >= _PEERS_FROM * (len(units) + knot.edge_count)
-        outcome = unknot(knot)
-        regions, bound, work = outcome.regions, len(outcome.regions), outcome.work
-        maximal = True
-        size = sum(len(knot.members) for knot in outcome.knots) * (1 + with_peers)
-        for knot in outcome.knots:
+        left = unknot(knot)
+        found = Division(left.regions, len(left.regions), left.work)
+        size = sum(len(knot.members) for knot in left.knots) * (1 + with_peers)
+        for knot in left.knots:
             cost = None if self._nets is None else cost_within(self._nets, knot)
-            found = search(knot, cost, limit * len(knot.members) // size)
-            regions += found.regions
-            bound += found.bound
-            maximal = maximal and found.maximal
-            work += found.work
-        if bound < len(regions) and with_peers:
+            found.add(search(knot, cost, limit * len(knot.members) // size))
+        if found.lower_bound < len(found.regions) and with_peers:
             knot = make_knot(self._adjacency, self._eligible, units)
             peers = peer_regions(knot, self._places, limit // 2)
-            work += peers.work
-            if 0 < len(peers.regions) < len(regions):
-                regions, maximal = peers.regions, peers.maximal
-        return ConnectedResult(regions, maximal, work, bound)
+            found.work += peers.work
+            if 0 < len(peers.regions) < len(found.regions):
+                found.regions, found.maximal = peers.regions, peers.maximal
+        return found

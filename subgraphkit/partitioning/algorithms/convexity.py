@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_regions
-from subgraphkit.partitioning.algorithms.ordering import RunningOrder
+from subgraphkit.partitioning.algorithms.running_order import RunningOrder
 
 __all__ = ["ClaimedOrder", "weak_components"]
 

@@ -13,6 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.partitioning.algorithms.arrays import Longs, as_array, as_ints
+
 __all__ = ["Nets", "cut_bytes"]
 
 
@@ -58,13 +60,13 @@ class Nets:
     @cached_property
     def by_source(self) -> "tuple[array[int], array[int]]":
         """The nets in order of their sources, and the offset of each source's first."""
-        return _rows(_view(self.source), np.arange(len(self)))
+        return _rows(as_ints(self.source), np.arange(len(self)))
 
     @cached_property
     def by_sink(self) -> "tuple[array[int], array[int]]":
         """The nets in order of their readers, once for each, and the offset of each reader's."""
-        net_of_sink = np.repeat(np.arange(len(self)), np.diff(_view(self.sink_start)))
-        return _rows(_view(self.sinks), net_of_sink)
+        net_of_sink = np.repeat(np.arange(len(self)), np.diff(as_ints(self.sink_start)))
+        return _rows(as_ints(self.sinks), net_of_sink)
 
     def __len__(self) -> int:
         """Return the number of nets."""
@@ -95,19 +97,10 @@ def cut_bytes(nets: Nets, region_of: Sequence[int]) -> int:
     return total
 
 
-def _view(numbers: "array[int]") -> npt.NDArray[np.int32]:
-    return np.frombuffer(numbers, dtype=np.int32) if numbers else np.zeros(0, dtype=np.int32)
-
-
-def _rows(
-    keys: npt.NDArray[np.int32], nets: npt.NDArray[np.int64]
-) -> "tuple[array[int], array[int]]":
+def _rows(keys: npt.NDArray[np.int32], nets: Longs) -> "tuple[array[int], array[int]]":
     """List the nets of each key, ascending, as rows of one flat array, with their offsets."""
     # Key and net in one number, because plain numbers sort several times as fast as their places.
     width = len(nets) + 1
     ordered = np.sort(keys.astype(np.int64) * width + nets) % width
     start = np.concatenate(([0], np.cumsum(np.bincount(keys))))
-    flat, offsets = array("i"), array("i")
-    flat.frombytes(ordered.astype(np.int32).tobytes())
-    offsets.frombytes(start.astype(np.int32).tobytes())
-    return flat, offsets
+    return as_array(ordered), as_array(start)

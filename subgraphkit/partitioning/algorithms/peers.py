@@ -11,10 +11,53 @@ Source:
 from collections.abc import Iterator, Sequence
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.kernel import Knot
-from subgraphkit.partitioning.algorithms.merging import MERGED, Merging
+from subgraphkit.partitioning.algorithms.knots import Knot
+from subgraphkit.partitioning.algorithms.merger import MERGED, Merger
+from subgraphkit.partitioning.algorithms.search import Division, claimed_pairs, groups_of
 
-__all__ = ["MxnetGrowth", "grow_like_mxnet", "leaving_places", "merge_like_tensorflow"]
+__all__ = ["leaving_places", "peer_regions"]
+
+
+def peer_regions(knot: Knot, places: Sequence[int], limit: int) -> Division:
+    """Return the better of what MXNet and TF-TRT would make of a knot.
+
+    Args:
+        knot: A knot in which nothing was contracted, numbered topologically.
+        places: What ``leaving_places`` returned for the graph it was cut from.
+        limit: Edges to look at; a peer that needs more is left out. ``regions`` is empty if both
+            were.
+    """
+    found = Division()
+    pairs = claimed_pairs(knot)
+    for like_mxnet in (False, True):
+        merger = Merger(knot)
+        left = limit - found.work
+        valid = (
+            _merge_like_mxnet(merger, knot, left)
+            if like_mxnet
+            else _merge_like_tensorflow(merger, knot, places, left)
+        )
+        # Neither peer's result need be maximal; merger further never makes it worse.
+        complete = valid and merger.merge_all(pairs, limit - found.work)
+        found.work += merger.work
+        if valid:
+            labels = [merger.find(node) for node in range(len(merger.root))]
+            groups = groups_of(knot, labels)
+            if not found.regions or len(groups) < len(found.regions):
+                found.regions, found.maximal = groups, complete
+    return found
+
+
+def _merge_like_mxnet(merger: Merger, knot: Knot, limit: int) -> bool:
+    growth = _grow_like_mxnet(knot, limit)
+    merger.work += growth.work
+    labels = growth.labels
+    if labels is None:
+        return False
+    inside = [pair for pair in claimed_pairs(knot) if labels[pair[0]] == labels[pair[1]]]
+    if not merger.merge_all(inside, limit):
+        return False
+    return all(merger.find(first) == merger.find(last) for first, last in inside)
 
 
 def leaving_places(adjacency: Adjacency) -> list[int]:
@@ -37,53 +80,53 @@ def leaving_places(adjacency: Adjacency) -> list[int]:
     return place
 
 
-def merge_like_tensorflow(merging: Merging, knot: Knot, places: Sequence[int], limit: int) -> bool:
+def _merge_like_tensorflow(merger: Merger, knot: Knot, places: Sequence[int], limit: int) -> bool:
     """Contract a fresh knot in TF-TRT's order.
 
     Nodes come in the order in which a depth-first walk leaves them; each takes in all claimed
     consumers that it may, over and over.
 
     Args:
-        merging: The knot under contraction.
+        merger: The knot under contraction.
         knot: A knot in which nothing was contracted.
         places: What ``leaving_places`` returned for the graph it was cut from.
         limit: Edges to look at.
 
     Returns:
-        False if ``merging.work`` exceeded ``limit`` before the end.
+        False if ``merger.work`` exceeded ``limit`` before the end.
     """
     for node in sorted(range(len(knot.members)), key=lambda n: places[knot.members[n][0]]):
-        while knot.claimed[node] and _take_in_consumers(merging, knot.claimed, node):
-            if merging.work > limit:
+        while knot.claimed[node] and _take_in_consumers(merger, knot.claimed, node):
+            if merger.work > limit:
                 return False
     return True
 
 
-def _take_in_consumers(merging: Merging, claimed: bytearray, node: int) -> bool:
+def _take_in_consumers(merger: Merger, claimed: bytearray, node: int) -> bool:
     changed = False
-    for other in sorted(merging.feeds[merging.find(node)]):
+    for other in sorted(merger.feeds[merger.find(node)]):
         # Either end may have been kept when the two last became one.
-        first, last = merging.find(node), merging.find(other)
-        if claimed[last] and first != last and last in merging.feeds[first]:
-            changed = merging.try_merge(first, last) == MERGED or changed
+        first, last = merger.find(node), merger.find(other)
+        if claimed[last] and first != last and last in merger.feeds[first]:
+            changed = merger.try_merge(first, last) == MERGED or changed
     return changed
 
 
-def grow_like_mxnet(knot: Knot, limit: int) -> "MxnetGrowth":
+def _grow_like_mxnet(knot: Knot, limit: int) -> "_MxnetGrowth":
     """Grow regions of a fresh knot breadth first from each seed, as MXNet does.
 
     Args:
         knot: A knot in which nothing was contracted, numbered topologically.
         limit: Give up after this many edges.
     """
-    growth = MxnetGrowth(knot, limit)
+    growth = _MxnetGrowth(knot, limit)
     for seed, claimed in enumerate(knot.claimed):
         if claimed and growth.label[seed] < 0 and not growth.grow(seed):
             break
     return growth
 
 
-class MxnetGrowth:
+class _MxnetGrowth:
     """Regions as MXNet grows them; they may wait on each other.
 
     Attributes:

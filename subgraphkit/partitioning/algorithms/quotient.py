@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms.arrays import Longs, as_array
 from subgraphkit.partitioning.algorithms.components import strong_components
 
 __all__ = [
@@ -27,8 +27,6 @@ __all__ = [
     "run_order",
     "tied_groups",
 ]
-
-_Integers = npt.NDArray[np.int64]
 
 
 class CyclicGroupsError(ValueError):
@@ -97,7 +95,7 @@ def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contracti
     members: list[list[int]] = [[leader] for leader in leaders[order].tolist()]
     for group in groups:
         members[number[home[group[0]]]] = sorted(group)
-    unit_of = array("i", number[home].astype(np.int32).tobytes())
+    unit_of = as_array(number[home])
     return Contraction(_quotient(small, number, len(order)), unit_of, members)
 
 
@@ -140,7 +138,7 @@ def tied_groups(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[l
     return list(knots.values())
 
 
-def _homes(count: int, groups: Sequence[Sequence[int]]) -> tuple[_Integers, _Integers]:
+def _homes(count: int, groups: Sequence[Sequence[int]]) -> tuple[Longs, Longs]:
     """Number units and groups by their first members; return those numbers and first members."""
     first = np.arange(count)
     for group in groups:
@@ -151,7 +149,7 @@ def _homes(count: int, groups: Sequence[Sequence[int]]) -> tuple[_Integers, _Int
     return (np.cumsum(leads) - 1)[first], np.flatnonzero(leads)
 
 
-def _quotient(adjacency: Adjacency, home: _Integers, count: int) -> Adjacency:
+def _quotient(adjacency: Adjacency, home: Longs, count: int) -> Adjacency:
     widths = np.diff(np.asarray(adjacency.pred_start))
     target = home[np.repeat(np.arange(adjacency.count), widths)]
     source = home[np.asarray(adjacency.preds, dtype=np.int64)]
@@ -163,19 +161,18 @@ def _quotient(adjacency: Adjacency, home: _Integers, count: int) -> Adjacency:
     return Adjacency(
         count,
         _offsets(target, count),
-        array("i", source[by_target].astype(np.int32).tobytes()),
+        as_array(source[by_target]),
         _offsets(source, count),
-        array("i", target[by_source].astype(np.int32).tobytes()),
+        as_array(target[by_source]),
     )
 
 
-def _offsets(keys: _Integers, count: int) -> "array[int]":
-    counts = np.cumsum(np.bincount(keys, minlength=count))
-    return array("i", [0, *counts.tolist()])
+def _offsets(keys: Longs, count: int) -> "array[int]":
+    return as_array(np.append(0, np.cumsum(np.bincount(keys, minlength=count))))
 
 
 def _emit(
-    adjacency: Adjacency, small: Adjacency, home: _Integers, groups: Sequence[Sequence[int]]
+    adjacency: Adjacency, small: Adjacency, home: Longs, groups: Sequence[Sequence[int]]
 ) -> list[int]:
     """Order the nodes of the quotient topologically, always the smallest that is ready."""
     waiting = [end - start for start, end in pairwise(small.pred_start)]

@@ -3,9 +3,9 @@
 from typing import Any
 
 from subgraphkit.ir import Node
+from subgraphkit.partitioning.claiming.values import bytes_of
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.partitioning.result import PartitioningData
-from subgraphkit.partitioning.sizing import bytes_of
 
 __all__ = ["as_networkx"]
 

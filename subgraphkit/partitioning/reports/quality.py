@@ -6,10 +6,10 @@ from functools import cached_property, partial
 from typing import Any
 
 from subgraphkit.ir import Node
+from subgraphkit.partitioning.claiming.values import bytes_of
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.partitioning.reports.supposing import Worth, worth_of_operators
-from subgraphkit.partitioning.result import PartitioningData
-from subgraphkit.partitioning.sizing import bytes_of
+from subgraphkit.partitioning.reports.worth import Worth, worth_of_operators
 from subgraphkit.types import TensorType
 
 __all__ = ["BackendQuality", "Quality", "measure"]

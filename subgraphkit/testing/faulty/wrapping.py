@@ -1,4 +1,4 @@
-"""What all faulty backends are made of: loopback, with an operator around the fallback's."""
+"""The base of all faulty backends: loopback, with an operator around the fallback's."""
 # ruff: noqa: ARG002 (they take what the contract gives them)
 
 from collections.abc import Mapping, Sequence

@@ -12,6 +12,7 @@ from subgraphkit.backend.options import Option, validate_options
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.binding import BoundModel
 from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.onnx_io import load
@@ -163,7 +164,7 @@ def _instances_apart(subject: Subject) -> Finding:
 # -- the selector --------------------------------------------------------------------------------
 
 
-def _graphs(subject: Subject) -> Iterator[BoundGraph]:
+def _graphs(subject: Subject) -> Iterator[BoundModel]:
     for model in small_models():
         yield subject.bound(model.proto)
 

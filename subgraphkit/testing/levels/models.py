@@ -30,8 +30,6 @@ __all__ = ["cases"]
 
 _LEVEL: Final = 4
 _LARGE: Final = 5.0  # how much longer than usual a real network may take
-_DEEP: Final = (1e-3, 2e-5)
-"""The least tolerances where a hundred layers round one after the other."""
 
 
 def cases(subject: Subject) -> Iterable[Case]:
@@ -57,7 +55,7 @@ def _case(name: str, run: Any, patience: float) -> Case:
 def _run_official(case: OfficialCase, subject: Subject) -> Finding:
     data = [(case.feeds(inputs), outputs) for inputs, outputs in case.data_sets()]
     source = case.path if case.kind == "real" else case.model
-    return subject.check_model(source, data, tolerance=(case.rtol, case.atol))
+    return subject.check_model(source, data, least=(case.rtol, case.atol))
 
 
 def _run_seeded(name: str, subject: Subject) -> Finding:
@@ -68,7 +66,7 @@ def _run_seeded(name: str, subject: Subject) -> Finding:
         expected = list(reference_evaluator(later).run(None, dict(feeds)))
     else:
         expected = reference_results(model, feeds)
-    return subject.check_model(model, [(feeds, expected)], tolerance=_DEEP)
+    return subject.check_model(model, [(feeds, expected)])
 
 
 def _run_own(path: Path, subject: Subject) -> Finding:
@@ -76,7 +74,7 @@ def _run_own(path: Path, subject: Subject) -> Finding:
         data = list(_data_of(path, subject))
     except SubgraphkitError as error:
         return Finding(Outcome.SKIP, f"there is nothing to compare with: {error}")
-    return subject.check_model(path, data, tolerance=_DEEP)
+    return subject.check_model(path, data)
 
 
 def _data_of(path: Path, subject: Subject) -> Iterator[DataSet]:

@@ -112,7 +112,7 @@ def _run_draws(
             results = subject.run(session, feeds)
     except Stopped as stop:
         return stop.finding
-    found = difference_of_draws(case, all_feeds, results, subject.declarations.tolerances)
+    found = difference_of_draws(case, all_feeds, results, subject.declarations.tolerance_for)
     if found is not None:
         return Finding(Outcome.wrong_at(found.stage), found.text, taken)
     return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)

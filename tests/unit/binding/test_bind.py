@@ -127,7 +127,6 @@ def test_a_spectrum_has_one_side_unless_told_otherwise(attribute: str, bins: int
 
 def test_types_for_other_sizes_follow_without_another_bind() -> None:
     graph = sk.bind(sk.load(parsed(TWO)), {"n": 5})
-    assert graph.reshape is not None
     assert graph.reshape({"batch": 8}, {})["y"].shape == (8, 8)  # type: ignore[union-attr]
     assert graph.reshape({}, {"a": (2, 5), "b": (2, 3)})["y"].shape == (2, 8)  # type: ignore[union-attr]
     assert graph.shape("a") == ("batch", 5)
@@ -135,7 +134,6 @@ def test_types_for_other_sizes_follow_without_another_bind() -> None:
 
 def test_other_sizes_that_contradict_the_model_are_told() -> None:
     graph = sk.bind(sk.load(parsed(TWO)))
-    assert graph.reshape is not None
     with pytest.raises(InvalidModelError) as caught:
         graph.reshape({}, {"a": (2, 5), "b": (3, 3)})
     assert caught.value.code == "SGK222"

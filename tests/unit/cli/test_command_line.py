@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from subgraphkit import __version__
+from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES, ExitCode, exit_code_of
-from subgraphkit.cli.parser import COMMANDS
 from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitError
 from tests.unit.cli.conftest import Cli, Install
 
-HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "rich")
+HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "rich", "filelock", "platformdirs")
 
 
 def test_the_help_begins_with_two_examples(cli: Cli) -> None:
@@ -27,7 +27,7 @@ def test_the_help_begins_with_two_examples(cli: Cli) -> None:
     ]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", PURPOSES)
 def test_the_help_of_every_command_begins_with_examples(cli: Cli, command: str) -> None:
     ended = cli(command, "--help")
     assert ended.code == 0
@@ -36,7 +36,7 @@ def test_the_help_of_every_command_begins_with_examples(cli: Cli, command: str) 
     assert all(f"subgraphkit {command}" in line for line in others[:2])
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", PURPOSES)
 def test_examples_in_the_help_can_be_parsed(cli: Cli, command: str) -> None:
     lines = cli(command, "--help").out.splitlines()[1:3]
     for line in lines:
@@ -72,7 +72,7 @@ def test_a_mistyped_option_gets_a_suggestion(cli: Cli) -> None:
 def test_no_command_is_a_usage_error(cli: Cli) -> None:
     ended = cli()
     assert (ended.code, ended.out) == (2, "")
-    assert ", ".join(COMMANDS) in ended.err
+    assert ", ".join(PURPOSES) in ended.err
 
 
 @pytest.mark.parametrize(

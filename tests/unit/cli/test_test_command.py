@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from subgraphkit.cli.arguments.test import LEVEL_CHOICES
+from subgraphkit.cli.commands.test import LEVEL_CHOICES
 from subgraphkit.testing.cases import LEVELS
 from tests.unit.cli.conftest import Cli
 

@@ -59,6 +59,20 @@ def _environment(operator, results):
     return [np.full_like(results[0], 100 * told + operator.options.threads)]
 
 
+def _off(operator, results):
+    factor = float(os.environ.get("OFF_BY_FACTOR", 1))
+    return [(one.astype("float64") * factor).astype(one.dtype) for one in results]
+
+
+class generous(_backend("generous", _off)):
+    """Off as much as `off`, and says so of float16; of float64 it says less than is usual."""
+
+    @classmethod
+    def conformance(cls, suite):
+        suite.tolerance("float16", rtol=2e-2, atol=0.0)
+        suite.tolerance("float64", rtol=0.0, atol=0.0)
+
+
 crashing = _backend("crashing", _crash)
 crashing_later = _backend("crashing_later", _later)
 hanging = _backend("hanging", lambda operator, results: time.sleep(60))
@@ -67,6 +81,7 @@ wrong = _backend("wrong", lambda operator, results: [one + 1 for one in results]
 double = _backend("double", lambda operator, results: [one.astype("float64") for one in results])
 slow = _backend("slow", lambda operator, results: time.sleep(0.02) or results)
 threads = _backend("threads", _environment)
+off = _backend("off", _off)
 '''
 
 NAMES = (
@@ -78,6 +93,8 @@ NAMES = (
     "double",
     "slow",
     "threads",
+    "off",
+    "generous",
 )
 
 

@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.comparing import Benchmark, Schedule, bench
 from subgraphkit.comparing.step_times import StepTimes
 from subgraphkit.errors import CallerError, ConfigError
@@ -168,9 +169,19 @@ def test_nonsense_is_refused_before_anything_is_started() -> None:
 
 
 def test_progress_is_told() -> None:
-    said: list[str] = []
-    _bench("numpy", progress=said.append)
-    assert said == ["binding numpy", "first run of numpy", "round 1 of 1"]
+    said: list[ProgressEvent] = []
+    _bench("numpy", progress=Progress(said.append))
+    assert said == [
+        ProgressEvent("binding", 0, 1, "numpy"),
+        ProgressEvent("first run", 0, 1, "numpy"),
+        ProgressEvent("measuring", 0, 1),
+    ]
+
+
+def test_a_benchmark_that_is_cancelled_stops_before_its_next_step() -> None:
+    progress = Progress(lambda event: progress.cancel() if event.phase == "first run" else None)
+    with pytest.raises(KeyboardInterrupt):
+        _bench("numpy", progress=progress)
 
 
 def test_a_session_knows_nothing_of_the_clocks() -> None:

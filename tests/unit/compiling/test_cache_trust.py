@@ -185,11 +185,12 @@ def test_a_system_without_fcntl_has_no_locks_and_works(home: Path) -> None:
 
 def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "")
 
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
+    def homeless(user: int) -> None:
+        raise KeyError(user)
 
-    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr("pwd.getpwuid", homeless)
     with pytest.warns(SubgraphkitWarning, match=r"SGK151.*home directory"):
         run(storing())
 

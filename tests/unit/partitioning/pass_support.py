@@ -8,7 +8,7 @@ filter keeps the first and last candidate only), ``whole`` (the same, but not sp
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import onnx
 
@@ -17,14 +17,14 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector, PatternSelector, SubgraphSelector
-from subgraphkit.configuration.config import resolve
+from subgraphkit.binding import BoundModel
 from subgraphkit.ir import BoundGraph, Node, NodeTable, build_graph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.types import DataType, TensorType
 from tests.models import parsed
 
 
-def bound(source: str | onnx.ModelProto) -> BoundGraph:
+def bound(source: str | onnx.ModelProto) -> BoundModel:
     """Bind a model, or the text of a graph, with no backend and no fallback."""
     model = parsed(source) if isinstance(source, str) else source
     return sk.bind(sk.load(model), backend="none", fallback="none")
@@ -182,7 +182,7 @@ def shown(partitioning: Partitioning) -> str:
 
 def graph_of(
     rows: Sequence[tuple[str, Sequence[str], Sequence[str]]], outputs: Sequence[str]
-) -> BoundGraph:
+) -> BoundModel:
     """Index a graph of ``(operator, inputs, outputs)`` without going through ONNX.
 
     Names nobody makes are inputs; every value is ``float32[4]``.
@@ -210,4 +210,4 @@ def graph_of(
         node_constants={},
     )
     kept = {field.name: getattr(graph, field.name) for field in fields(graph)}
-    return BoundGraph(**kept, settings=resolve(backend="none", fallback="none"))
+    return replace(bound("m (float x) => (float y) { y = Exp(x) }"), **kept)

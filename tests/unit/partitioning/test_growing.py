@@ -8,10 +8,10 @@ import pytest
 
 from subgraphkit.backend.property import Connectivity
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms import convexity, merging
+from subgraphkit.partitioning.algorithms import convexity, merger
 from subgraphkit.partitioning.algorithms.connected import connected_regions
-from subgraphkit.partitioning.algorithms.growing import grow_regions
-from subgraphkit.partitioning.algorithms.ordering import RunningOrder
+from subgraphkit.partitioning.algorithms.growth import grow_regions
+from subgraphkit.partitioning.algorithms.running_order import RunningOrder
 from tests.property.partition_oracles import build, check_disjoint, random_dag
 
 
@@ -207,7 +207,7 @@ def test_random_selectors_never_make_regions_wait_on_each_other(
 ) -> None:
     # A short reach makes the searches turn round, as they do in large graphs.
     monkeypatch.setattr(convexity, "_FIRST_REACH", reach)
-    monkeypatch.setattr(merging, "_FIRST_REACH", reach)
+    monkeypatch.setattr(merger, "_FIRST_REACH", reach)
     for seed in range(2_500):
         nodes = (3, 14) if seed % 10 else (30, 90)
         adjacency, eligible = random_dag(seed, nodes=nodes, refused=(0.05, 0.4))

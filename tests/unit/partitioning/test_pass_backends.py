@@ -65,7 +65,7 @@ def test_without_the_default_fallback_the_error_says_which_nodes_and_what_to_ins
     def missing(resolved: object) -> None:
         raise BackendNotFoundError("SGK101", "backend 'numpy' is not installed")
 
-    monkeypatch.setattr("subgraphkit.partitioning.claimants.open_fallback", missing)
+    monkeypatch.setattr("subgraphkit.partitioning.claiming.claimants.open_fallback", missing)
     assert names(partition(diamond(), "everything")) == ["everything"]
     with pytest.raises(UnclaimedNodesError) as caught:
         partition(diamond(), "relus")

@@ -4,23 +4,16 @@ Above the line ``---`` stand the backends (see ``pass_support``), the fewest reg
 them, worked out by hand or by brute force, and the model; below it what the pass makes of it.
 """
 
-from pathlib import Path
-
 import pytest
 
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.partitioning import partition
-from tests.golden_support import GoldenCheck
+from tests.golden_support import GOLDEN, GoldenCheck
 from tests.unit.partitioning.pass_support import bound, described, regions, shown
 
-FOLDER = Path(__file__).parents[2] / "golden" / "partitionings"
+FOLDER = GOLDEN / "partitionings"
 CASES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 MODES = ("any", "connected")
-
-
-@pytest.fixture
-def golden_folder() -> Path:
-    return FOLDER
 
 
 def read(name: str) -> tuple[str, str, list[str], dict[str, int]]:
@@ -51,7 +44,7 @@ def test_a_tricky_graph_is_partitioned_as_written_down(name: str, golden: Golden
         below = f"{' and '.join(MODES)}:\n{results['any']}"
     else:
         below = "\n\n".join(f"{mode}:\n{text}" for mode, text in results.items())
-    golden(name, f"{above}\n---\n{below}")
+    golden(f"partitionings/{name}", f"{above}\n---\n{below}")
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if read(name)[3]])

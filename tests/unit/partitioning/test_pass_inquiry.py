@@ -10,8 +10,8 @@ from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.errors import SelectorContractError
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.asking import Inquiry
-from subgraphkit.partitioning.claimants import Claim
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.questions import Inquiry
 from tests.models import DIAMOND
 from tests.unit.partitioning.pass_support import bound, taking
 

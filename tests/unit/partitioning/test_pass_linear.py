@@ -19,8 +19,8 @@ from subgraphkit.errors import SelectorContractError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.algorithms.nets import Nets
-from subgraphkit.partitioning.copying import most_copies
-from subgraphkit.partitioning.workspace import View, Workspace
+from subgraphkit.partitioning.claiming.copies import most_copies
+from subgraphkit.partitioning.claiming.work_table import View, Workspace
 from tests.unit.partitioning.pass_support import DescribedProperty, backend, graph_of, taking
 
 Row = tuple[str, Sequence[str], Sequence[str]]

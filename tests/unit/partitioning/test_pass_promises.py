@@ -9,12 +9,13 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError, SelectorContractError
 from subgraphkit.ir import Node
-from subgraphkit.partitioning import Constraints, Partitioning, claiming, partition
+from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.partitioning.algorithms.quotient import tied_groups
-from subgraphkit.partitioning.checking import verify_borders
-from subgraphkit.partitioning.pulling import pull_in
-from subgraphkit.partitioning.refusing import RefusalColumn
-from subgraphkit.partitioning.workspace import Region, Workspace
+from subgraphkit.partitioning.claiming import turn
+from subgraphkit.partitioning.claiming.pulling import pull_in
+from subgraphkit.partitioning.claiming.refusals import RefusalColumn
+from subgraphkit.partitioning.claiming.work_table import Region, Workspace
+from subgraphkit.partitioning.outcome.verification import verify_borders
 from tests.unit.partitioning.pass_support import (
     bound,
     described,
@@ -329,7 +330,7 @@ def test_after_the_last_review_what_counted_on_a_rejected_region_goes_too(
         return partition(graph_of(rows, ["w", "z"]), [one, taking("*", "rest")])
 
     settled = divide()
-    monkeypatch.setattr(claiming, "_REVIEW_ROUNDS", 1)
+    monkeypatch.setattr(turn, "_REVIEW_ROUNDS", 1)
     resorted = divide()
     for found in (settled, resorted):
         for subgraph in found.subgraphs:
@@ -342,7 +343,7 @@ def test_after_the_last_review_what_counted_on_a_rejected_region_goes_too(
 def test_after_the_last_review_a_pair_parted_by_it_goes_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(claiming, "_REVIEW_ROUNDS", 1)
+    monkeypatch.setattr(turn, "_REVIEW_ROUNDS", 1)
     backends = [taking("QuantizeLinear DequantizeLinear", "one"), taking("*", "rest")]
     assert regions(partition(bound(LOOPED), backends), "one") == []
 
@@ -359,7 +360,7 @@ def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(
         return partition(graph_of(rows, ["w"]), [one, taking("*", "rest")])
 
     settled = shown(divide())
-    monkeypatch.setattr(claiming, "_BORDER_ROUNDS", 0)
+    monkeypatch.setattr(turn, "_BORDER_ROUNDS", 0)
     dropped = divide()
     for subgraph in dropped.subgraphs:
         assert subgraph.backend != "one" or "b" not in (*subgraph.inputs, *subgraph.outputs)

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -36,11 +35,6 @@ LINES = (
 )
 
 
-@pytest.fixture
-def golden_folder() -> Path:
-    return Path(__file__).parents[2] / "golden" / "reports"
-
-
 def network() -> Partitioning:
     return partition(bound(MODEL), [described(line) for line in LINES])
 
@@ -54,11 +48,11 @@ def many() -> Partitioning:
 
 
 def test_a_report_reads_like_this(golden: GoldenCheck) -> None:
-    golden("network", network().report())
+    golden("reports/network", network().report())
 
 
 def test_a_long_report_is_cut_short(golden: GoldenCheck) -> None:
-    golden("many", many().report())
+    golden("reports/many", many().report())
 
 
 def test_a_verbose_report_leaves_nothing_out() -> None:
@@ -70,12 +64,12 @@ def test_a_verbose_report_leaves_nothing_out() -> None:
 
 
 def test_a_report_of_nothing(golden: GoldenCheck) -> None:
-    golden("nothing", partition(graph_of([], []), [taking("*", "one")]).report())
+    golden("reports/nothing", partition(graph_of([], []), [taking("*", "one")]).report())
 
 
 def test_the_explanation_of_a_node_reads_like_this(golden: GoldenCheck) -> None:
     found = network()
-    golden("explanation", "\n\n".join(str(found.explain(node)) for node in (0, 3, 8, 9)))
+    golden("reports/explanation", "\n\n".join(str(found.explain(node)) for node in (0, 3, 8, 9)))
 
 
 def test_a_node_may_be_given_by_index_or_as_a_view() -> None:

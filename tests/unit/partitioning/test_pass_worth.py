@@ -8,7 +8,7 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector, PatternSelector
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import Partitioning, partition
-from subgraphkit.partitioning.reports import supposing
+from subgraphkit.partitioning.reports import worth
 from tests.unit.partitioning.pass_support import (
     All,
     DescribedProperty,
@@ -97,10 +97,8 @@ def test_quality_counts_what_operators_are_worth_only_when_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
-    count = supposing.connected_regions
-    monkeypatch.setattr(
-        supposing, "connected_regions", lambda *given: asked.append(1) or count(*given)
-    )
+    count = worth.connected_regions
+    monkeypatch.setattr(worth, "connected_regions", lambda *given: asked.append(1) or count(*given))
     found = chain("Relu Sin Relu Cos Relu", taking("Relu", "fake"))
     quality = found.quality
     assert quality.backends[0].gap == 0
@@ -119,7 +117,7 @@ def test_on_a_large_graph_the_least_promising_operators_are_left_out_and_it_is_s
     assert whole.regions_saved == {"Sin": 2, "Cos": 1, "Tan": 0}
     assert whole.uncounted_operators == ()
     # Nine units and eight edges, to be gone through twice for the first operator.
-    monkeypatch.setattr(supposing, "_CONNECTED_BUDGET", 3 * 17)
+    monkeypatch.setattr(worth, "_CONNECTED_BUDGET", 3 * 17)
     found = chain(operators, taking("Relu", "fake"))
     one = found.quality.backends[0]
     assert one.regions_saved == {"Sin": 2, "Cos": 1}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from subgraphkit.errors import CallerError
-from subgraphkit.precision.accuracy import measure_accuracy
-from subgraphkit.rewriting import rewrite
+from subgraphkit.precision import measure_accuracy, rewrite
 from subgraphkit.running import tapping
 from tests.models import CHAIN, parsed
 

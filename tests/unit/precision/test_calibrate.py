@@ -1,8 +1,6 @@
 """Calibrating: what is looked at, how it is kept, and which batches are refused."""
 
 import struct
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +8,9 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.precision import calibrate, progress
-from subgraphkit.rewriting import Range, Ranges, content_hash, read_calibration_cache
+from subgraphkit.precision import Range, Ranges, calibrate, content_hash, read_calibration_cache
 from subgraphkit.running import tapping
 from tests.models import CHAIN, LINEAR, parsed
 
@@ -119,24 +117,12 @@ def test_damaged_ranges_are_refused(text: str, tmp_path: Path) -> None:
         Ranges.load(tmp_path / "ranges.json")
 
 
-def test_merged_ranges_cover_both() -> None:
-    small, large = (calibrate(parsed(CHAIN), batches(scale=s), method="minmax") for s in (1, 3))
-    merged = small.merge(large)
-    assert merged.values["x"].samples == 120
-    assert merged.values["x"].threshold == large.values["x"].threshold
-    assert merged == large.merge(small)
-    with pytest.raises(CallerError, match="SGK232"):
-        small.merge(Ranges({}, "0" * 64))
-
-
 def test_ranges_tell_how_well_int8_holds_a_value() -> None:
     ranges = calibrate(parsed(CHAIN), batches(20))
     known = ranges.values["x"].snr_db
     assert known is not None
     assert 25 < known < 45
     assert ranges.values["y"].snr_db is None  # it was always 0
-    worse = Ranges({"x": Range(1.0, "mse", 1, -1.0, 1.0, 3.0)}, ranges.model)
-    assert ranges.merge(worse).values["x"].snr_db == 3.0
 
 
 def test_ranges_of_another_model_are_told() -> None:
@@ -181,21 +167,28 @@ def test_a_file_without_the_header_is_refused(tmp_path: Path) -> None:
         read_calibration_cache(tmp_path / "f")
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(
-    terminal: bool,  # noqa: FBT001 (a case)
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    clock = iter(range(0, 1000, 40))
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    with progress.Progress("calibrating", 4) as told:
-        told.show(1)
-    err = capsys.readouterr().err
-    with progress.Progress("searching", None) as told:
-        told.show(1, "trial 1: 0 kept")
-    assert "searching: trial 1: 0 kept" in capsys.readouterr().err
-    assert ("[#######......................." in err) is terminal
-    assert "1 of 4, 120 s left" in err
-    assert err.endswith("\r\x1b[K" if terminal else "\n")
+def test_nothing_is_written_unless_the_caller_asks(capfd: pytest.CaptureFixture[str]) -> None:
+    calibrate(parsed(CHAIN), batches())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_every_batch_is_reported_to_whoever_asks() -> None:
+    told: list[ProgressEvent] = []
+    calibrate(parsed(CHAIN), list(batches()), progress=Progress(told.append))
+    count = len(told)
+    assert told == [ProgressEvent("calibrating", at + 1, count) for at in range(count)]
+    calibrate(parsed(CHAIN), iter(list(batches())), progress=Progress(told.append))
+    assert told[-1] == ProgressEvent("calibrating", count, None)
+
+
+def test_a_calibration_that_is_cancelled_stops_after_the_batch_under_way() -> None:
+    told: list[ProgressEvent] = []
+
+    def listen(event: ProgressEvent) -> None:
+        told.append(event)
+        progress.cancel(TimeoutError("enough"))
+
+    progress = Progress(listen)
+    with pytest.raises(TimeoutError, match="enough"):
+        calibrate(parsed(CHAIN), list(batches()), progress=progress)
+    assert len(told) == 1

@@ -8,17 +8,18 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import load
-from subgraphkit.precision import calibrate
-from subgraphkit.precision.accuracy import measure_accuracy
-from subgraphkit.precision.search import (
+from subgraphkit.precision import (
     Effort,
-    SearchTrial,
-    _Laboratory,
+    Precision,
+    calibrate,
+    measure_accuracy,
     precision_search,
+    rewrite,
 )
-from subgraphkit.rewriting import Precision, rewrite
+from subgraphkit.precision.search import _Laboratory
 from tests.models import parsed
 
 FP16 = Precision("fp16")
@@ -58,12 +59,14 @@ def test_a_rewriting_within_the_bound_is_taken_as_it_is() -> None:
 
 
 def test_the_same_search_makes_the_same_trials_and_one_that_knows_the_answer_makes_one() -> None:
-    told: list[SearchTrial] = []
+    told: list[ProgressEvent] = []
     first = precision_search(
-        parsed(OVERFLOWING), FP16, batches(), min_snr=60, effort=Effort(on_trial=told.append)
+        parsed(OVERFLOWING), FP16, batches(), min_snr=60, progress=Progress(told.append)
     )
     second = precision_search(parsed(OVERFLOWING), FP16, batches(), min_snr=60)
-    assert first.trials == second.trials == tuple(told)
+    assert first.trials == second.trials
+    assert [one.message for one in told] == [trial.to_text() for trial in first.trials]
+    assert [one.done for one in told] == [trial.number for trial in first.trials]
     again = precision_search(parsed(OVERFLOWING), first.precision, batches(), min_snr=60)
     assert len(again.trials) == 1
     assert again.rewriting.model == first.rewriting.model

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from subgraphkit.rewriting import Precision, Range, Ranges, Rewriting, rewrite
+from subgraphkit.precision import Precision, Range, Ranges, Rewriting, rewrite
 
 __all__ = ["DQ", "RNG", "Net", "kernel", "quantized", "ranges_of", "scale_of", "sources"]
 

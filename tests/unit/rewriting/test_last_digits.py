@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.rewriting import Rewriting, rewrite
+from subgraphkit.precision import Rewriting, rewrite
 from tests.models import parsed
 
 SHORT = pytest.mark.parametrize("precision", ["fp16", "bf16"])

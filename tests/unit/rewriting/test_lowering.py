@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 import subgraphkit as sk
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import outside_weights
-from subgraphkit.rewriting import Precision, Range, Ranges, Rewriting, rewrite
+from subgraphkit.precision import Precision, Range, Ranges, Rewriting, rewrite
 from tests.models import parsed
 
 

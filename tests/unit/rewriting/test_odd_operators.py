@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from subgraphkit.rewriting import Rewriting, rewrite
+from subgraphkit.precision import Rewriting, rewrite
 from tests.models import parsed
 
 SHORT = pytest.mark.parametrize("precision", ["fp16", "bf16"])

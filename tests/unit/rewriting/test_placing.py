@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from subgraphkit.rewriting import Range, Ranges
+from subgraphkit.precision import Range, Ranges
 from tests.unit.rewriting.quantizing_nets import (
     DQ,
     RNG,

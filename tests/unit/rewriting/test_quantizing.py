@@ -9,7 +9,7 @@ from onnx import TensorProto, numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, UnsupportedModelError
-from subgraphkit.rewriting import Precision, rewrite
+from subgraphkit.precision import Precision, rewrite
 from subgraphkit.rewriting.quantizing import quantized_weight
 from tests.models import parsed
 from tests.unit.rewriting.quantizing_nets import (

@@ -1,4 +1,4 @@
-"""How long values live, which may share memory, and where a step may write over an operand."""
+"""Lifetimes of values: which may share memory, and where a step may write over an operand."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What the makers of kernels of groups have in common."""
+"""The common parts of the kernels that groups of nodes become."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

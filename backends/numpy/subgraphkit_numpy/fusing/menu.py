@@ -1,4 +1,4 @@
-"""What may be part of a group: anchors, which start tiles, and expressions, which go on with them.
+"""The menu of groups: anchors, which start tiles, and expressions, which go on with them.
 
 Everything is answered for shapes that hold in every run and for float32 and float64; other nodes
 run on kernels of their own.

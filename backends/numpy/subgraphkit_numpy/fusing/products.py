@@ -73,7 +73,6 @@ def _product_kernel(
     parts = matrix_parts(
         rows,
         columns,
-        share=is_worth_sharing(taken),
         whole_rows=tail is not None and tail.whole_rows,
         nanoseconds=taken,
     )

@@ -1,4 +1,4 @@
-"""What follows an anchor, or nothing, as one straight-line function of a tile."""
+"""Tails of groups: all that follows an anchor, as one straight-line function of a tile."""
 
 import itertools
 from collections.abc import Callable, Sequence

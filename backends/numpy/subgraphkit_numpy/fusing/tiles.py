@@ -1,4 +1,4 @@
-"""How results are cut: into parts for the threads, and into tiles for the caches."""
+"""Cuts through results: into parts for the threads, and into tiles for the caches."""
 
 import itertools
 import math
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from subgraphkit_numpy.fusing.spaces import Shape
-from subgraphkit_numpy.kernels.matrix import areas
-from subgraphkit_numpy.parallel import cut, thread_count
+from subgraphkit_numpy.kernels.matrix import PRODUCTS_PER_NS, areas
+from subgraphkit_numpy.parallel import cut, parts_for, thread_count
 
 __all__ = [
     "ELEMENTS",
@@ -30,9 +30,6 @@ lock back, and where threads do that often they wait for each other.
 ELEMENTS: Final = 8
 """Elements of one pass in a nanosecond."""
 
-_SHARED_NANOSECONDS: Final = 110_000
-"""Work below this is done by the caller, because waking a thread takes about 60 us."""
-
 _TILES: Final = 4
 _SMALLEST: Final = 1 << 15
 
@@ -44,37 +41,35 @@ Place = tuple[Any, ...]
 
 def is_worth_sharing(nanoseconds: float) -> bool:
     """Say whether several threads would be faster than one at what takes one that long."""
-    return nanoseconds > _SHARED_NANOSECONDS
+    return parts_for(nanoseconds) > 1
 
 
 def nanoseconds(multiplications: int, passes: int, elements: int) -> float:
     """Return what one thread takes, roughly.
 
     Args:
-        multiplications: Of matrix products; about fifty a nanosecond.
+        multiplications: Of matrix products.
         passes: Passes over the result; about eight elements a nanosecond each.
         elements: Elements of the result.
     """
-    return multiplications / 50 + passes * elements / ELEMENTS
+    return multiplications / PRODUCTS_PER_NS + passes * elements / ELEMENTS
 
 
 def matrix_parts(
-    rows: int, columns: int, *, share: bool, whole_rows: bool, nanoseconds: float
+    rows: int, columns: int, *, whole_rows: bool, nanoseconds: float
 ) -> list[tuple[slice, slice, list[Place]]]:
-    """Cut a matrix product: one part per thread, each with its tiles.
+    """Cut a matrix product into parts that threads may share, each with its tiles.
 
     Args:
         rows: Rows of the product.
         columns: Columns of the product.
-        share: Whether to cut it for several threads.
         whole_rows: Whether parts must hold whole rows.
         nanoseconds: What one thread takes for all.
 
     Returns:
         Rows, columns, and places of the tiles of each part.
     """
-    count = thread_count() if share else 1
-    found = areas(rows, columns, count, whole_rows=whole_rows, nanoseconds=nanoseconds)
+    found = areas(rows, columns, nanoseconds, whole_rows=whole_rows)
     return [(row, column, _area_tiles(row, column)) for row, column in found]
 
 

@@ -1,4 +1,4 @@
-"""What computes the operators: kernels made once per node, and onnx's own implementations.
+"""Kernels of the operators, made once per node, and onnx's own implementations.
 
 Kernels written here come first. Operators without one run on the operator implementations of
 ``onnx.reference``, called directly. ``implementation`` is the one place that knows which.

@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from subgraphkit_numpy.kernels.convolution_tiles import Finish, Plan, Tile, parts_of
+from subgraphkit_numpy.kernels.convolution_tiles import Finish, Plan, Tile
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.windows import Geometry, pad_spatial
+from subgraphkit_numpy.parallel import parts_of
 
 __all__ = ["by_columns"]
 

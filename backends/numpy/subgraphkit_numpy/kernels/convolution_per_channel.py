@@ -1,4 +1,4 @@
-"""What the ways to convolve with one filter, or a few, per channel have in common."""
+"""The common parts of convolutions with one filter, or a few, per channel."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -9,10 +9,9 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
     Prepared,
     Problem,
     Tile,
-    parts_for,
-    parts_of,
 )
 from subgraphkit_numpy.kernels.registry import Array
+from subgraphkit_numpy.parallel import parts_for, parts_of
 
 __all__ = ["PerChannel"]
 

@@ -7,16 +7,15 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.convolution_tiles import (
     LANES,
-    PRODUCTS_PER_NS,
     TILE_BYTES,
     Finish,
     Plan,
     Problem,
     Tile,
-    parts_for,
-    parts_of,
 )
+from subgraphkit_numpy.kernels.matrix import PRODUCTS_PER_NS
 from subgraphkit_numpy.kernels.registry import Array
+from subgraphkit_numpy.parallel import parts_for, parts_of
 
 __all__ = ["pointwise"]
 

@@ -1,4 +1,4 @@
-"""What all ways to convolve share: sizes, scratch memory, and how an output is cut into tiles.
+"""The common parts of all convolutions: sizes, scratch memory, and tiles of an output.
 
 How an output is cut depends on sizes alone, never on the number of threads, and so do the results.
 """
@@ -6,18 +6,16 @@ How an output is cut depends on sizes alone, never on the number of threads, and
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.windows import Geometry
-from subgraphkit_numpy.parallel import cut, halves
 
 __all__ = [
     "LANES",
-    "PRODUCTS_PER_NS",
     "TILE_BYTES",
     "Finish",
     "Plan",
@@ -26,8 +24,6 @@ __all__ = [
     "Problem",
     "Tile",
     "Workspace",
-    "parts_for",
-    "parts_of",
     "zeroed_pool",
 ]
 
@@ -44,13 +40,8 @@ LANES: Final = 16
 TILE_BYTES: Final = 1 << 20
 """Tiles of the output are at most about this large, so that they stay in cache until finished."""
 
-PRODUCTS_PER_NS: Final = 50.0
-"""Multiplications of a matrix product that one thread does in a nanosecond, roughly."""
-
 _WORKSPACE_BYTES: Final = 6 << 20
 _ALIGNMENT: Final = 64
-_WORTH_SHARING_NS: Final = 110_000
-_WORTH_FOUR_NS: Final = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,29 +230,3 @@ class Prepared:
             work(views, *arguments)
         finally:
             pool.give_back(workspace)
-
-
-def parts_for(nanoseconds: float) -> int:
-    """Return how many parts work is worth that takes one thread this long."""
-    if nanoseconds < _WORTH_SHARING_NS:
-        return 1
-    return 2 if nanoseconds < _WORTH_FOUR_NS else 4
-
-
-def parts_of(
-    length: int, parts: int, multiple: int = 1, *, nanoseconds: float = inf
-) -> list[slice]:
-    """Cut a range into an even number of slices, or one, so that two threads get equal shares.
-
-    Args:
-        length: End of the range, which starts at 0.
-        parts: Slices wanted.
-        multiple: Every slice starts at a multiple of this.
-        nanoseconds: What one thread takes for the whole range. The first of two slices is longer
-            by what the other thread takes to begin, so that both end at the same time.
-    """
-    if parts > 1:
-        parts += parts % 2
-    if parts == 2:  # noqa: PLR2004 (one for each of two threads)
-        return halves(length, multiple, nanoseconds)
-    return cut(length, parts, multiple)

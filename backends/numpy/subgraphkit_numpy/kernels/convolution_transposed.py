@@ -5,7 +5,8 @@ from math import prod
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.matrix import multiply
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
@@ -29,7 +30,7 @@ def conv_transpose(site: Site) -> Made:
             return _add_bias(y, wide, x.ndim - 2).astype(x.dtype)
         return _add_bias(_spread(x, w, layout, groups), b, x.ndim - 2)
 
-    return compute
+    return Kernel(compute, shares=True)
 
 
 class _TransposedWindows:
@@ -77,7 +78,7 @@ def _spread(x: Array, w: Array, layout: _TransposedWindows, groups: int) -> Arra
     ]
     matrices = w.reshape(groups, channels // groups, -1).transpose(0, 2, 1)
     flat = x.reshape(batch, groups, channels // groups, prod(spatial))
-    values = np.matmul(matrices, flat)
+    values = multiply(matrices, flat)
     taps = values.reshape(batch, filters, *kernel_shape, *spatial)
     y = np.zeros((batch, filters, *sizes), x.dtype)
     for tap in product(*map(range, kernel_shape)):

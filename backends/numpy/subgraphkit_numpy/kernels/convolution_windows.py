@@ -22,7 +22,6 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.convolution_tiles import (
     LANES,
-    PRODUCTS_PER_NS,
     TILE_BYTES,
     Finish,
     Plan,
@@ -30,10 +29,10 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
     Problem,
     Tile,
     Workspace,
-    parts_for,
-    parts_of,
 )
+from subgraphkit_numpy.kernels.matrix import PRODUCTS_PER_NS
 from subgraphkit_numpy.kernels.registry import Array
+from subgraphkit_numpy.parallel import parts_for, parts_of
 
 __all__ = ["windowed"]
 

@@ -1,4 +1,4 @@
-"""Which element types a node may have: those of the specification, less those nothing computes.
+"""Element types that a node may have: those of the specification, less those nothing computes.
 
 A type is taken if any version of the operator takes it, not only the version of the model: where
 a later version widens the types, the same code computes them, and models of older operator sets

@@ -1,4 +1,4 @@
-"""How a node goes on with a tile of its operand that was just computed and is still in cache.
+"""Expressions of a node over a tile of its operand that is still in cache.
 
 Tiles are float32 or float64 blocks of a few ten thousand elements, cut along any axes or, for
 functions of whole rows, along all but the last.

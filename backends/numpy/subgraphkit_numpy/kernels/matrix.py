@@ -1,7 +1,7 @@
 """Matrix products, through BLAS wherever the element type allows."""
 
 from collections.abc import Callable
-from math import inf, prod
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -9,77 +9,85 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, is_half
-from subgraphkit_numpy.parallel import cut, halves, share, thread_count
+from subgraphkit_numpy.parallel import cut, parts_for, parts_of, share, thread_count
 
-__all__ = ["UNCUT", "areas"]
+__all__ = ["PRODUCTS_PER_NS", "UNCUT", "areas", "multiply"]
 
 Product = Callable[[Array, Array], Array]
 
 
 SHARED: Final = 1 << 24
-"""Multiplications above which threads share a product; one thread takes about 0.3 ms for them."""
+"""Multiplications above which a product is cut; one thread takes about 0.3 ms for them."""
 
 UNCUT: Final = 1 << 18
 """Multiplications below which BLAS itself does not use several threads for a product."""
 
+PRODUCTS_PER_NS: Final = 50.0
+"""Multiplications of a product that one thread does in a nanosecond, roughly."""
+
 _CUT: Final = 16
-"""Products are cut at multiples of this many rows or columns: BLAS computes an element in the same
-way then wherever the cut lies, and results do not depend on the number of threads."""
+"""Products are cut at multiples of this many rows or columns; BLAS is fastest then."""
+
+_LONG: Final = 384
+"""Rows or columns of a part where there are enough: for every part BLAS copies the other factor."""
+
+_SHORTEST: Final = 100_000
+"""Nanoseconds that a part takes at least, where there are more than two."""
 
 
 def areas(
-    rows: int,
-    columns: int,
-    count: int,
-    *,
-    whole_rows: bool = False,
-    nanoseconds: float = inf,
+    rows: int, columns: int, nanoseconds: float, *, whole_rows: bool = False
 ) -> list[tuple[slice, slice]]:
-    """Cut the result of a product for some threads.
+    """Cut the result of a product into parts that threads may share.
 
-    The longer side is cut, because each thread then has less of the larger factor to read.
+    How it is cut depends on sizes alone, never on the number of threads, and so do the results:
+    some kernels of BLAS round an element otherwise near the edge of a product than in its middle.
+    The longer side is cut, because each part then has less of the larger factor to read.
 
     Args:
         rows: Rows of the result.
         columns: Columns of the result.
-        count: Areas wanted.
-        whole_rows: Whether areas must hold whole rows.
-        nanoseconds: What one thread takes for all. The caller's area is larger by what the other
-            thread takes to begin, so that both end at the same time.
+        nanoseconds: What one thread takes for all.
+        whole_rows: Whether parts must hold whole rows.
     """
-    if whole_rows or (rows > columns and rows >= count * _CUT):
-        return [(part, slice(0, columns)) for part in _parts(rows, count, nanoseconds)]
-    return [(slice(0, rows), part) for part in _parts(columns, count, nanoseconds)]
-
-
-def _parts(length: int, count: int, nanoseconds: float) -> list[slice]:
-    if count == 2:  # noqa: PLR2004 (threads)
-        return halves(length, _CUT, nanoseconds)
-    return cut(length, count, _CUT)
+    by_rows = whole_rows or rows > columns
+    length = rows if by_rows else columns
+    count = min(2, parts_for(nanoseconds))
+    count = max(count, min(length // _LONG, int(nanoseconds / _SHORTEST)))
+    parts = parts_of(length, count, _CUT, nanoseconds=nanoseconds)
+    if by_rows:
+        return [(part, slice(0, columns)) for part in parts]
+    return [(slice(0, rows), part) for part in parts]
 
 
 def _half_matmul(a: Array, b: Array) -> Any:
-    return np.asarray(_any_product(a.astype(np.float32), b.astype(np.float32))).astype(a.dtype)
+    return np.asarray(multiply(a.astype(np.float32), b.astype(np.float32))).astype(a.dtype)
 
 
 def _any_matmul(a: Array, b: Array) -> Any:
-    return _half_matmul(a, b) if is_half(a.dtype) else _any_product(a, b)
+    return _half_matmul(a, b) if is_half(a.dtype) else multiply(a, b)
 
 
-def _any_product(a: Array, b: Array) -> Any:
-    """Multiply as ``numpy.matmul`` does, on several threads where that is faster."""
+def multiply(a: Array, b: Array) -> Any:
+    """Multiply as ``numpy.matmul`` does, on several threads where that is faster.
+
+    A kernel that calls it says that it shares work.
+    """
     large = a.dtype.kind == "f" and min(a.ndim, b.ndim) > 1
-    if not large or a.size * b.shape[-1] < SHARED or thread_count() == 1:
+    if not large or a.size * b.shape[-1] < SHARED:
         return np.matmul(a, b)
     if b.ndim == _MATRIX:
         return _shared_product(a, b)
+    if prod(a.shape[:-2]) == prod(b.shape[:-2]) == 1:
+        y = _shared_product(a.reshape(a.shape[-2:]), b.reshape(b.shape[-2:]))
+        return y.reshape(*(1,) * (max(a.ndim, b.ndim) - _MATRIX), *y.shape)
     return _shared_stack(a, b)
 
 
 def _shared_product(a: Array, b: Array) -> Array:
     rows = a.reshape(-1, a.shape[-1])
     out = np.empty((rows.shape[0], b.shape[1]), np.result_type(a, b))
-    parts = areas(out.shape[0], out.shape[1], thread_count())
+    parts = areas(rows.shape[0], b.shape[1], rows.size * b.shape[1] / PRODUCTS_PER_NS)
     share(_multiply_area, parts, rows, b, out)
     return out.reshape(*a.shape[:-1], b.shape[1])
 
@@ -147,7 +155,7 @@ def gemm(site: Site) -> Made:
         if is_half(dtype):
             a, b = a.astype(np.float32), b.astype(np.float32)
             c = None if c is None else c.astype(np.float32)
-        y: Array = _any_product(a.T if flip_a else a, b.T if flip_b else b)
+        y: Array = multiply(a.T if flip_a else a, b.T if flip_b else b)
         if alpha != 1.0:
             y = _scaled(y, alpha)
         if c is not None:
@@ -183,4 +191,4 @@ def einsum(site: Site) -> Made:
         result: Array = np.einsum(equation, *arrays, optimize=count > 1)
         return np.asarray(result).astype(dtype, copy=False)
 
-    return compute
+    return Kernel(compute, shares=True)

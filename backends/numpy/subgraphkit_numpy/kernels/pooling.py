@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.convolution_tiles import parts_for, parts_of
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import Geometry, Windows, pad_spatial
 from subgraphkit_numpy.kernels.wrapping import is_half
-from subgraphkit_numpy.parallel import share
+from subgraphkit_numpy.parallel import parts_for, parts_of, share
 
 __all__: list[str] = []
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.registry import Array, Made, kernel
+from subgraphkit_numpy.kernels.matrix import multiply
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
@@ -168,7 +169,7 @@ def recurrent(site: Site) -> Made:
             weights = (w[place], r[place], None if inputs[3] is None else inputs[3][place])
             peephole = inputs[6][place] if state_count > 1 and inputs[6] is not None else None
             cell, bias = _cell(weights, functions[place], peephole, site)
-            projected = np.matmul(x, weights[0].T) + bias
+            projected = multiply(x, weights[0].T) + bias
             backwards = direction == "reverse" or place == 1
             y, final = _over_time(step, cell, projected, own, lengths, backwards=backwards)
             outputs.append(y)
@@ -182,7 +183,7 @@ def recurrent(site: Site) -> Made:
         results = [np.ascontiguousarray(value).astype(dtype, copy=False) for value in results]
         return tuple(results[:wanted]) if wanted > 1 else results[0]
 
-    return compute
+    return Kernel(compute, shares=True)
 
 
 def _wide(x: Array) -> Array:

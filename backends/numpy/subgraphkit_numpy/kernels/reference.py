@@ -14,7 +14,7 @@ from onnx import defs
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend import Refusal, Unsupported
-from subgraphkit_numpy.kernels.registry import Entry
+from subgraphkit_numpy.kernels.registry import Entry, Kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
@@ -40,8 +40,9 @@ def reference_entry(domain: str, op_type: str, opset: int) -> Entry | Refusal:
         text = f"operator {_label(domain, op_type)} has no implementation for opset {opset}"
         return Refusal("op_unsupported", text)
 
-    def factory(site: Site) -> Callable[..., Any]:
-        return _bind(site, implementation)
+    def factory(site: Site) -> Kernel:
+        # some of them multiply matrices
+        return Kernel(_bind(site, implementation), shares=True)
 
     return Entry(factory, aliases=True, is_random=op_type in _RANDOM)
 
@@ -170,5 +171,5 @@ def reference_kernel(site: Site) -> Callable[..., Any]:
     if not isinstance(entry, Entry):
         raise Unsupported(f"{node.label}: {entry.text}", code=entry.code)
     made = entry.factory(site)
-    assert callable(made)  # noqa: S101 (see ``reference_entry``)
-    return made
+    assert isinstance(made, Kernel)  # noqa: S101 (see ``reference_entry``)
+    return made.call

@@ -1,4 +1,4 @@
-"""Which operator is implemented by what: a table from domain and operator to kernel factories.
+"""The table of kernels: from domain and operator to kernel factories.
 
 A *factory* looks at one node once, while it is compiled, and returns a plain callable with
 everything bound: attributes, constants, choices of dtype. What runs later is that callable alone.

@@ -1,4 +1,4 @@
-"""What a kernel factory is told about the node it makes a kernel for."""
+"""The site of a kernel: all that a factory knows of the node it makes one for."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

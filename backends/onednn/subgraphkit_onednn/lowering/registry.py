@@ -1,4 +1,4 @@
-"""Which function lowers which operator."""
+"""The table of lowerings: a function for every operator that is taken."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,25 +1,24 @@
 """One subgraph in, one plan out: parse, configure, build, and say what went wrong if it did."""
 
-import logging
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from subgraphkit.backend import BindContext, Progress
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
 from subgraphkit_tensorrt.building.failure import build_failure
-from subgraphkit_tensorrt.building.memory import memory_told
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
 from subgraphkit_tensorrt.building.plan import Plan
 from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
-from subgraphkit_tensorrt.building.progress import Progress, cancellable, monitor_for, showing
+from subgraphkit_tensorrt.building.progress import BuildPhases, cancellable, monitor_for
 from subgraphkit_tensorrt.building.range_checks import check_names, check_ranges
-from subgraphkit_tensorrt.building.report import describe
+from subgraphkit_tensorrt.building.report import describe, memory_told
 from subgraphkit_tensorrt.building.sharing import (
     SHELF,
     check_separate,
@@ -33,19 +32,15 @@ from subgraphkit_tensorrt.library.logger import listening, noting
 
 __all__ = ["build_engine"]
 
-_logger = logging.getLogger("subgraphkit.tensorrt")
-
 # Kernels are timed while a plan is built, and two builds on a device would time each other.
 _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
 
 
 def build_engine(
     subgraph: Subgraph,
-    options: Options,
+    context: BindContext[Options],
     library: Library,
     ranges: Mapping[str, InputRange] | None = None,
-    *,
-    logger: logging.Logger = _logger,
 ) -> Plan:
     """Build the plan of a subgraph, or share that of an equal one.
 
@@ -54,11 +49,11 @@ def build_engine(
 
     Args:
         subgraph: The subgraph.
-        options: The options of the backend.
+        context: What is known of the bind; its ``progress`` is told how far the build is, unless
+            the option ``progress`` says not to, and stops it.
         library: The library; it can build.
         ranges: By input of the subgraph, the shapes the engine is to take; None for what the
             shapes fixed at bind, or the options, say.
-        logger: Where progress is reported if there is no terminal.
 
     Raises:
         CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
@@ -67,14 +62,15 @@ def build_engine(
         OptionError: The ranges asked for are not ranges of the model (SGK169).
         KeyboardInterrupt: The build was stopped by Ctrl-C.
     """
-    wanted = ranges if ranges is not None else ranges_at_bind(subgraph, options)
+    options = context.options
+    wanted = ranges if ranges is not None else ranges_at_bind(subgraph, context)
     if wanted is None:
         raise _shapes_unknown(subgraph)
     check_names(wanted, subgraph)
     model = prepare_model(subgraph, options)
 
     def build() -> Plan:
-        return _build(subgraph, model, wanted, library, options, logger)
+        return _build(subgraph, model, wanted, library, context)
 
     return SHELF.obtain(plan_key(model, subgraph, wanted, library, options), build)
 
@@ -84,9 +80,9 @@ def _build(
     model: PreparedModel,
     wanted: Mapping[str, InputRange],
     library: Library,
-    options: Options,
-    logger: logging.Logger,
+    context: BindContext[Options],
 ) -> Plan:
+    options = context.options
     separate = separate_weights(subgraph, options)
     with parse_model(model, subgraph, library, options) as parsed:
         if separate and library.capabilities.mark_weights_refittable:
@@ -97,7 +93,7 @@ def _build(
         with _DEVICE_LOCKS[options.device]:
             started = time.monotonic()
             with noting() as told:
-                data = _built(parsed, config, subgraph, library, options, logger)
+                data = _built(parsed, config, subgraph, library, context)
             seconds = time.monotonic() - started
         report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
         report["memory"] = memory_told(told)
@@ -117,23 +113,18 @@ def _built(
     config: Any,
     subgraph: Subgraph,
     library: Library,
-    options: Options,
-    logger: logging.Logger,
+    context: BindContext[Options],
 ) -> bytes:
-    progress = Progress()
+    options, progress = context.options, context.progress
     if library.capabilities.progress_monitor:
-        monitor = monitor_for(library.trt, progress)
+        title = f"TensorRT builds {subgraph.id}"
+        phases = BuildPhases(title, progress, is_told=options.progress != "off")
+        monitor = monitor_for(library.trt, phases)
         config.progress_monitor = monitor
-    timings = timing_cache_for(subgraph, library, options, _device(options.device))
+    timings = timing_cache_for(context, library, _device(options.device))
     attached = timings.attach(config) if timings is not None else None
-    title = f"TensorRT builds {subgraph.id}"
-    if options.progress == "off":
-        made, lines = _run(parsed, config, progress)
-    else:
-        with showing(progress, title, logger):
-            made, lines = _run(parsed, config, progress)
-    if progress.cancelled_by is not None:
-        raise progress.cancelled_by
+    made, lines = _run(parsed, config, progress)
+    progress.check()
     if made is None:
         raise build_failure(parsed.model, subgraph, lines, options)
     if timings is not None and attached is not None:

@@ -1,22 +1,34 @@
-"""The ONNX model that TensorRT is given for a subgraph, with large weights beside it."""
+"""The model TensorRT is given for a subgraph: converted, in its precision, weights beside it."""
 
 import hashlib
+import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 import onnx
 
+from subgraphkit.errors import SubgraphkitWarning, UnsupportedModelError
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import outside_weights
-from subgraphkit.rewriting import Rewriting
+from subgraphkit.rewriting import (
+    Kind,
+    Precision,
+    Ranges,
+    Rewriting,
+    is_calibration_cache,
+    read_calibration_cache,
+    rewrite,
+)
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
-from subgraphkit_tensorrt.building.precision import in_precision
 from subgraphkit_tensorrt.lowering import lower
 
-__all__ = ["PreparedModel", "prepare_model"]
+__all__ = ["PreparedModel", "in_precision", "prepare_model", "read_calibration"]
+
+_NOTHING_TO_REWRITE = "SGK230"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,19 @@ class PreparedModel:
     weights: Mapping[str, npt.NDArray[Any]]
     names: Names
     rewriting: Rewriting | None = None
+
+    def whole(self) -> Any:
+        """Return the model with its weights inside."""
+        if not self.weights:
+            return self.proto
+        whole = onnx.ModelProto()
+        whole.CopyFrom(self.proto)
+        for tensor in whole.graph.initializer:
+            if tensor.name in self.weights:
+                tensor.ClearField("external_data")
+                tensor.ClearField("data_location")
+                tensor.raw_data = self.weights[tensor.name].tobytes()
+        return whole
 
     def digest(self, *, without: Collection[str] = ()) -> str:
         """Return a digest of structure and weights that is free of names, in hexadecimal.
@@ -96,3 +121,68 @@ def _rename_all(graph: Any, names: Mapping[str, str]) -> None:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 _rename_all(attribute.g, names)
+
+
+def in_precision(
+    proto: Any, weights: Mapping[str, npt.NDArray[Any]], kind: Kind, options: Options
+) -> Rewriting:
+    """Write the model of a subgraph anew in the precision asked for.
+
+    Args:
+        proto: The model; not changed.
+        weights: Data of initializers that are outside it.
+        kind: The precision asked for.
+        options: The options of the backend.
+
+    Returns:
+        The new model with its weights and an account. Where nothing in the subgraph can be
+        quantized, all of it is in ``high_precision``; where nothing can be rewritten, it is the
+        model as it is. A note says why, and a warning where a product might have read int8.
+
+    Raises:
+        CallerError: The calibration cannot be read (SGK233), or none is given for int8 (SGK231).
+    """
+    wanted = Precision(
+        kind,
+        keep=options.keep_fp32,
+        high_precision=options.high_precision,
+        data_max=options.data_max,
+        max_reduction=options.reduction_depth,
+    )
+    ranges = read_calibration(options.calibration)
+    notes: tuple[str, ...] = ()
+    steps = [wanted]
+    if wanted.kind == "int8" and wanted.high_precision != "fp32":
+        steps.append(replace(wanted, kind=wanted.high_precision))
+    for step in steps:
+        try:
+            done = rewrite(proto, step, ranges, weights=weights)
+        except UnsupportedModelError as error:
+            if error.code != _NOTHING_TO_REWRITE:
+                raise
+            notes = (*notes, error.message)
+            if step.kind == "int8":
+                _warn(error.message)
+        else:
+            # a subgraph without products is what is left between others
+            if step.kind == "int8" and any(one.step == "quantize" for one in done.kept):
+                _warn(done.why_no_int8())
+            return replace(done, notes=(*notes, *done.notes))
+    return Rewriting(proto, weights, notes=notes)
+
+
+def _warn(why: str) -> None:
+    if why:
+        told = f"precision=int8 was asked for, and no node of a subgraph reads int8: {why}"
+        warnings.warn(SubgraphkitWarning(told), stacklevel=3)
+
+
+def read_calibration(path: Path | None) -> Ranges | None:
+    """Read ranges of values from our own file or a calibration cache of TensorRT.
+
+    Raises:
+        CallerError: The file cannot be read (SGK233).
+    """
+    if path is None:
+        return None
+    return read_calibration_cache(path) if is_calibration_cache(path) else Ranges.load(path)

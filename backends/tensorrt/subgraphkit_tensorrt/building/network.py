@@ -135,7 +135,7 @@ def _feed(parsed: ParsedNetwork, library: Library) -> bool:
     """Give the parser the model and its weights, without a copy where it can be avoided."""
     model, parser = parsed.model, parsed.parser
     if not model.weights or not library.capabilities.load_initializer:
-        data = _complete(model).SerializeToString()
+        data = model.whole().SerializeToString()
         parsed.kept.append(data)
         return bool(parser.parse(data))
     data = model.proto.SerializeToString()
@@ -147,20 +147,6 @@ def _feed(parsed: ParsedNetwork, library: Library) -> bool:
         if not parser.load_initializer(name, array.ctypes.data, array.nbytes):
             return False
     return bool(parser.parse_model_proto())
-
-
-def _complete(model: PreparedModel) -> Any:
-    """Return the model with its weights inside."""
-    if not model.weights:
-        return model.proto
-    whole = type(model.proto)()
-    whole.CopyFrom(model.proto)
-    for tensor in whole.graph.initializer:
-        if tensor.name in model.weights:
-            tensor.ClearField("external_data")
-            tensor.ClearField("data_location")
-            tensor.raw_data = model.weights[tensor.name].tobytes()
-    return whole
 
 
 def parser_errors(parser: Any, *, with_names: bool) -> list[str]:

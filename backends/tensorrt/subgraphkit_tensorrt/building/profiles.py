@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.backend import BindContext
 from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import Graph, Subgraph
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
@@ -126,12 +127,14 @@ def _values_of(array: npt.NDArray[Any]) -> tuple[Dims, Dims, Dims]:
     return values, values, values
 
 
-def ranges_at_bind(subgraph: Subgraph, options: Options) -> dict[str, InputRange] | None:
+def ranges_at_bind(
+    subgraph: Subgraph, context: BindContext[Options]
+) -> dict[str, InputRange] | None:
     """Return the ranges of a subgraph's inputs, as far as they are known before anything runs.
 
     Args:
         subgraph: The subgraph.
-        options: The options of the backend.
+        context: What is known of the bind.
 
     Returns:
         A range for every input, which spans all that were asked for; None if the shapes of some
@@ -140,10 +143,12 @@ def ranges_at_bind(subgraph: Subgraph, options: Options) -> dict[str, InputRange
     Raises:
         OptionError: The ranges asked for do not fit the model (SGK169).
     """
-    return _ranges_of(subgraph, read_ranges(options))
+    return _ranges_of(subgraph, context, read_ranges(context.options))
 
 
-def buckets_at_bind(subgraph: Subgraph, options: Options) -> list[dict[str, InputRange]] | None:
+def buckets_at_bind(
+    subgraph: Subgraph, context: BindContext[Options]
+) -> list[dict[str, InputRange]] | None:
     """Return what ``ranges_at_bind`` returns, apart for every engine that was asked for.
 
     Dimensions with several ranges have an engine for each, unless this subgraph does not see the
@@ -154,8 +159,8 @@ def buckets_at_bind(subgraph: Subgraph, options: Options) -> list[dict[str, Inpu
             are kept (SGK161).
     """
     found: list[dict[str, InputRange]] = []
-    for asked in read_buckets(options):
-        ranges = _ranges_of(subgraph, asked)
+    for asked in read_buckets(context.options):
+        ranges = _ranges_of(subgraph, context, asked)
         if ranges is None:
             return None
         if ranges not in found:
@@ -163,7 +168,9 @@ def buckets_at_bind(subgraph: Subgraph, options: Options) -> list[dict[str, Inpu
     return found
 
 
-def _ranges_of(subgraph: Subgraph, asked: Ranges) -> dict[str, InputRange] | None:
+def _ranges_of(
+    subgraph: Subgraph, context: BindContext[Options], asked: Ranges
+) -> dict[str, InputRange] | None:
     check_options(subgraph.graph, asked)
     values = _asked_values(subgraph.graph, asked)
     static = {name: _static(subgraph.graph.types.get(name)) for name in subgraph.inputs}
@@ -175,7 +182,7 @@ def _ranges_of(subgraph: Subgraph, asked: Ranges) -> dict[str, InputRange] | Non
         }
     if not asked.dims and not asked.inputs:
         return None
-    points = [_shapes_at(subgraph, asked, point) for point in range(3)]
+    points = [_shapes_at(subgraph, context, asked, point) for point in range(3)]
     found = {}
     for name in subgraph.inputs:
         shapes = [at[name] for at in points]
@@ -189,7 +196,9 @@ def _ranges_of(subgraph: Subgraph, asked: Ranges) -> dict[str, InputRange] | Non
     return found
 
 
-def _shapes_at(subgraph: Subgraph, asked: Ranges, point: int) -> dict[str, Dims | None]:
+def _shapes_at(
+    subgraph: Subgraph, context: BindContext[Options], asked: Ranges, point: int
+) -> dict[str, Dims | None]:
     graph = subgraph.graph
     sizes = {name: sizes[point] for name, sizes in asked.dims.items() if name not in graph.symbols}
     whole: dict[str, Shape] = {}
@@ -200,10 +209,8 @@ def _shapes_at(subgraph: Subgraph, asked: Ranges, point: int) -> dict[str, Dims 
         for dim, size in zip(graph.shape(name) or (), shapes[point], strict=False):
             if isinstance(dim, str):
                 sizes.setdefault(dim, size)
-    if graph.reshape is None:
-        return {name: _static(graph.types.get(name)) for name in subgraph.inputs}
     try:
-        types = graph.reshape(sizes, whole)
+        types = context.reshape(sizes, whole)
     except InvalidModelError as error:
         raise _wrong(
             f"with the {_POINTS[point]} shapes asked for, the shapes inside the model contradict "

@@ -1,27 +1,22 @@
-"""How far a build is, shown while it lasts, and the way to stop it.
+"""Phases of a build, reported while it lasts, and the way to stop it.
 
 TensorRT swallows whatever a callback raises, and Ctrl-C arrives while its code runs. So the signal
 is noted, the next callback says stop, and whoever waits for the build is told when it has stopped.
 """
 
-import logging
 import signal
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
-__all__ = ["Progress", "cancellable", "monitor_for", "showing"]
+from subgraphkit.backend import Progress
 
-_REDRAW: Final = 0.25
-_HEARTBEAT: Final = 10.0
-_WIDTH: Final = 24
-_SOONEST: Final = 0.05
-"""Part of the work before which nothing is said of the rest."""
+__all__ = ["BuildPhases", "cancellable", "monitor_for"]
+
+_PERCENT: Final = 100
 
 
 @dataclass(slots=True)
@@ -31,19 +26,24 @@ class _Phase:
     done: int = 0
 
 
-class Progress:
+class BuildPhases:
     """A tree of phases, each of some steps, a step being a phase of its own or not.
+
+    Args:
+        title: What is being built.
+        progress: Told how many percent of the build are done, and in which phase it is; stops it.
+        is_told: Whether to tell it.
 
     Thread-safety: phases may be reported by any thread, and read by another.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, title: str, progress: Progress, *, is_told: bool = True) -> None:
+        self.progress = progress
+        self._is_told = is_told
+        self._title = title
         self._lock = threading.Lock()
         self._phases: dict[str, _Phase] = {}
         self._furthest = 0.0
-        self._error: BaseException | None = None
-        self._stop = threading.Event()
-        self.started = time.monotonic()
 
     # -- told by the builder -----------------------------------------------------------------
 
@@ -51,6 +51,7 @@ class Progress:
         """Begin a phase."""
         with self._lock:
             self._phases[name] = _Phase(parent, max(steps, 1))
+        self._report()
 
     def step(self, name: str, step: int) -> None:
         """Complete a step of a phase, counted from 0."""
@@ -58,13 +59,15 @@ class Progress:
             if name in self._phases:
                 self._phases[name].done = step + 1
                 self._furthest = max(self._furthest, self._reached())
+        self._report()
 
     def finish(self, name: str) -> None:
         """End a phase."""
         with self._lock:
             phase = self._phases.pop(name, None)
-            if phase is not None and phase.parent is None and not self._stop.is_set():
+            if phase is not None and phase.parent is None and not self.progress.cancelled:
                 self._furthest = 1.0
+        self._report()
 
     # -- asked by others ---------------------------------------------------------------------
 
@@ -79,35 +82,9 @@ class Progress:
         with self._lock:
             return next(reversed(self._phases), "")
 
-    def seconds_left(self) -> float | None:
-        """Return an estimate, supposing that all steps take equally long; None if too early."""
-        fraction = self._furthest
-        if fraction < _SOONEST:
-            return None
-        elapsed = time.monotonic() - self.started
-        return elapsed * (1.0 - fraction) / fraction
-
-    # -- stopping ----------------------------------------------------------------------------
-
-    def cancel(self, error: BaseException | None = None) -> None:
-        """Have the build stopped at the next step.
-
-        Args:
-            error: What ``cancelled_by`` is to hand out; the first one stays.
-        """
-        if self._error is None:
-            self._error = error
-        self._stop.set()
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the build is to stop."""
-        return self._stop.is_set()
-
-    @property
-    def cancelled_by(self) -> BaseException | None:
-        """Why the build is to stop, if there is an error to tell."""
-        return self._error
+    def _report(self) -> None:
+        if self._is_told:
+            self.progress(self._title, int(_PERCENT * self._furthest), _PERCENT, self.phase)
 
     def _reached(self) -> float:
         parts = dict.fromkeys(self._phases, 0.0)
@@ -122,8 +99,8 @@ class Progress:
         return 0.0
 
 
-def monitor_for(trt: Any, progress: Progress) -> Any:
-    """Return an ``IProgressMonitor`` that reports to ``progress`` and stops the build with it."""
+def monitor_for(trt: Any, phases: BuildPhases) -> Any:
+    """Return an ``IProgressMonitor`` that reports to ``phases`` and stops the build with them."""
 
     class Monitor(trt.IProgressMonitor):  # type: ignore[misc]  # known when imported
         """Hands every event on."""
@@ -133,16 +110,16 @@ def monitor_for(trt: Any, progress: Progress) -> Any:
 
         def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
             """Take the beginning of a phase."""
-            _guarded(progress, lambda: progress.start(phase_name, parent_phase, num_steps))
+            _guarded(phases.progress, lambda: phases.start(phase_name, parent_phase, num_steps))
 
         def step_complete(self, phase_name: str, step: int) -> bool:
             """Take the end of a step; whether to go on."""
-            _guarded(progress, lambda: progress.step(phase_name, step))
-            return not progress.is_cancelled
+            _guarded(phases.progress, lambda: phases.step(phase_name, step))
+            return not phases.progress.cancelled
 
         def phase_finish(self, phase_name: str) -> None:
             """Take the end of a phase."""
-            _guarded(progress, lambda: progress.finish(phase_name))
+            _guarded(phases.progress, lambda: phases.finish(phase_name))
 
     return Monitor()
 
@@ -175,66 +152,3 @@ def cancellable(progress: Progress) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@contextmanager
-def showing(
-    progress: Progress, title: str, logger: logging.Logger, *, stream: TextIO | None = None
-) -> Iterator[None]:
-    """Show progress while the context lasts: a bar on a terminal, else a line now and then.
-
-    Args:
-        progress: What is shown.
-        title: What is being done.
-        logger: Where the lines go.
-        stream: Where a bar may be drawn; standard error if not given.
-    """
-    target = stream if stream is not None else sys.stderr
-    draw = stream is not None or sys.stderr is sys.__stderr__  # else somebody else draws there
-    on_terminal = draw and target is not None and target.isatty()
-    over = threading.Event()
-
-    def show() -> None:
-        while not over.wait(_REDRAW if on_terminal else _HEARTBEAT):
-            if on_terminal:
-                target.write(f"\r{bar(progress, title)}\x1b[K")
-                target.flush()
-            else:
-                logger.info("%s", _line(progress, title))
-        if on_terminal:
-            target.write("\r\x1b[K")
-            target.flush()
-
-    thread = threading.Thread(target=show, name="subgraphkit-tensorrt-progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def bar(progress: Progress, title: str) -> str:
-    """Render the state as one line with a bar."""
-    filled = round(progress.fraction * _WIDTH)
-    drawn = "#" * filled + "-" * (_WIDTH - filled)
-    return f"{title} [{drawn}] {_state(progress)}"
-
-
-def _line(progress: Progress, title: str) -> str:
-    return f"{title}: {_state(progress)}"
-
-
-def _state(progress: Progress) -> str:
-    elapsed = time.monotonic() - progress.started
-    words = [f"{progress.fraction:.0%}", progress.phase, _clock(elapsed)]
-    left = progress.seconds_left()
-    if progress.is_cancelled:
-        words.append("stopping")
-    elif left is not None:
-        words.append(f"about {_clock(left)} left")
-    return ", ".join(filter(None, words))
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

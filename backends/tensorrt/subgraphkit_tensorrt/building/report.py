@@ -1,11 +1,12 @@
-"""What an engine is made of: layers by precision, and products that miss the Tensor Cores.
+"""Reports of builds: layers by precision, products that miss the Tensor Cores, and memory.
 
 A report speaks of nodes by their place in the subgraph, because equal subgraphs share plans;
 ``readable`` puts in the names of one of them.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from subgraphkit.ir import Node, Subgraph
@@ -14,7 +15,7 @@ from subgraphkit_tensorrt.building.naming import Names
 from subgraphkit_tensorrt.building.network import ParsedNetwork, element_type
 from subgraphkit_tensorrt.library.flavours import Library
 
-__all__ = ["describe", "readable", "tensor_core_misses"]
+__all__ = ["describe", "memory_told", "readable", "tensor_core_misses"]
 
 _ALIGNMENT: Final = 8
 _PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -27,6 +28,16 @@ _MOVING: Final = frozenset({"IDENTITY", "SHUFFLE", "SQUEEZE", "UNSQUEEZE"})
 """Layers that move elements and compute nothing."""
 _PLUMBING: Final = frozenset({"CONSTANT", "SHAPE"})
 """Layers that hold or measure and compute nothing."""
+
+_SIZE: Final = re.compile(r"(?:Total|Max) (.+?) Memory: (\d+)(?: bytes)?")
+_SIZES: Final = {
+    "Host Persistent": "host_persistent_bytes",
+    "Device Persistent": "persistent_bytes",
+    "Scratch": "layer_scratch_bytes",
+    "Activation": "activation_bytes",
+    "Weights": "weight_bytes",
+}
+"""What the builder writes into its log when it is done, in the same words since 8.5."""
 
 
 def describe(
@@ -179,3 +190,18 @@ def _sizes(node: Node) -> Iterator[tuple[str, Dim]]:
         depth, columns = columns, depth
     yield "columns", columns
     yield "depth", depth
+
+
+def memory_told(lines: Iterable[str]) -> dict[str, int]:
+    """Return the sizes among the lines of a build, in bytes; those it did not tell are missing.
+
+    Args:
+        lines: What it said; see ``noting``.
+
+    Returns:
+        ``persistent_bytes`` and ``host_persistent_bytes``, which contexts hold; ``weight_bytes``;
+        ``activation_bytes``, the values between layers; ``layer_scratch_bytes``, what the greediest
+        layer needs beside them.
+    """
+    found = (_SIZE.fullmatch(line) for line in lines)
+    return {_SIZES[one[1]]: int(one[2]) for one in found if one is not None and one[1] in _SIZES}

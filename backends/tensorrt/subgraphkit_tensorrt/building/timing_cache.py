@@ -8,11 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from subgraphkit.ir import Subgraph
-from subgraphkit.storing.folders import kept_folder
+from subgraphkit.backend import BindContext
+from subgraphkit.storing import KeptFile
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.kept_file import KeptFile
 
 __all__ = ["TimingCache", "timing_cache_for"]
 
@@ -29,7 +28,7 @@ class TimingCache:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = KeptFile(path, "timings")
+        self._file = KeptFile(path, "tensorrt timings")
 
     def attach(self, config: Any) -> Any:
         """Give a builder configuration the timings there are.
@@ -62,22 +61,21 @@ class TimingCache:
 
 
 def timing_cache_for(
-    subgraph: Subgraph, library: Library, options: Options, device: str
+    context: BindContext[Options], library: Library, device: str
 ) -> TimingCache | None:
     """Return the timings for a build; None if there are none to be kept.
 
     Args:
-        subgraph: What is built; its graph knows where things are kept.
+        context: What is known of the bind.
         library: The library.
-        options: The options of the backend.
         device: The kind of device.
     """
     capabilities = library.capabilities
     # There, the calls exist, do nothing, and ask for a GPU.
     is_idle = capabilities.flavour == "tensorrt_rtx"
-    if is_idle or not capabilities.timing_cache or not options.timing_cache:
+    if is_idle or not capabilities.timing_cache or not context.options.timing_cache:
         return None
-    folder = kept_folder(subgraph.graph.settings, "tensorrt")
+    folder = context.kept_folder()
     if folder is None:
         return None
     name = re.sub(r"[^\w.]+", "-", f"{capabilities.flavour}-{capabilities.version}-{device}")

@@ -1,4 +1,4 @@
-"""Whether the parser made of a model what ONNX says it means, value by value.
+"""Agreement between a parsed network and what ONNX says the model means, value by value.
 
 The parser takes some operators and makes something else of them: recurrent networks with another
 layout, poolings that round up to another size, narrower element types. All of that shows in the

@@ -1,4 +1,4 @@
-"""What may cross the edge of a TensorRT subgraph, and what is computed twice so that it need not.
+"""Values that may cross the edge of a TensorRT subgraph, and copies made so that others need not.
 
 Source: measured on the parser of TensorRT for RTX 1.7: one input of a type it lacks, or of too many
 axes, makes it refuse the whole model without naming a node; a float shape tensor cannot be an

@@ -1,4 +1,4 @@
-"""How much of a model is on TensorRT, counted in nodes and in multiplications, and what was asked.
+"""Coverage of a model by TensorRT, counted in nodes and in multiplications, against what was asked.
 
 Source: ONNX operator definitions, for the number of multiplications.
 """

@@ -1,4 +1,4 @@
-"""What the user keeps from TensorRT, or in float32, and whether there is anything of that name."""
+"""Filters of the user: nodes kept from TensorRT, or in float32, and names that match nothing."""
 
 import logging
 import re

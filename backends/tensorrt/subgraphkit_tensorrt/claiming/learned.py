@@ -6,18 +6,20 @@ from the start the next time.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from subgraphkit.backend import Refusal, options_of
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit.storing import Answers, Passing
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.naming import Names
-from subgraphkit_tensorrt.claiming.kept import Kept
 
 __all__ = ["Learned", "blamed_nodes"]
 
-_CODE = "compile_failed"
+_CODE: Final = "compile_failed"
+_LEARNED: Final = Answers("learned")
 
 
 class Learned:
@@ -27,32 +29,33 @@ class Learned:
         graph: The graph.
         identity: Names the library and the device.
         options: The options of the backend.
+        folder: Where to keep it; None for nowhere.
 
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, graph: BoundGraph, identity: str, options: Options) -> None:
-        self._kept = Kept("learned", graph.settings)
+    def __init__(
+        self, graph: BoundGraph, identity: str, options: Options, folder: Path | None
+    ) -> None:
+        self._folder = folder
         shaping = [
             (one.name, repr(getattr(options, one.name))) for one in options_of(Options) if one.cache
         ]
         facts = f"{identity}\n{shaping}\n{_structure(graph)}"
-        self._key = hashlib.sha256(facts.encode()).hexdigest()
-        self._count = len(graph.nodes)
+        self._question = hashlib.sha256(facts.encode()).digest()  # for the text may be long
 
     def refusals(self) -> dict[int, Refusal]:
         """Return the nodes to leave out, with the reasons."""
-        found = {}
-        kept = self._kept.get(self._key)
-        for node, text in kept.items() if isinstance(kept, dict) else ():
-            if str(node).isdecimal() and int(node) < self._count:
-                found[int(node)] = Refusal(_CODE, str(text) or "an earlier build failed")
-        return found
+        return {int(node): Refusal(_CODE, text) for node, text in self._known().items()}
 
     def add(self, nodes: Sequence[int], text: str) -> None:
         """Learn that nodes make builds fail."""
-        known: Mapping[str, str] = self._kept.get(self._key) or {}
-        self._kept.put(self._key, {**known, **{str(node): text for node in nodes}})
+        text = text or "an earlier build failed"
+        known = {**self._known(), **{str(node): text for node in nodes}}
+        _LEARNED.put(self._question, known, self._folder)
+
+    def _known(self) -> Mapping[str, str]:
+        return _LEARNED.recall(self._question, lambda: Passing({}), self._folder)
 
 
 def blamed_nodes(subgraph: Subgraph, error: CompileError) -> tuple[int, ...]:

@@ -9,20 +9,20 @@ partition pass makes of the nodes is a new model, and asked about again.
 Answers are remembered, for this process and in the folder the core keeps for the backend.
 """
 
-import hashlib
 import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
-from subgraphkit_tensorrt.claiming.kept import Kept
 from subgraphkit_tensorrt.claiming.standing_in import model_file, put_small_weights_in, stand_in
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
@@ -35,6 +35,8 @@ __all__ = ["Questions"]
 
 _FORMAT: Final = "1"
 """Changes with what a question is or how its answer is kept."""
+
+_ANSWERS: Final = Answers("answers")
 
 _Faults = dict[int, tuple[str, str]]
 """By place in ``Subgraph.nodes``, the code of a refusal and what was said."""
@@ -83,6 +85,7 @@ class Questions:
         options: The options of the backend.
         rules: The static rules.
         conversions: Say which nodes are asked about as others.
+        folder: Where to keep the answers; None for nowhere.
 
     Attributes:
         asked: How often the parser was asked.
@@ -97,6 +100,7 @@ class Questions:
         options: Options,
         rules: Rules,
         conversions: Conversions,
+        folder: Path | None,
     ) -> None:
         self.asked = 0
         self._graph = graph
@@ -104,7 +108,7 @@ class Questions:
         self._rounds: int = options.max_query_rounds
         self._rules = rules
         self._conversions = conversions
-        self._kept = Kept("answers", graph.settings)
+        self._folder = folder
         can = library.capabilities
         plugins = ",".join(options.plugin_libraries)
         self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins} {self._rounds}"
@@ -121,18 +125,20 @@ class Questions:
     def refusals_in(self, subgraph: Subgraph) -> dict[int, Refusal]:
         """Return what has to go from a subgraph, for the parser to take the rest."""
         first = self._written(subgraph)
-        digest = hashlib.sha256(self._identity.encode() + first.data).hexdigest()
-        faults = _read(self._kept.get(digest), len(subgraph.nodes))
-        if faults is None:
-            faults = self._settled(first)
-            self._kept.put(digest, [[place, *said] for place, said in sorted(faults.items())])
+        question = self._identity.encode() + first.data
+        faults = _ANSWERS.recall(question, lambda: self._settled(first), self._folder)
         return {
             subgraph.nodes[place]: Refusal(code, first.names.readable(text))
-            for place, (code, text) in faults.items()
+            for place, code, text in faults
         }
 
-    def _settled(self, first: _Asked) -> _Faults:
-        """Ask until the rest is taken."""
+    def _settled(self, first: _Asked) -> list[list[Any]] | Passing:
+        """Ask until the rest is taken; return place, code and text of what is not."""
+        found = self._asked_until_taken(first)
+        rows = [[place, *said] for place, said in sorted(found.items())]
+        return Passing(rows) if any(is_machine_fault(str(text)) for *_, text in rows) else rows
+
+    def _asked_until_taken(self, first: _Asked) -> _Faults:
         left = list(range(len(first.subgraph.nodes)))
         found: _Faults = {}
         asked, rounds = first, 0
@@ -258,16 +264,6 @@ def _readers(asked: _Asked, value: str) -> list[int]:
 
 def _said(text: str) -> str:
     return f"TensorRT's parser says: {text or 'no, without a reason'}"
-
-
-def _read(kept: Any, count: int) -> _Faults | None:
-    """Return an answer that was kept; None if there is none, or it is damaged."""
-    try:
-        faults = {int(place): (str(code), str(text)) for place, code, text in kept}
-    except (TypeError, ValueError):
-        return None
-    fits = all(0 <= place < count and code.isidentifier() for place, (code, _) in faults.items())
-    return faults if fits else None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the TensorRT at hand can do, looked up once on its classes and enumerations.
+"""Capabilities of the TensorRT at hand, looked up once on its classes and enumerations.
 
 Names come and go from release to release, and the number of a release says less than the names it
 has: TensorRT for RTX counts from 1 and is of the generation of TensorRT 11. So everything that can
@@ -47,7 +47,6 @@ class Capabilities:
             that no name gives away.
         builder: It builds engines.
         parser: It reads ONNX.
-        explicit_batch_flag: Networks must be asked to have explicit batches (8.x).
         strongly_typed_flag: Networks can be asked to keep the types of the model (10.0).
         weak_precision_flags: Precision can be asked for by builder flags (until 10.x).
         progress_monitor: A build reports progress and can be cancelled (10.0).
@@ -56,10 +55,8 @@ class Capabilities:
         parser_builder_config: The parser is shown the builder's configuration (10.16).
         layer_output_tensor: The parser shows what it made of each output of a node (8.6).
         parser_node_names: Errors of the parser name the node and its operator (10.0).
-        native_instancenorm: The parser has flags; 8.6.
         used_vc_plugin_libraries: The parser names the plugin libraries a model uses.
         editable_timing_cache: Kernels can be fixed through the timing cache (10.8).
-        build_to_stream: A plan is written as it is serialized (10.13).
         runtime_platform: Engines can be built for another operating system (10.3).
         max_num_tactics: The number of kernels tried can be limited (10.6).
         tiling_optimization_level: Tiling can be asked for (10.8).
@@ -71,52 +68,32 @@ class Capabilities:
         timing_cache: Timings can be kept from build to build.
         refitter: Weights of an engine can be replaced.
         parser_refitter: Weights can be replaced from an ONNX model (10.0).
-        weights_prototype: The refitter tells type and count of a weight (10.0).
-        refit_async: Refitting can be put on a stream (10.0).
         mark_weights_refittable: Single weights can be made refittable (10.3).
-        serialization_config: What goes into a plan can be chosen when it is serialized (10.0).
         weight_streaming: Weights can be streamed from the host (10.3; the ``v2`` calls).
         device_memory_v2: Scratch memory is asked for by 64-bit calls (10.3).
-        device_memory_for_profile_v2: Scratch memory of one profile (10.3).
-        device_memory_v1: Scratch memory by the old property (until 10.x).
         set_device_memory: Scratch memory is given with its size (10.3).
         allocation_strategy: A context is told who allocates its scratch (10.0).
         update_device_memory_size: Scratch for the shapes at hand (10.0).
-        context_without_memory: The call for contexts whose scratch is given (until 10.x).
         runtime_config: Contexts are made from a configuration object (10.13).
         runtime_cache: Kernels compiled on the device are kept (RTX).
         cuda_graph_strategy: The library captures CUDA graphs itself (RTX).
         kernel_specialization_strategy: When kernels are specialised for shapes (RTX).
         compute_capabilities: Engines are built for a list of GPUs (RTX).
-        engine_validity: A plan can be asked whether it fits here (RTX).
         host_code_allowed: The runtime can be allowed to run code inside plans (8.6).
         load_runtime: A lean runtime can be loaded from a library (8.6).
-        stream_reader: A plan is read piecewise (10.8).
         persistent_cache_limit: The L2 cache kept by a context can be limited.
-        aux_streams: A context takes auxiliary streams (8.6).
-        debug_listener: Inner tensors can be watched (10.0).
-        unfused_debug_tensors: All unfused tensors can be watched (10.13).
         engine_stat: An engine tells its sizes (10.16).
         streamable_weights_size: An engine tells the size of its weights (10.0).
-        num_aux_streams: An engine tells how many streams it uses (8.6).
-        aliased_inputs: An output may share memory with an input (10.16).
         plugin_creators: The registry finds creators of any version of plugins (10.0).
-        plugin_creators_v2: The registry finds creators of old plugins only (until 10.x).
         load_plugin_library: The registry loads plugin libraries (8.6).
         plugins_v2: Networks take plugins of the old interface.
         plugins_v3: Networks take plugins of the interface of 10.0.
         builder_flags: Names of builder flags.
-        creation_flags: Names of flags of networks.
-        memory_pools: Names of memory pools.
         preview_features: Names of preview features.
         tactic_sources: Names of tactic sources.
         data_types: Names of element types.
-        parser_flags: Names of flags of the parser.
         hardware_levels: Names of hardware compatibility levels.
         platforms: Names of platforms engines can be built for.
-        tiling_levels: Names of tiling levels.
-        serialization_flags: Names of serialization flags.
-        verbosities: Names of profiling verbosities.
     """
 
     flavour: str
@@ -124,7 +101,6 @@ class Capabilities:
     generation: tuple[int, ...]
     builder: bool = _has("Builder")
     parser: bool = _has("OnnxParser")
-    explicit_batch_flag: bool = _has("NetworkDefinitionCreationFlag.EXPLICIT_BATCH")
     strongly_typed_flag: bool = _has("NetworkDefinitionCreationFlag.STRONGLY_TYPED")
     weak_precision_flags: bool = _has("BuilderFlag.FP16")
     progress_monitor: bool = _has("IProgressMonitor")
@@ -133,10 +109,8 @@ class Capabilities:
     parser_builder_config: bool = _has("OnnxParser.set_builder_config")
     layer_output_tensor: bool = _has("OnnxParser.get_layer_output_tensor")
     parser_node_names: bool = _has("ParserError.node_name")
-    native_instancenorm: bool = _has("OnnxParser.set_flag")
     used_vc_plugin_libraries: bool = _has("OnnxParser.get_used_vc_plugin_libraries")
     editable_timing_cache: bool = _has("BuilderFlag.EDITABLE_TIMING_CACHE")
-    build_to_stream: bool = _has("Builder.build_serialized_network_to_stream")
     runtime_platform: bool = _has("IBuilderConfig.runtime_platform")
     max_num_tactics: bool = _has("IBuilderConfig.max_num_tactics")
     tiling_optimization_level: bool = _has("IBuilderConfig.tiling_optimization_level")
@@ -148,20 +122,12 @@ class Capabilities:
     timing_cache: bool = _has("IBuilderConfig.create_timing_cache")
     refitter: bool = _has("Refitter")
     parser_refitter: bool = _has("OnnxParserRefitter")
-    weights_prototype: bool = _has("Refitter.get_weights_prototype")
-    refit_async: bool = _has("Refitter.refit_cuda_engine_async")
     mark_weights_refittable: bool = _has("INetworkDefinition.mark_weights_refittable")
-    serialization_config: bool = _has("ISerializationConfig")
     weight_streaming: bool = _has("ICudaEngine.weight_streaming_budget_v2")
     device_memory_v2: bool = _has("ICudaEngine.device_memory_size_v2")
-    device_memory_for_profile_v2: bool = _has("ICudaEngine.get_device_memory_size_for_profile_v2")
-    device_memory_v1: bool = _has("ICudaEngine.device_memory_size")
     set_device_memory: bool = _has("IExecutionContext.set_device_memory")
     allocation_strategy: bool = _has("ExecutionContextAllocationStrategy")
     update_device_memory_size: bool = _has("IExecutionContext.update_device_memory_size_for_shapes")
-    context_without_memory: bool = _has(
-        "ICudaEngine.create_execution_context_without_device_memory"
-    )
     runtime_config: bool = _has("ICudaEngine.create_runtime_config")
     runtime_cache: bool = _has("IRuntimeConfig.create_runtime_cache")
     cuda_graph_strategy: bool = _has("IRuntimeConfig.cuda_graph_strategy")
@@ -169,35 +135,21 @@ class Capabilities:
         "IRuntimeConfig.dynamic_shapes_kernel_specialization_strategy"
     )
     compute_capabilities: bool = _has("IBuilderConfig.set_compute_capability")
-    engine_validity: bool = _has("Runtime.get_engine_validity")
     host_code_allowed: bool = _has("Runtime.engine_host_code_allowed")
     load_runtime: bool = _has("Runtime.load_runtime")
-    stream_reader: bool = _has("IStreamReaderV2")
     persistent_cache_limit: bool = _has("IExecutionContext.persistent_cache_limit")
-    aux_streams: bool = _has("IExecutionContext.set_aux_streams")
-    debug_listener: bool = _has("IExecutionContext.set_debug_listener")
-    unfused_debug_tensors: bool = _has("INetworkDefinition.mark_unfused_tensors_as_debug_tensors")
     engine_stat: bool = _has("ICudaEngine.get_engine_stat")
     streamable_weights_size: bool = _has("ICudaEngine.streamable_weights_size")
-    num_aux_streams: bool = _has("ICudaEngine.num_aux_streams")
-    aliased_inputs: bool = _has("ICudaEngine.get_aliased_input_tensor")
     plugin_creators: bool = _has("IPluginRegistry.get_creator")
-    plugin_creators_v2: bool = _has("IPluginRegistry.get_plugin_creator")
     load_plugin_library: bool = _has("IPluginRegistry.load_library")
     plugins_v2: bool = _has("INetworkDefinition.add_plugin_v2")
     plugins_v3: bool = _has("INetworkDefinition.add_plugin_v3")
     builder_flags: frozenset[str] = _members("BuilderFlag")
-    creation_flags: frozenset[str] = _members("NetworkDefinitionCreationFlag")
-    memory_pools: frozenset[str] = _members("MemoryPoolType")
     preview_features: frozenset[str] = _members("PreviewFeature")
     tactic_sources: frozenset[str] = _members("TacticSource")
     data_types: frozenset[str] = _members("DataType")
-    parser_flags: frozenset[str] = _members("OnnxParserFlag")
     hardware_levels: frozenset[str] = _members("HardwareCompatibilityLevel")
     platforms: frozenset[str] = _members("RuntimePlatform")
-    tiling_levels: frozenset[str] = _members("TilingOptimizationLevel")
-    serialization_flags: frozenset[str] = _members("SerializationFlag")
-    verbosities: frozenset[str] = _members("ProfilingVerbosity")
 
     @classmethod
     def of(cls, trt: Any, flavour: str) -> "Capabilities":
@@ -255,16 +207,6 @@ class Capabilities:
     def shared_profiles(self) -> bool:
         """Whether several contexts may use one profile at once."""
         return self.generation >= (10, 0) or "PROFILE_SHARING_0806" in self.preview_features
-
-    @property
-    def quick_data_dependent_shapes(self) -> bool:
-        """Whether operators whose output shapes depend on data are worth having."""
-        return self.generation >= (10, 8)
-
-    @property
-    def mature_strong_typing(self) -> bool:
-        """Whether every mix of types that ONNX allows is parsed into a strongly typed network."""
-        return self.generation >= (10, 7)
 
 
 def path_of(capability: str) -> str:

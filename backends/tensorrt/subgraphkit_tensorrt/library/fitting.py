@@ -1,4 +1,4 @@
-"""Whether an engine that was built elsewhere may be loaded here, as far as NVIDIA promises it.
+"""The fit of an engine built elsewhere: may it be loaded here, as far as NVIDIA promises it.
 
 Engines run on the version and the kind of GPU they were built for. Options at build widen that:
 ``version_compatible`` to newer releases and to the lean and dispatch runtimes,

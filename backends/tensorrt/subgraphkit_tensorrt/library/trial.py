@@ -1,5 +1,7 @@
-"""One node, built and, where there is a GPU, loaded: whether a library works, found out by use."""
+"""Trials of a library: one node built and loaded, and operators its parser is asked for by name."""
 
+import threading
+from functools import cache
 from typing import Any
 
 from onnx import TensorProto, helper
@@ -9,7 +11,9 @@ from subgraphkit_tensorrt.library.checks import check, tail
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening
 
-__all__ = ["network_flags", "trial_problem"]
+__all__ = ["has_operator", "network_flags", "trial_problem"]
+
+_LOCK = threading.Lock()
 
 
 def trial_problem(library: Library, *, load: bool) -> str:
@@ -59,3 +63,26 @@ def _model() -> bytes:
     opsets = [helper.make_opsetid("", 13)]
     model: bytes = helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString()
     return model
+
+
+@cache
+def has_operator(library: Library, op_type: str) -> bool:
+    """Say whether the parser has an operator of ONNX; False if it cannot be asked.
+
+    Thread-safety: may be called from any thread.
+    """
+    with _LOCK, listening():
+        try:
+            parser = _parser(library)
+            return bool(parser[-1].supports_operator(op_type))
+        except Exception:  # noqa: BLE001 (a binding raises whatever it likes without a driver)
+            return False
+
+
+@cache
+def _parser(library: Library) -> tuple[Any, ...]:
+    """Return a parser with what it lives on."""
+    trt = library.trt
+    builder = trt.Builder(library.logger)
+    network = builder.create_network(network_flags(trt))
+    return builder, network, trt.OnnxParser(network, library.logger)

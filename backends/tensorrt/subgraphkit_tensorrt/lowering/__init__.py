@@ -18,7 +18,7 @@ take as they are.
 """
 
 from subgraphkit_tensorrt.lowering.applying import Conversions, lower, rules_for
-from subgraphkit_tensorrt.lowering.registering import converter
+from subgraphkit_tensorrt.lowering.proving import converter
 from subgraphkit_tensorrt.lowering.registry import (
     Converter,
     Replacement,

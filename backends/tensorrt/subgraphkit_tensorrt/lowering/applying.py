@@ -1,6 +1,5 @@
 """Deciding which nodes are converted, and doing it to the model of a subgraph."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -11,19 +10,14 @@ from subgraphkit.errors import BackendError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library, find
-from subgraphkit_tensorrt.library.operators import has_operator
+from subgraphkit_tensorrt.library.trial import has_operator
 from subgraphkit_tensorrt.lowering.defined import as_defined
-from subgraphkit_tensorrt.lowering.pooling import POOLING
-from subgraphkit_tensorrt.lowering.quantized import QUANTIZED
-from subgraphkit_tensorrt.lowering.recurrent import RECURRENT
+from subgraphkit_tensorrt.lowering.own import OWN
 from subgraphkit_tensorrt.lowering.registry import Lowering, Replacement, registered
 from subgraphkit_tensorrt.lowering.rewriting import Namer, replace_nodes
 from subgraphkit_tensorrt.rules.judging import Rules
 
-__all__ = ["OWN", "Conversions", "apply", "lower", "rules_for"]
-
-OWN: Final[Mapping[str, Lowering]] = {**RECURRENT, **QUANTIZED, **POOLING}
-"""Our own converters, by operator of ONNX."""
+__all__ = ["Conversions", "apply", "lower", "rules_for"]
 
 _MENDABLE: Final = frozenset({"op_unsupported", "attribute", "rank"})
 """Reasons that another way to write a node may do away with; element types stay what they are."""
@@ -114,10 +108,9 @@ def lower(proto: Any, subgraph: Subgraph, options: Options) -> None:
 
 def rules_for(library: Library, options: Options) -> Rules:
     """Return the static rules for a library."""
-    asked = partial(has_operator, library) if library.capabilities.can_build else None
     return Rules(
         library.capabilities,
-        parser=asked,
+        has_operator=partial(has_operator, library),
         truncate_double=options.truncate_double,
     )
 

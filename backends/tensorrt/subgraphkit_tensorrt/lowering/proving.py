@@ -1,27 +1,56 @@
-"""Checking that a converter computes what the operator does."""
+"""Registration of converters, each proven on samples to compute what its operator does."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.errors import BackendError
 from subgraphkit.onnx_io import load
-from subgraphkit_tensorrt.lowering.registry import Converter, Replacement
+from subgraphkit_tensorrt.lowering.registry import Converter, Lowering, Replacement, add
 from subgraphkit_tensorrt.lowering.rewriting import Namer, replace_nodes
 from subgraphkit_tensorrt.lowering.samples import Sample, sample_model, sample_of_schema
 
-__all__ = ["prove"]
+__all__ = ["converter", "prove"]
 
 _TOLERANCE: Final = 1e-4
 """Relative and absolute; what is wrong is wrong by more."""
 
 _Arrays = Sequence[npt.NDArray[Any]]
+
+
+def converter(
+    op_type: str, *, domain: str = "", since: int = 1, samples: Iterable[Sample] = ()
+) -> Callable[[Lowering], Lowering]:
+    """Register a function as the converter of an operator, after checking it on samples.
+
+    Args:
+        op_type: Name of the operator.
+        domain: Domain of the operator; empty for ONNX's own.
+        since: The first version of the operator set it is for; a node is given to the newest
+            converter that is not newer than its operator set.
+        samples: Nodes and arrays to check it on. For an operator of ONNX, what is expected follows
+            from ``onnx.reference``, and a float32 sample from the schema if none is given.
+
+    Returns:
+        The decorator; it returns the function as it is.
+
+    Raises:
+        BackendError: It computes something else than the operator, makes no valid model, or cannot
+            be checked for want of samples (SGK166).
+
+    Thread-safety: may be called from any thread; sessions bound before do not see it.
+    """
+
+    def register(lower: Lowering) -> Lowering:
+        add(prove(Converter(op_type, domain, since, lower, tuple(samples))))
+        return lower
+
+    return register
 
 
 def prove(converter: Converter) -> Converter:
@@ -101,6 +130,8 @@ def _feeds(model: onnx.ModelProto, sample: Sample) -> dict[str, npt.NDArray[Any]
 
 
 def _computed(model: onnx.ModelProto, feeds: Mapping[str, npt.NDArray[Any]]) -> _Arrays:
+    from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 (it is slow to import)
+
     with warnings.catch_warnings():
         # onnx's own implementations use what NumPy has deprecated
         warnings.simplefilter("ignore")

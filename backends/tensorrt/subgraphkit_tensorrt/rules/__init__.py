@@ -1,1 +1,1 @@
-"""What can be said of a node by looking at it: the operator table, and what its rules mean."""
+"""Rules about single nodes: the operator table, and what its entries mean."""

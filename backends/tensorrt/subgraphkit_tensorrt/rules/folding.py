@@ -1,4 +1,4 @@
-"""What of a graph is known before anything runs, beyond constants: shapes and sums of them.
+"""Values that are known before anything runs, beyond constants: shapes and sums of them.
 
 TensorRT computes shapes on the host. A value that a shape depends on is a *shape tensor*: as an
 input of a network it needs ranges of values and lives in host memory, and if it is a float it

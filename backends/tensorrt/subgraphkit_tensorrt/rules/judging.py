@@ -1,8 +1,7 @@
-"""The first sieve: what can be said of a node by looking at it, with or without a library.
+"""The first sieve: refusals that follow from looking at a node.
 
 It knows what the documentation says of each operator, what the library is known to compute wrongly,
-and which element types exist. Where a parser can be asked as well, it leaves to the parser what the
-documentation leaves open.
+and which element types exist. What the documentation leaves open it leaves to the parser.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,15 +13,12 @@ from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.rules.element_types import KNOWN, MAX_RANK
 from subgraphkit_tensorrt.rules.folding import Folding
-from subgraphkit_tensorrt.rules.operators import Operator, operator_table
-from subgraphkit_tensorrt.rules.predicates import PREDICATES, Surroundings
+from subgraphkit_tensorrt.rules.operators import RANDOM, Operator, operator_table
+from subgraphkit_tensorrt.rules.subject import Subject, is_read
 
 __all__ = ["Rules"]
 
-_RANDOM: Final = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-     "RandomUniformLike"}
-)  # fmt: skip
+_FIRST_OPSET: Final = 9
 _ABOUT_TYPES: Final = frozenset({"dtype", "rank", "shape", "dynamic_shape"})
 _BODIES: Final = frozenset({"If", "Loop", "Scan"})
 
@@ -35,8 +31,7 @@ class Rules:
 
     Args:
         capabilities: What the library can do.
-        parser: Says whether the parser has an operator; None if there is no parser that will be
-            asked as well.
+        has_operator: Says whether the parser has an operator that the table does not.
         truncate_double: Whether float64 is taken and computed in float32.
 
     Thread-safety: used by one thread at a time.
@@ -46,12 +41,12 @@ class Rules:
         self,
         capabilities: Capabilities,
         *,
-        parser: Callable[[str], bool] | None,
+        has_operator: Callable[[str], bool],
         truncate_double: bool = False,
     ) -> None:
         self.table = operator_table(capabilities.generation, capabilities.flavour)
         self._capabilities = capabilities
-        self._parser = parser
+        self._has_operator = has_operator
         self._truncate_double = truncate_double
         self._folding: tuple[Graph, Folding] | None = None
 
@@ -64,7 +59,7 @@ class Rules:
         """
         if node.graph.is_constant_node(node.id) and not around:
             return None
-        is_open = bool(around) and self._parser is not None and not _is_typed(node)
+        is_open = bool(around) and not _is_typed(node)
         answer = None if is_open else self._of_types(node)
         if answer is None and not node.domain:
             answer = self._of_operator(node, around)
@@ -91,7 +86,7 @@ class Rules:
         made = [name for name in node.outputs if name]
         if len(made) > 1:
             # Of an output that nobody reads not even the type need be known.
-            made = [name for name in made if _is_read(node, name)]
+            made = [name for name in made if is_read(node, name)]
         for value in filter(None, (*node.inputs, *node.captures, *made)):
             type_ = types.get(value)
             if not isinstance(type_, TensorType):
@@ -116,21 +111,20 @@ class Rules:
 
     def _of_name(self, node: Node) -> Refusal | None:
         name, table = node.op_type, self.table
-        if name in _RANDOM or (name == "Dropout" and _trains(node)):
+        if name in RANDOM or (name == "Dropout" and _trains(node)):
             return Refusal("op_unsupported", f"{name} is random, and TensorRT ignores its seed")
         if name in table.newer:
             since, have = table.newer[name], self._capabilities.version
             return Refusal("op_unsupported", f"{name} came with TensorRT {since}, here is {have}")
         # What is newer than the table the parser may have.
-        known = name in table.operators or (self._parser is not None and self._parser(name))
-        if name in table.missing or not known:
+        if name in table.missing or not (name in table.operators or self._has_operator(name)):
             return Refusal("op_unsupported", f"{self._title} has no {name}")
         return None
 
     def _of_opset(self, node: Node, operator: Operator | None) -> Refusal | None:
-        first, last = self.table.opsets
-        if node.opset < first or (node.opset > last and self._parser is None):
-            text = f"operator set {node.opset}, TensorRT takes {first} to {last}"
+        if node.opset < _FIRST_OPSET:
+            last = self.table.last_opset
+            text = f"operator set {node.opset}, TensorRT takes {_FIRST_OPSET} to {last}"
             return Refusal("opset", text)
         if operator is not None and node.opset < operator.opset:
             since = operator.opset
@@ -139,8 +133,8 @@ class Rules:
         return None
 
     def _of_element_types(self, node: Node, operator: Operator) -> Refusal | None:
-        allowed = (*operator.dtypes, *(() if self._parser is None else operator.perhaps))
-        for value in _typed(node, operator.typed):
+        allowed = operator.dtypes(self._capabilities.generation)
+        for value in _typed(node, operator.of):
             dtype = self.element_type(node.graph.dtype(value))
             if dtype not in allowed:
                 expected = ", ".join(one.label for one in allowed)
@@ -149,12 +143,9 @@ class Rules:
         return None
 
     def _of_rules(self, node: Node, operator: Operator, around: tuple[str, ...]) -> Refusal | None:
-        surroundings = Surroundings(self._parser is not None, self._folding_of(node.graph), around)
-        for rule in operator.rules:
-            answer = PREDICATES[rule["kind"]](node, rule, surroundings)
-            if answer is not None:
-                return answer
-        return None
+        flavour = self._capabilities.flavour
+        subject = Subject(node, self._folding_of(node.graph), flavour, around)
+        return next((one for one in operator.rules(subject) if one is not None), None)
 
     def _of_bodies(self, node: Node, around: tuple[str, ...]) -> Refusal | None:
         if node.domain or node.op_type not in _BODIES:
@@ -185,12 +176,6 @@ def _typed(node: Node, what: str) -> Iterable[str]:
         return filter(None, values)
     place = int(index)
     return filter(None, values[place : place + 1])
-
-
-def _is_read(node: Node, value: str) -> bool:
-    if node.graph.is_output(value):
-        return True
-    return any(value in (*one.inputs, *one.captures) for one in node.consumers())
 
 
 def _is_typed(node: Node) -> bool:

@@ -1,38 +1,40 @@
-"""The operator table: what TensorRT's documentation says each release takes.
+"""The operator table: element types, versions and rules of each operator TensorRT has.
 
-``operators.json`` says which operators no release has, which a flavour of the library lacks, which
-versions of the operator set are documented, and by operator of the default domain:
-
-- ``dtypes``: element types, in the words of ``element_types``; ``of`` says of what (input 0 unless
-  it says ``output 0``, ``outputs``, ``input 1`` or ``inputs``); ``perhaps`` are types that parsers
-  take beyond what is documented; ``older`` has the types of a release and of those before it;
-- ``since``: the release that brought the operator; ``opset``: its first version, if above 9;
-- ``inside``: inputs that must not come from outside a network, because they are float shape
-  tensors;
-- ``rules``: what else has to hold, each with a ``kind`` from ``predicates``. A rule whose
-  ``severity`` is ``silent_wrong`` holds although the parser takes the node: what it makes of it is
-  something else. ``only`` names the flavour a rule is for.
+Where the documentation is known to be stricter than parsers, the table has what parsers take. Some
+rules hold although the parser takes the node: what it makes of it is something else, or fails to
+build.
 
 Source: the ONNX operator support pages of TensorRT 8.5, 8.6, 10.0, 10.1, 10.16 and 11.1, and the
 parser and builder of TensorRT for RTX 1.7 asked about the official node tests of ONNX 1.23.
 """
 
-import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from subgraphkit.types import DataType
-from subgraphkit_tensorrt.rules.element_types import types_of
-from subgraphkit_tensorrt.rules.predicates import Rule
+from subgraphkit_tensorrt.rules import operator_rules as ruled
+from subgraphkit_tensorrt.rules.element_types import MAX_RANK, types_of
+from subgraphkit_tensorrt.rules.subject import Objections, Subject
 
-__all__ = ["Operator", "OperatorTable", "operator_table"]
+__all__ = ["RANDOM", "Operator", "OperatorTable", "operator_table"]
 
 _Release = tuple[int, ...]
-_OLDEST_OPSET: Final = 9
+_NOW: Final[_Release] = (99,)
+_FLOATS: Final = {(8, 6): "f32 f16", _NOW: "f32 f16 bf16"}
+_FLOATS_INT8: Final = {(8, 6): "f32 f16 i8", _NOW: "f32 f16 bf16"}
+_NEW_FLOATS: Final = {_NOW: "f32 f16 bf16"}
+_HALVES: Final = {_NOW: "f32 f16"}
+_NUMBERS: Final = {(8, 6): "f32 f16 i32", _NOW: "f32 f16 bf16 i32 i64"}
+_REDUCED: Final = {(8, 6): "f32 f16", _NOW: "f32 f16 bf16 i32 i64"}
+_RANKED: Final = {(8, 5): "f32 f16", (8, 6): "f32 f16 i32", _NOW: "f32 f16 bf16 i32 i64"}
+_SCATTERED: Final = {(8, 6): "f32 f16 i8 i32", _NOW: "f32 f16 bf16 i32 i64"}
+_ANY: Final = {(8, 6): "f32 f16 i32 bool", _NOW: "f32 f16 bf16 i32 i64 bool"}
+_ANY_INT8: Final = {(8, 6): "f32 f16 i32 i8 bool", _NOW: "f32 f16 bf16 i32 i64 bool"}
+_GATHERED: Final = {(8, 6): "f32 f16 i8 i32 bool", _NOW: "f32 f16 bf16 i32 i64 bool"}
+_BOOL: Final = {_NOW: "bool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +42,230 @@ class Operator:
     """What is known of one operator.
 
     Attributes:
-        name: Its name.
-        dtypes: Element types that are documented.
-        perhaps: Element types that parsers take all the same.
-        typed: Whose element types these are: ``input 0``, ``input 1``, ``inputs``, ``output 0`` or
+        types: Element types by the last release that takes them, oldest first, in the words of
+            ``element_types``.
+        of: Whose element types these are: ``input 0``, ``input 1``, ``inputs``, ``output 0`` or
             ``outputs``.
         since: The release that brought it; empty if all known ones have it.
         opset: Its first version that is taken.
-        inside: Inputs that must not come from outside a network.
+        inside: Inputs that must not come from outside a network, because they are float shape
+            tensors.
         rules: What else has to hold.
     """
 
-    name: str
-    dtypes: tuple[DataType, ...]
-    perhaps: tuple[DataType, ...]
-    typed: str
-    since: str
-    opset: int
-    inside: tuple[int, ...]
-    rules: tuple[Rule, ...]
+    types: Mapping[_Release, str]
+    of: str = "input 0"
+    since: str = ""
+    opset: int = 9
+    inside: tuple[int, ...] = ()
+    rules: Callable[[Subject], Objections] = lambda _: ()
+
+    def dtypes(self, generation: _Release) -> tuple[DataType, ...]:
+        """Return the element types that a release takes."""
+        return types_of(next(self.types[last] for last in self.types if generation[:2] <= last))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _each(names: str, operator: Operator) -> dict[str, Operator]:
+    return dict.fromkeys(names.split(), operator)
+
+
+_OPERATORS: Final[Mapping[str, Operator]] = {
+    **_each(
+        "Abs Add DepthToSpace Div Equal Greater IsNaN Less Max Min Mul Neg SpaceToDepth Sub Sum",
+        Operator(_NUMBERS),
+    ),
+    **_each(
+        "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor ImageScaler "
+        "InstanceNormalization LRN Log LogSoftmax MeanVarianceNormalization Reciprocal Sin "
+        "Sinh Softmax Sqrt Tan",
+        Operator(_FLOATS),
+    ),
+    **_each("And Not Or Xor", Operator(_BOOL)),
+    **_each("ArgMax ArgMin", Operator(_RANKED)),
+    **_each("Concat Identity Reshape Shape Size Slice", Operator(_ANY_INT8)),
+    **_each(
+        "Conv Elu GlobalAveragePool GlobalLpPool GlobalMaxPool HardSigmoid LeakyRelu PRelu "
+        "ParametricSoftplus ScaledTanh Selu Sigmoid Softplus Softsign Tanh",
+        Operator(_FLOATS_INT8),
+    ),
+    **_each("Expand Flatten Tile", Operator(_ANY)),
+    **_each("Pad Scatter Sign", Operator(_SCATTERED)),
+    **_each("Gather", Operator(_GATHERED)),
+    "Attention": Operator(
+        {_NOW: "f32 f16 bf16 i8 f8"}, since="10.14", opset=23, rules=ruled.attention
+    ),
+    "AveragePool": Operator({(8, 6): "f32 f16 i8 i32", _NOW: "f32 f16 bf16"}, rules=ruled.pool),
+    "BatchNormalization": Operator(_FLOATS, rules=lambda one: [one.attribute("training_mode", 0)]),
+    **_each(
+        "BlackmanWindow HammingWindow HannWindow",
+        Operator(_HALVES, of="output 0", since="10.4", opset=17),
+    ),
+    "Cast": Operator(
+        {
+            (8, 5): "f32 f16 i32 i8 bool",
+            (8, 6): "f32 f16 i32 i8 u8 bool",
+            _NOW: "f32 f16 bf16 i32 i64 u8 bool",
+        },
+        rules=ruled.cast,
+    ),
+    "CastLike": Operator(
+        {_NOW: "f32 f16 bf16 i32 i64 u8 bool"}, of="inputs", since="10.0", opset=15
+    ),
+    "Celu": Operator(_FLOATS, opset=12),
+    "Clip": Operator({(8, 6): "f32 f16 i8 i32 i64", _NOW: "f32 f16 bf16 i32 i64"}),
+    "Constant": Operator(
+        {
+            (8, 6): "f32 f16 i32 i8 bool",
+            (10, 1): "f32 f16 bf16 i32 i64 bool",
+            _NOW: "f32 f16 bf16 f8 f4 i4 i32 i64 bool",
+        },
+        of="output 0",
+        rules=ruled.constant,
+    ),
+    "ConstantOfShape": Operator(
+        {
+            (10, 0): "f32",
+            (10, 1): "f32 f16 bf16 i32 i64 bool",
+            _NOW: "f32 f16 bf16 f8 f4 i4 i32 i64 bool",
+        },
+        of="output 0",
+    ),
+    "ConvTranspose": Operator(_FLOATS_INT8, rules=ruled.conv_transpose),
+    "CumSum": Operator(_FLOATS, opset=11, rules=lambda one: [one.constant(1, "axis")]),
+    "DeformConv": Operator(_HALVES, since="10.1", opset=19, rules=ruled.deform_conv),
+    "DequantizeLinear": Operator(
+        {(8, 6): "i8", (10, 1): "i8 f8 i4", _NOW: "i8 f8 f4 i4"}, opset=10, rules=ruled.quantization
+    ),
+    "Dropout": Operator(_FLOATS, rules=lambda one: [one.constant(2, "training_mode")]),
+    "Einsum": Operator(_FLOATS, opset=12, rules=ruled.einsum),
+    "EyeLike": Operator(_ANY, of="output 0", rules=lambda one: [one.static(0), one.rank(0, 2)]),
+    **_each("GRU LSTM RNN", Operator(_FLOATS, rules=ruled.recurrent)),
+    **_each("GatherElements GatherND", Operator(_GATHERED, opset=11)),
+    "Gelu": Operator(
+        {_NOW: "f32 f16 bf16 i8 i32 i64"},
+        since="10.0",
+        opset=20,
+        rules=lambda one: [one.attribute("approximate", "none", "tanh")],
+    ),
+    "Gemm": Operator(_FLOATS_INT8, rules=lambda one: [one.rank(0, 2)]),
+    **_each("GreaterOrEqual LessOrEqual", Operator(_NUMBERS, opset=12)),
+    "GridSample": Operator(_HALVES, opset=16, rules=lambda one: [one.rank(0, 4)]),
+    "GroupNormalization": Operator(_FLOATS, since="8.6", opset=18),
+    "HardSwish": Operator({(8, 6): "f32 f16 i8", _NOW: "f32 f16 bf16 i8"}, opset=14),
+    "Hardmax": Operator(_NEW_FLOATS, since="9.2", rules=ruled.hardmax),
+    "If": Operator(_ANY, of="outputs", rules=ruled.branches),
+    "IsInf": Operator(_FLOATS, since="8.6", opset=10),
+    "LayerNormalization": Operator(
+        _FLOATS,
+        since="8.6",
+        opset=17,
+        rules=lambda one: [one.unused(1, "Mean"), one.unused(2, "InvStdDev")],
+    ),
+    "Loop": Operator(_ANY, of="outputs", rules=ruled.loop),
+    "LpNormalization": Operator(_FLOATS, rules=lambda one: [one.attribute("p", 1, 2, default=2)]),
+    **_each("LpPool MaxPool", Operator(_FLOATS_INT8, rules=ruled.pool)),
+    "MatMul": Operator(_FLOATS, rules=ruled.mat_mul),
+    "Mean": Operator({(8, 6): "f32 f16 i32", _NOW: "f32 f16 bf16 f8 i32 i64"}),
+    "Mish": Operator(_HALVES, since="10.0", opset=18),
+    "Mod": Operator(_NUMBERS, opset=10, rules=ruled.mod),
+    "NonMaxSuppression": Operator(
+        _HALVES, opset=10, rules=lambda one: [one.rank(0, 3), one.rank(1, 3)]
+    ),
+    "NonZero": Operator({_NOW: "f32 f16 bf16 i32 i64 i8 bool"}),
+    "OneHot": Operator(_ANY, rules=lambda one: [one.constant(1, "depth")]),
+    "Pow": Operator({(8, 6): "f32 f16", (10, 1): "f32 f16 bf16", _NOW: "f32 f16 bf16 i32 i64"}),
+    "QuantizeLinear": Operator(_FLOATS, opset=10, rules=ruled.quantization),
+    "RMSNormalization": Operator(_NEW_FLOATS, since="10.15", opset=23),
+    "Range": Operator(_NUMBERS, opset=11),
+    **_each(
+        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
+        "ReduceProd ReduceSum ReduceSumSquare",
+        Operator(_REDUCED, rules=lambda one: [one.constant(1, "axes")]),
+    ),
+    "Relu": Operator({(8, 6): "f32 f16 i8", _NOW: "f32 f16 bf16 i32 i64"}),
+    "Resize": Operator(_FLOATS, opset=10, inside=(1, 2), rules=ruled.resize),
+    "ReverseSequence": Operator(
+        {(8, 5): "f32 f16", (8, 6): "f32 f16 i32 i8 bool", _NOW: "f32 f16 bf16 i32 i64 bool"},
+        opset=10,
+        rules=ruled.reverse_sequence,
+    ),
+    "RoiAlign": Operator(
+        _HALVES,
+        opset=10,
+        rules=lambda one: [
+            one.attribute("mode", "avg", "max"),
+            one.attribute("coordinate_transformation_mode", "half_pixel", "output_half_pixel"),
+        ],
+    ),
+    "RotaryEmbedding": Operator(
+        _NEW_FLOATS,
+        since="10.15",
+        opset=23,
+        rules=lambda one: [one.typed(3, "i64", "position_ids")],
+    ),
+    "Round": Operator(_FLOATS_INT8, opset=11),
+    "STFT": Operator({_NOW: "f32"}, since="10.5", opset=17, rules=ruled.stft),
+    "Scan": Operator(_FLOATS, of="outputs"),
+    "ScatterElements": Operator(_SCATTERED, opset=11, rules=ruled.scatter_elements),
+    "ScatterND": Operator(
+        _SCATTERED, opset=11, rules=lambda one: [one.attribute("reduction", "none")]
+    ),
+    "Shrink": Operator({(8, 6): "f32 f16 i32 i8", _NOW: "f32 f16 bf16 i32 i64 i8"}),
+    "Split": Operator(_ANY, rules=ruled.split),
+    "Squeeze": Operator(_ANY_INT8, rules=ruled.squeeze),
+    "Swish": Operator(_NEW_FLOATS, since="11.0", opset=24),
+    "TensorScatter": Operator(
+        {_NOW: "f32 f16 bf16 i32"},
+        since="10.15",
+        opset=24,
+        rules=lambda one: [
+            one.rank(0, 4),
+            one.rank(1, 4),
+            one.attribute("axis", -2),
+            one.attribute("mode", "linear"),
+        ],
+    ),
+    "ThresholdedRelu": Operator(_FLOATS_INT8, opset=10),
+    "TopK": Operator(_RANKED, rules=ruled.top_k),
+    "Transpose": Operator(_ANY_INT8, rules=lambda one: [one.rank(0, *range(MAX_RANK + 1))]),
+    "Trilu": Operator(
+        _ANY_INT8,
+        opset=14,
+        rules=lambda one: [one.rank(0, *range(2, MAX_RANK + 1), expected="2 or more")],
+    ),
+    "Unsqueeze": Operator(_ANY_INT8, rules=lambda one: [one.constant(1, "axes")]),
+    "Upsample": Operator(_FLOATS, inside=(1,)),
+    "Where": Operator(_ANY, of="input 1"),
+}
+
+RANDOM: Final = _words(
+    "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
+)
+"""Operators whose seed TensorRT ignores."""
+
+_MISSING: Final = RANDOM | _words(
+    "AffineGrid BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CenterCropPad Col2Im "
+    "Compress ConcatFromSequence ConvInteger DFT Det DynamicQuantizeLinear ImageDecoder "
+    "MatMulInteger MaxRoiPool MaxUnpool MelWeightMatrix NegativeLogLikelihoodLoss Optional "
+    "OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul RegexFullMatch "
+    "SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert "
+    "SequenceLength SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringConcat "
+    "StringNormalizer StringSplit TfIdfVectorizer Unique"
+)
+_MISSING_IN: Final = {
+    "tensorrt_rtx": _words(
+        "Attention CausalConvWithState DeformConv LinearAttention NonMaxSuppression NonZero "
+        "RoiAlign"
+    )
+}
+"""By flavour: plugins it lacks, and operators that its builder has no kernel for, or few."""
+
+_OPSETS: Final[Mapping[_Release, int]] = {(10, 16): 24, (10, 0): 20, (): 17}
+"""The last documented version of the operator set, by the first release that documents it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +276,13 @@ class OperatorTable:
         operators: Those it has, by name.
         newer: Those that came later, with the release that brought them.
         missing: Those that no release has, or not this flavour.
-        opsets: First and last version of the default operator set that are documented.
+        last_opset: The last version of the default operator set that is documented.
     """
 
     operators: Mapping[str, Operator]
     newer: Mapping[str, str]
     missing: frozenset[str]
-    opsets: tuple[int, int]
+    last_opset: int
 
 
 @cache
@@ -86,50 +293,13 @@ def operator_table(generation: _Release, flavour: str) -> OperatorTable:
         generation: Numbers of the release, such as ``(10, 3, 0)``.
         flavour: Name of the flavour of the library.
     """
-    table = _stored()
-    operators, newer = {}, {}
-    missing = {*table["unsupported"], *table["absent"].get(flavour, ())}
-    for name, row in table["operators"].items():
-        since = row.get("since", "")
-        if name in missing:
-            continue
-        if since and generation < _numbers(since):
-            newer[name] = since
-        else:
-            operators[name] = _operator(name, row, generation, flavour)
-    known = [release for release in table["opsets"] if _numbers(release) <= generation]
-    first, last = table["opsets"][max(known, key=_numbers, default=min(table["opsets"]))]
-    return OperatorTable(
-        MappingProxyType(operators), MappingProxyType(newer), frozenset(missing), (first, last)
-    )
-
-
-@cache
-def _stored() -> Any:
-    return json.loads(files(__package__).joinpath("operators.json").read_text("utf-8"))
-
-
-def _operator(name: str, row: Mapping[str, Any], generation: _Release, flavour: str) -> Operator:
-    words = row["dtypes"]
-    for release, older in row.get("older", {}).items():
-        if generation[:2] <= _numbers(release):
-            words = older
-            break
-    return Operator(
-        name=name,
-        dtypes=types_of(words),
-        perhaps=types_of(row.get("perhaps", "")),
-        typed=row.get("of", "input 0"),
-        since=row.get("since", ""),
-        opset=row.get("opset", _OLDEST_OPSET),
-        inside=tuple(row.get("inside", ())),
-        rules=tuple(
-            MappingProxyType(rule)
-            for rule in row.get("rules", ())
-            if rule.get("only", flavour) == flavour
-        ),
-    )
+    missing = _MISSING | _MISSING_IN.get(flavour, frozenset())
+    known = {name: row for name, row in _OPERATORS.items() if name not in missing}
+    newer = {name: row.since for name, row in known.items() if generation < _numbers(row.since)}
+    operators = {name: row for name, row in known.items() if name not in newer}
+    last_opset = next(last for release, last in _OPSETS.items() if generation >= release)
+    return OperatorTable(operators, newer, missing, last_opset)
 
 
 def _numbers(release: str) -> _Release:
-    return tuple(int(number) for number in release.split("."))
+    return tuple(map(int, re.findall(r"\d+", release)))

@@ -69,10 +69,6 @@ class Cuda:
         number = self._number("cudaRuntimeGetVersion")
         return f"{number // 1000}.{number % 1000 // 10}"
 
-    def device_count(self) -> int:
-        """Return how many devices there are."""
-        return self._number("cudaGetDeviceCount")
-
     def device(self) -> int:
         """Return the current device of this thread."""
         return self._number("cudaGetDevice")

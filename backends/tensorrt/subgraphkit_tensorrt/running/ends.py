@@ -1,4 +1,4 @@
-"""Both ends of a run: where inputs come from, and where outputs go."""
+"""Both ends of a run: where inputs come from, where outputs go, and their element types there."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.errors import InputError
+from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign
 from subgraphkit_tensorrt.running.engine import Tensor
 from subgraphkit_tensorrt.running.memory import Block
 
-__all__ = ["Result", "Source", "check_target", "overlap"]
+__all__ = ["Result", "Source", "check_target", "from_engine", "overlap", "to_engine"]
 
 
 @dataclass(slots=True)
@@ -92,3 +92,39 @@ def check_target(name: str, target: Foreign, result: Result) -> None:
 def overlap(one: Foreign, other: DeviceArray | Foreign) -> bool:
     """Say whether two arrays share memory."""
     return one.address < other.address + other.nbytes and other.address < one.address + one.nbytes
+
+
+def to_engine(array: npt.NDArray[Any], tensor: Tensor) -> npt.NDArray[Any]:
+    """Return an array of the engine's element type in row-major order, the same one if it is.
+
+    Wide numbers become narrow ones where TensorRT has no others: int64 before 10.0, float64.
+
+    Raises:
+        ExecutionError: A whole number does not fit (SGK179).
+        InputError: It is of another kind, as only arrays on a device can be that do not say what
+            they are (SGK141).
+    """
+    if array.dtype != tensor.dtype:
+        if array.dtype.kind != tensor.dtype.kind or array.itemsize < tensor.dtype.itemsize:
+            raise InputError(
+                "SGK141",
+                f"input {tensor.name!r} is {array.dtype}; the engine reads {tensor.dtype}",
+            )
+        if array.dtype.kind == "i" and array.size:
+            info = np.iinfo(tensor.dtype)
+            if array.min() < info.min or array.max() > info.max:
+                raise ExecutionError(
+                    "SGK179",
+                    f"input {tensor.name!r} holds numbers beyond {tensor.dtype}, in which this "
+                    f"TensorRT computes",
+                    backend="tensorrt",
+                    hint="TensorRT 10 and newer compute in int64.",
+                )
+        array = array.astype(tensor.dtype)
+    # Not ascontiguousarray, which gives 0-d arrays an axis.
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def from_engine(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return an array of the model's element type, the same one if it is."""
+    return array if array.dtype == dtype else array.astype(dtype)

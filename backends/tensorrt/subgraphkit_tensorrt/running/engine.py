@@ -50,11 +50,6 @@ class Tensor:
     shape: tuple[int, ...]
     on_host: bool
 
-    @property
-    def is_static(self) -> bool:
-        """Whether every run sees the same shape."""
-        return -1 not in self.shape
-
 
 class Engine:
     """An engine on a device.

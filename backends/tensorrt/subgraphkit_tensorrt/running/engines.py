@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from subgraphkit.backend import BindContext
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
@@ -30,13 +31,14 @@ Builder = Callable[[Subgraph, Mapping[str, InputRange]], Plan]
 """Builds a plan for a subgraph and the ranges of its inputs."""
 
 
-def builder_for(library: Library, options: Options) -> Builder | None:
+def builder_for(library: Library, context: BindContext[Options]) -> Builder | None:
     """Return what builds plans by this library; None if it has no builder."""
     if not library.capabilities.can_build:
         return None
+    context = replace(context, logger=LOGGER)  # that of the property is of the bind
 
     def build(subgraph: Subgraph, ranges: Mapping[str, InputRange]) -> Plan:
-        return build_engine(subgraph, options, library, ranges)
+        return build_engine(subgraph, context, library, ranges)
 
     return build
 
@@ -69,7 +71,7 @@ class Engines:
     Args:
         subgraph: The subgraph they run.
         library: TensorRT.
-        options: The options of the backend.
+        context: What is known of the bind.
         builder: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Attributes:
@@ -84,14 +86,15 @@ class Engines:
         self,
         subgraph: Subgraph,
         library: Library,
-        options: Options,
+        context: BindContext[Options],
         builder: Builder | None,
     ) -> None:
         self.subgraph = subgraph
-        self.loader = Loader.of(library, options)
+        self.loader = Loader.of(library, context.options)
         self.builds = 0
         self._library = library
-        self._options = options
+        self._context = context
+        self._options = context.options
         self._builder = builder
         self._entries: list[_Entry] = []  # the one used last is last
         self._lock = threading.Lock()
@@ -114,7 +117,7 @@ class Engines:
             CompileError: TensorRT does not take it (SGK162, SGK179).
         """
         kind = _kind_of_device(self._options.device)
-        kernels = kernels_for(plan.data, self.subgraph, self._library, kind)
+        kernels = kernels_for(plan.data, self._context, self._library, kind)
         loaded = Engine(plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels)
         try:
             if plan.needs_weights:

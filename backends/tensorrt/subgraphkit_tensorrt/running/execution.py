@@ -17,10 +17,9 @@ from subgraphkit_tensorrt.library.checks import check_run
 from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign, foreign, is_on_device
 from subgraphkit_tensorrt.running.contexts import Context
-from subgraphkit_tensorrt.running.conversion import to_engine
 from subgraphkit_tensorrt.running.cuda_graphs import Recording
 from subgraphkit_tensorrt.running.device import Lane
-from subgraphkit_tensorrt.running.ends import Result, Source, check_target, overlap
+from subgraphkit_tensorrt.running.ends import Result, Source, check_target, overlap, to_engine
 from subgraphkit_tensorrt.running.engine import Engine, Tensor
 from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block, aligned
 

@@ -10,10 +10,10 @@ import threading
 import time
 from typing import Any, Final
 
-from subgraphkit.ir import Subgraph
-from subgraphkit.storing.folders import kept_folder
+from subgraphkit.backend import BindContext
+from subgraphkit.storing import KeptFile
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.kept_file import KeptFile
 from subgraphkit_tensorrt.library.logger import LOGGER
 
 __all__ = ["Kernels", "kernels_for"]
@@ -73,19 +73,21 @@ class Kernels:
                 self._known = data
 
 
-def kernels_for(plan: bytes, subgraph: Subgraph, library: Library, device: str) -> Kernels | None:
+def kernels_for(
+    plan: bytes, context: BindContext[Options], library: Library, device: str
+) -> Kernels | None:
     """Return the kernels of a plan; None if the library compiles none, or nothing is kept.
 
     Args:
         plan: The plan.
-        subgraph: What it computes; its graph knows where things are kept.
+        context: What is known of the bind.
         library: TensorRT.
         device: The kind of GPU.
     """
     if not library.capabilities.runtime_cache:
         return None
-    folder = kept_folder(subgraph.graph.settings, "tensorrt")
+    folder = context.kept_folder()
     if folder is None:
         return None
     digest = hashlib.sha256(device.encode() + b"\0" + plan).hexdigest()
-    return Kernels(KeptFile(folder / f"{digest}.kernels", "kernels"))
+    return Kernels(KeptFile(folder / f"{digest}.kernels", "tensorrt kernels"))

@@ -1,4 +1,4 @@
-"""What TensorRT calls back while it runs: profilers, error recorders, allocators of outputs.
+"""Callbacks of TensorRT while it runs: profilers, error recorders, allocators of outputs.
 
 The classes exist only once TensorRT is imported, so each is made for a module when it is first
 asked for. Exceptions do not pass through TensorRT; whatever is called back remembers what failed.

@@ -7,26 +7,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subgraphkit.backend import ON_DEVICE, SubgraphOperator
+from subgraphkit.backend import ON_DEVICE, BindContext, SubgraphOperator
 from subgraphkit.errors import CompileError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.plan import Plan, plan_problem, read_plans, write_plans
+from subgraphkit_tensorrt.building.plan import Plan, write_plans
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import DeviceArray, is_on_device
-from subgraphkit_tensorrt.running.build_only import BuiltPlans
-from subgraphkit_tensorrt.running.conversion import from_engine
+from subgraphkit_tensorrt.running.ends import from_engine
 from subgraphkit_tensorrt.running.engine import Engine
-from subgraphkit_tensorrt.running.engines import Builder, Engines, builder_for
+from subgraphkit_tensorrt.running.engines import Builder, Engines
 from subgraphkit_tensorrt.running.execution import Execution
 from subgraphkit_tensorrt.running.profiling import describe_layers
 from subgraphkit_tensorrt.running.refitting import refit
 from subgraphkit_tensorrt.running.streams import stream_for
 
-__all__ = ["TensorRTOperator", "restore"]
+__all__ = ["TensorRTOperator"]
 
 
 class TensorRTOperator(SubgraphOperator):
@@ -38,7 +37,7 @@ class TensorRTOperator(SubgraphOperator):
         plans: Plans for ranges of shapes; those asked for at bind, or none.
         subgraph: The region.
         library: TensorRT.
-        options: The options of the backend.
+        context: What is known of the bind.
         builder: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Raises:
@@ -56,10 +55,11 @@ class TensorRTOperator(SubgraphOperator):
         plans: Sequence[Plan],
         subgraph: Subgraph,
         library: Library,
-        options: Options,
+        context: BindContext[Options],
         builder: Builder | None = None,
     ) -> None:
-        self._engines = Engines(subgraph, library, options, builder)
+        options = context.options
+        self._engines = Engines(subgraph, library, context, builder)
         self._library = library
         self._options = options
         self._device = self._engines.loader.device
@@ -212,49 +212,6 @@ class TensorRTOperator(SubgraphOperator):
             subgraph = self._engines.subgraph
             facts["layers"] = describe_layers(loaded, subgraph, self._library, times)
         return facts
-
-
-def restore(
-    blob: bytes, subgraph: Subgraph, library: Library, options: Options
-) -> SubgraphOperator:
-    """Make an operator of what ``serialize`` returned.
-
-    Args:
-        blob: The plans; each is looked at before TensorRT sees it.
-        subgraph: The region; its inputs and outputs are those of the plans by position.
-        library: TensorRT.
-        options: The options of the backend.
-
-    Raises:
-        CompileError: It is not whole (SGK172), or does not fit here (SGK162, SGK179).
-    """
-    plans = read_plans(blob)
-    can = library.capabilities
-    for plan in plans:
-        problem = plan_problem(
-            plan.data,
-            can.flavour,
-            can.version,
-            version_compatible=options.version_compatible,
-        )
-        if problem:
-            raise CompileError(
-                "SGK179",
-                f"a stored engine of subgraph {subgraph.id!r} does not fit: {problem}",
-                backend="tensorrt",
-                subgraph=subgraph.id,
-            )
-        if len(plan.inputs) != len(subgraph.inputs) or len(plan.outputs) != len(subgraph.outputs):
-            raise CompileError(
-                "SGK179",
-                f"a stored engine has {len(plan.inputs)} inputs and {len(plan.outputs)} outputs, "
-                f"not those of subgraph {subgraph.id!r}",
-                backend="tensorrt",
-                subgraph=subgraph.id,
-            )
-    if options.build_only:
-        return BuiltPlans(plans, subgraph)
-    return TensorRTOperator(plans, subgraph, library, options, builder_for(library, options))
 
 
 def _dtype(type_: ValueType | None) -> np.dtype[Any]:

@@ -58,21 +58,7 @@ def _parsed(parser_refitter: Any, model: PreparedModel) -> bool:
             if not parser_refitter.load_initializer(name, array.ctypes.data, array.nbytes):
                 return False
         return bool(parser_refitter.refit_model_proto())
-    return bool(parser_refitter.refit_from_bytes(_whole(model).SerializeToString()))
-
-
-def _whole(model: PreparedModel) -> Any:
-    """Return the model with its weights inside."""
-    if not model.weights:
-        return model.proto
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model.proto)
-    for tensor in whole.graph.initializer:
-        if tensor.name in model.weights:
-            tensor.ClearField("external_data")
-            tensor.data_location = onnx.TensorProto.DEFAULT
-            tensor.raw_data = model.weights[tensor.name].tobytes()
-    return whole
+    return bool(parser_refitter.refit_from_bytes(model.whole().SerializeToString()))
 
 
 def _name_all(refitter: Any, model: PreparedModel, trt: Any, lines: Any) -> list[Any]:
@@ -83,7 +69,7 @@ def _name_all(refitter: Any, model: PreparedModel, trt: Any, lines: Any) -> list
     """
     wanted = set(refitter.get_all_weights())
     held: list[npt.NDArray[Any]] = []
-    for tensor in _whole(model).graph.initializer:
+    for tensor in model.whole().graph.initializer:
         if tensor.name in wanted:
             array = np.ascontiguousarray(onnx.numpy_helper.to_array(tensor))
             held.append(array)

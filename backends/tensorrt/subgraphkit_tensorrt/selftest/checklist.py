@@ -1,4 +1,4 @@
-"""What is checked, and how a check becomes a finding."""
+"""The checks of the self-test, and how each becomes a finding."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -7,7 +7,7 @@ from subgraphkit.backend import Check
 from subgraphkit.backend.messages import unavailable
 from subgraphkit.backend.selftest import Bench
 from subgraphkit_tensorrt.library.flavours import find, wanted_flavour
-from subgraphkit_tensorrt.selftest import borders, computing, device, engines
+from subgraphkit_tensorrt.selftest import borders, computing, engines
 
 __all__ = ["CHECKS", "run_checklist"]
 
@@ -30,17 +30,17 @@ CHECKS: Final[dict[str, Checked]] = {
     "arrays on the device": borders.device_arrays,
     "stream of the caller": borders.user_stream,
     "allocator of the caller": borders.allocator,
-    "threads": device.threads,
+    "threads": engines.threads,
     "two sessions": engines.two_sessions,
-    "scratch memory": device.scratch_memory,
-    "CUDA graphs": device.cuda_graphs,
-    "refit": device.refit,
+    "scratch memory": engines.scratch_memory,
+    "CUDA graphs": engines.cuda_graphs,
+    "refit": engines.refit,
     "plans without weights": engines.plans_without_weights,
     "plans for other GPUs": engines.compatible_plans,
-    "weight streaming": device.weight_streaming,
-    "layers": device.layers,
-    "memory of many runs": device.many_runs,
-    "time of a run": device.time_of_a_run,
+    "weight streaming": engines.weight_streaming,
+    "layers": engines.layers,
+    "memory of many runs": engines.many_runs,
+    "time of a run": engines.time_of_a_run,
 }
 """By name, in the order of growing risk."""
 
@@ -71,11 +71,8 @@ def run_checklist(bench: Bench) -> Iterator[Check]:
 def _finding(name: str, check: Checked, bench: Bench) -> Check:
     try:
         return Check(name, "ok", check(bench))
-    except NotAvailable as missing:
+    except computing.NotAvailable as missing:
         return Check(name, "warning", f"not tried: {missing}")
     except Exception as error:  # noqa: BLE001 (whatever goes wrong is the finding)
         text = " ".join(str(error).split())
         return Check(name, "failure", f"{type(error).__name__}: {text}")
-
-
-NotAvailable = computing.NotAvailable

@@ -1,9 +1,11 @@
-"""Checks of several engines, of plans in other forms, and of several sessions."""
+"""Checks of engines: several of them, their threads and memory, and plans in other forms."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
+from onnx import numpy_helper
 
 from subgraphkit.backend.selftest import Bench
 from subgraphkit_tensorrt.selftest import models
@@ -12,12 +14,23 @@ from subgraphkit_tensorrt.selftest.computing import opened, require, same
 __all__ = [
     "compatible_plans",
     "control_flow",
+    "cuda_graphs",
+    "layers",
+    "many_runs",
     "plans_without_weights",
+    "refit",
+    "scratch_memory",
     "several_ranges",
+    "threads",
+    "time_of_a_run",
     "two_sessions",
+    "weight_streaming",
 ]
 
-_RUNS: Final = 50
+_THREADS: Final = 4
+_RUNS: Final = 200
+_PAIRED: Final = 50
+_TIMED: Final = 300
 _RANGES: Final = {"dims": {"n": (1, 4, 8)}}
 
 
@@ -55,11 +68,11 @@ def two_sessions(bench: Bench) -> str:
         pairs = [(model, first), (other, second)]
         with ThreadPoolExecutor(len(pairs)) as pool:
             errors = list(pool.map(lambda pair: _repeated(bench, *pair), pairs))
-    return f"{_RUNS} runs of each, the error is {max(errors):.1e}"
+    return f"{_PAIRED} runs of each, the error is {max(errors):.1e}"
 
 
 def _repeated(bench: Bench, model: Any, found: Any) -> float:
-    return max(same(bench, model, found, {"x": _x(place % 8 + 1)}) for place in range(_RUNS))
+    return max(same(bench, model, found, {"x": _x(place % 8 + 1)}) for place in range(_PAIRED))
 
 
 def plans_without_weights(bench: Bench) -> str:
@@ -74,3 +87,106 @@ def compatible_plans(bench: Bench) -> str:
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, hardware_compatible="ampere_plus", **_RANGES) as found:
         return f"the error is {same(bench, model, found, {'x': _x(4)}):.1e}"
+
+
+def threads(bench: Bench) -> str:
+    """Runs from several threads at once."""
+    model = models.model(models.PERCEPTRON)
+    inputs = [_x(place % 8 + 1) for place in range(_RUNS)]
+    for contexts in (1, _THREADS):
+        with (
+            opened(bench, model, max_contexts=contexts, **_RANGES) as found,
+            ThreadPoolExecutor(_THREADS) as pool,
+        ):
+            alone = [found.run({"x": x})[0] for x in inputs]
+            together = pool.map(lambda x: found.run({"x": x})[0], inputs)
+            for one, other in zip(alone, together, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    return f"{_RUNS} runs from {_THREADS} threads agree with runs one by one"
+
+
+def scratch_memory(bench: Bench) -> str:
+    """Scratch memory of every kind."""
+    model = models.model(models.PERCEPTRON)
+    for kind in ("shared", "static", "profile"):
+        with opened(bench, model, context_memory=kind, **_RANGES) as found:
+            same(bench, model, found, {"x": _x(8)})
+    return "shared and private scratch memory give the same"
+
+
+def cuda_graphs(bench: Bench) -> str:
+    """Runs that are recorded and launched."""
+    model = models.model(models.PERCEPTRON)
+    with opened(bench, model, cuda_graphs="auto", **_RANGES) as found:
+        for n in (2, 4, 2, 4, 2):
+            same(bench, model, found, {"x": _x(n)})
+    return "recorded runs give the same"
+
+
+def refit(bench: Bench) -> str:
+    """New weights in an engine that was built."""
+    model = models.model(models.PERCEPTRON)
+    changed = models.model(models.PERCEPTRON, 0.5)
+    weights = {one.name: numpy_helper.to_array(one) for one in changed.graph.initializer}
+    with opened(bench, model, refittable=True, **_RANGES) as found:
+        before = found.run({"x": _x(4)})[0]
+        outcome = set(found.update_weights(weights).values())
+        same(bench, changed, found, {"x": _x(4)})
+        require(not np.array_equal(found.run({"x": _x(4)})[0], before), "nothing changed")
+    require("refitted" in outcome, f"the engine was {' and '.join(outcome)}")
+    return "new weights are taken without a build"
+
+
+def weight_streaming(bench: Bench) -> str:
+    """Weights in the memory of the host."""
+    model = models.model(models.PERCEPTRON)
+    for budget in (0, 1 << 20):
+        given = {"weight_streaming": True, "weight_streaming_budget": budget}
+        with opened(bench, model, **given, **_RANGES) as found:
+            same(bench, model, found, {"x": _x(4)})
+    return "weights that are streamed give the same"
+
+
+def layers(bench: Bench) -> str:
+    """Times of layers, and the nodes they came from."""
+    model = models.model(models.PERCEPTRON)
+    with opened(bench, model, profiling=True, verbosity="detailed", **_RANGES) as found:
+        for _ in range(3):
+            found.run({"x": _x(4)})
+        told = [
+            layer
+            for operator in found.operators()
+            for engine in operator["engines"]
+            for layer in engine["layers"]
+        ]
+    timed = [layer for layer in told if "ms" in layer]
+    named = [layer for layer in timed if layer["nodes"]]
+    require(bool(named), f"of {len(timed)} layers with a time none leads back to a node")
+    return f"{len(timed)} layers have a time, {len(named)} of them lead back to nodes"
+
+
+def many_runs(bench: Bench) -> str:
+    """Memory does not grow from run to run, not where shapes depend on data either."""
+    model = models.model(models.PICKED)
+    with opened(bench, model, dims={"n": (1, 16, 64)}) as found:
+        sizes = []
+        for place in range(2 * _RUNS):
+            found.run({"x": _x(4).reshape(-1)})
+            if place in {_RUNS - 1, 2 * _RUNS - 1}:
+                memory = found.operators()[0]["memory"]
+                sizes.append(memory["device_bytes_in_use"] + memory["device_bytes_kept"])
+    require(sizes[0] == sizes[1], f"{sizes[1] - sizes[0]} bytes more after {_RUNS} runs")
+    return f"{sizes[0]:,} bytes, before and after {_RUNS} runs"
+
+
+def time_of_a_run(bench: Bench) -> str:
+    """How long a small model takes, from array to array."""
+    model = models.model(models.PERCEPTRON)
+    with opened(bench, model, **_RANGES) as found:
+        feeds = {"x": _x(4)}
+        seconds = []
+        for _ in range(_TIMED):
+            started = time.perf_counter()
+            found.run(feeds)
+            seconds.append(time.perf_counter() - started)
+    return f"the median of {_TIMED} runs is {1e6 * float(np.median(seconds)):.0f} us"

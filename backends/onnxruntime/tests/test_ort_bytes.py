@@ -1,0 +1,102 @@
+"""Products of 8-bit numbers are exact, on processors without VNNI, too."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed, refusals
+from subgraphkit_onnxruntime.deviations import cuts_products_off
+
+PRODUCT = """
+g (float[4, 64] x) => (float[4, 16] y)
+<float s = {0.00787401574}, int8 z = {0}> {
+  q = QuantizeLinear(x, s, z)
+  a = DequantizeLinear(q, s, z)
+  b = DequantizeLinear(w, s, z)
+  y = MatMul(a, b)
+}
+"""
+CONVOLUTION = """
+g (float[1, 64, 4, 4] x) => (float[1, 16, 4, 4] y)
+<float s = {0.00787401574}, int8 z = {0}, float t = {1.0}> {
+  q = QuantizeLinear(x, s, z)
+  a = DequantizeLinear(q, s, z)
+  b = DequantizeLinear(w, s, z)
+  c = Conv(a, b)
+  d = QuantizeLinear(c, t, z)
+  y = DequantizeLinear(d, t, z)
+}
+"""
+INTEGERS = "g (uint8[4, 64] x%s) => (int32[4, 16] y) { y = MatMulInteger(x, w) }"
+
+
+def _with_weight(text: str, shape: tuple[int, ...]) -> onnx.ModelProto:
+    model = parsed(text)
+    model.graph.initializer.append(numpy_helper.from_array(np.full(shape, 127, np.int8), "w"))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "feed"),
+    [(PRODUCT, (64, 16), (4, 64)), (CONVOLUTION, (16, 64, 1, 1), (1, 64, 4, 4))],
+    ids=["product", "convolution"],
+)
+def test_sums_of_the_largest_int8_are_not_cut_off(
+    text: str, shape: tuple[int, ...], feed: tuple[int, ...]
+) -> None:
+    with open_ort(_with_weight(text, shape), "onnxruntime") as session:
+        (found,) = session.run(None, {"x": np.ones(feed, np.float32)})
+    np.testing.assert_allclose(found, 64, rtol=1e-5)
+
+
+def test_bytes_times_constant_int8_are_exact() -> None:
+    with open_ort(_with_weight(INTEGERS % "", (64, 16)), "onnxruntime") as session:
+        (found,) = session.run(None, {"x": np.full((4, 64), 255, np.uint8)})
+    np.testing.assert_array_equal(found, 64 * 255 * 127)
+
+
+def _three(operator: str) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """Return a product of bytes and int8, both fed, and feeds that 16 bits do not hold."""
+    x, w = np.full((4, 64), 255, np.uint8), np.full((64, 16), 127, np.int8)
+    if operator == "MatMulInteger":
+        return parsed(INTEGERS % ", int8[64, 16] w"), {"x": x, "w": w}
+    if operator == "QLinearConv":
+        x, w = x.reshape(4, 64, 1, 1), w.T.reshape(16, 64, 1, 1)
+    constants = {"s": np.float32(1 / 64), "z": np.uint8(0), "i": np.int8(0), "t": np.float32(4)}
+    node = helper.make_node(operator, ["x", "s", "z", "w", "s", "i", "t", "z"], ["y"])
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [
+            helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape),
+            helper.make_tensor_value_info("w", onnx.TensorProto.INT8, w.shape),
+        ],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, None)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, ir_version=10, opset_imports=opsets), {"x": x, "w": w}
+
+
+@pytest.mark.parametrize("operator", ["MatMulInteger", "QLinearMatMul", "QLinearConv"])
+def test_bytes_times_int8_that_are_fed_are_exact_wherever_they_run(operator: str) -> None:
+    model, feeds = _three(operator)
+    with open_ort(model) as session:
+        (found,) = session.run(None, feeds)
+        assert homes(session) == [("numpy" if cuts_products_off() else "onnxruntime", (0,))]
+        assert [code for code, _ in refusals(session)] == ["deviates"] * cuts_products_off()
+    total = 64 * 255 * 127
+    np.testing.assert_array_equal(
+        found, total if operator == "MatMulInteger" else np.rint(total / 64 / 64 / 4)
+    )
+
+
+def test_who_wants_the_faster_products_may_have_them() -> None:
+    config = ["session.x64quantprecision=0"]
+    model = _with_weight(INTEGERS % "", (64, 16))
+    with open_ort(model, "onnxruntime", session_config=config) as session:
+        (found,) = session.run(None, {"x": np.full((4, 64), 255, np.uint8)})
+    assert (found != 64 * 255 * 127).any() == cuts_products_off()

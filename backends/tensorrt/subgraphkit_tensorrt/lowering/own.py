@@ -1,0 +1,168 @@
+"""Our own converters, of operators or attributes that TensorRT lacks or reads otherwise.
+
+TensorRT has no operators on int8, but fuses what stands between DequantizeLinear and QuantizeLinear
+into int8 kernels. It quantizes symmetrically, so nodes with other zero points stay as they are.
+
+Source: ONNX operators AveragePool and MaxPool, version 22, output shape with ``ceil_mode``; LSTM,
+GRU and RNN, version 14, attribute ``layout``; QLinearConv and QLinearMatMul, version 10.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from subgraphkit.ir import Node
+from subgraphkit.types import DataType
+from subgraphkit_tensorrt.lowering.registry import Fresh, Lowering, Replacement
+from subgraphkit_tensorrt.rules.windows import wide_axes
+
+__all__ = ["OWN"]
+
+_SEQUENCES: Final = (0,)
+_STATES: Final = (5, 6)
+_BATCH_SECOND: Final = [1, 0, 2]
+_WHOLE_OUTPUT: Final = [2, 0, 1, 3]
+"""From [sequence, directions, batch, hidden] to [batch, sequence, directions, hidden]."""
+_OPERANDS: Final = ((0, 1, 2), (3, 4, 5))
+"""Places of number, scale and zero point of the two factors."""
+_RESULT: Final = (6, 7)
+_BIAS: Final = 8
+
+
+def fitted_window(node: Node, fresh: Fresh) -> Replacement | None:
+    """Write a pooling so that no window is wider than its input.
+
+    Networks that end in one wide window instead of a global pooling do so whatever the size of the
+    picture; TensorRT limits the volume of a window. Where nothing is padded, one window that
+    reaches beyond the end sees all there is and no more.
+    """
+    del fresh
+    sizes = wide_axes(node)
+    if not sizes or not node.attribute("ceil_mode", 0) or node.graph.writer is None:
+        return None
+    kernel = list(node.attribute("kernel_shape"))
+    if any(node.attribute("pads", ())) or any(one != 1 for one in node.attribute("dilations", ())):
+        return None
+    strides = list(node.attribute("strides", [1] * len(kernel)))
+    for axis, size in sizes.items():
+        kernel[axis] = strides[axis] = size
+    made = _without(node.graph.writer.node_proto(node), "kernel_shape", "strides")
+    made.attribute.append(helper.make_attribute("kernel_shape", kernel))
+    made.attribute.append(helper.make_attribute("strides", strides))
+    return Replacement([made])
+
+
+def sequence_first(node: Node, fresh: Fresh) -> Replacement | None:
+    """Write ``layout=1``, which TensorRT reads as 0, as ``layout=0`` between transpositions."""
+    if node.attribute("layout", 0) != 1 or node.graph.writer is None:
+        return None
+    inner = _without(node.graph.writer.node_proto(node), "layout")
+    before, after = [], []
+    for place in (*_SEQUENCES, *_STATES):
+        if place < len(inner.input) and inner.input[place]:
+            turned = fresh(f"input{place}")
+            before.append(_transposed(inner.input[place], turned, _BATCH_SECOND))
+            inner.input[place] = turned
+    for place, name in enumerate(node.outputs):
+        if name:
+            inner.output[place] = fresh(f"output{place}")
+            turn = _BATCH_SECOND if place else _WHOLE_OUTPUT
+            after.append(_transposed(inner.output[place], name, turn))
+    return Replacement([*before, inner, *after])
+
+
+def _without(proto: onnx.NodeProto, *attributes: str) -> onnx.NodeProto:
+    """Return a copy of a node without some attributes."""
+    made = onnx.NodeProto()
+    made.CopyFrom(proto)
+    for attribute in [one for one in made.attribute if one.name in attributes]:
+        made.attribute.remove(attribute)
+    return made
+
+
+def _transposed(value: str, made: str, order: list[int]) -> onnx.NodeProto:
+    return helper.make_node("Transpose", [value], [made], perm=order)
+
+
+def dequantized_convolution(node: Node, fresh: Fresh) -> Replacement | None:
+    """Write QLinearConv as Conv; its weights may have a scale for each output channel."""
+    if not _is_symmetric(node) or node.graph.writer is None:
+        return None
+    constants: list[onnx.TensorProto] = []
+    inputs, before = _dequantized(node, fresh, axis=0)
+    if len(node.inputs) > _BIAS and node.inputs[_BIAS]:
+        bias = _bias(node)
+        if bias is None:
+            return None
+        inputs.append(fresh("bias"))
+        constants.append(numpy_helper.from_array(bias, inputs[-1]))
+    made = fresh("sum")
+    conv = helper.make_node("Conv", inputs, [made])
+    conv.attribute.extend(node.graph.writer.node_proto(node).attribute)
+    return Replacement([*before, conv, _quantized(node, made)], constants)
+
+
+def dequantized_product(node: Node, fresh: Fresh) -> Replacement | None:
+    """Write QLinearMatMul as MatMul; one scale each."""
+    if not _is_symmetric(node) or not all(_is_single(node, scale) for _, scale, _ in _OPERANDS):
+        return None
+    inputs, before = _dequantized(node, fresh, axis=None)
+    made = fresh("product")
+    matmul = helper.make_node("MatMul", inputs, [made])
+    return Replacement([*before, matmul, _quantized(node, made)])
+
+
+def _is_symmetric(node: Node) -> bool:
+    """Say whether all numbers are int8 and all zero points are known to be 0."""
+    zero_points = [*(zero for _, _, zero in _OPERANDS), _RESULT[1]]
+    if any(node.dtype(place) is not DataType.INT8 for place in (0, 3, *zero_points)):
+        return False
+    known = [node.constant(place) for place in zero_points]
+    return all(zero is not None and not zero.any() for zero in known)
+
+
+def _is_single(node: Node, place: int) -> bool:
+    return node.shape(place) in {(), (1,)}
+
+
+def _dequantized(
+    node: Node, fresh: Fresh, axis: int | None
+) -> tuple[list[str], list[onnx.NodeProto]]:
+    names, made = [], []
+    for number, places in zip(("x", "w"), _OPERANDS, strict=True):
+        name = fresh(number)
+        one = helper.make_node("DequantizeLinear", [node.inputs[i] for i in places], [name])
+        if axis is not None and number == "w" and not _is_single(node, places[1]):
+            one.attribute.append(helper.make_attribute("axis", axis))
+        names.append(name)
+        made.append(one)
+    return names, made
+
+
+def _quantized(node: Node, value: str) -> onnx.NodeProto:
+    scales: Sequence[str] = [node.inputs[place] for place in _RESULT]
+    return helper.make_node("QuantizeLinear", [value, *scales], [node.outputs[0]])
+
+
+def _bias(node: Node) -> np.ndarray | None:
+    """Return the int32 bias as floats: its scale is the product of the factors' scales."""
+    stored = [node.constant(place) for place in (_BIAS, 1, 4)]
+    if any(one is None for one in stored):
+        return None
+    bias, scale, scales = (np.asarray(one) for one in stored)
+    return np.asarray(bias * (scale.reshape(-1)[0] * scales), np.float32)
+
+
+OWN: Final[Mapping[str, Lowering]] = {
+    "AveragePool": fitted_window,
+    "GRU": sequence_first,
+    "LSTM": sequence_first,
+    "MaxPool": fitted_window,
+    "QLinearConv": dequantized_convolution,
+    "QLinearMatMul": dequantized_product,
+    "RNN": sequence_first,
+}
+"""By operator of ONNX."""

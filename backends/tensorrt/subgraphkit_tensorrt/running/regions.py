@@ -1,0 +1,155 @@
+"""Operators of regions: compiled, restored from stored plans, or only built for another machine."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from subgraphkit.backend import BindContext, SubgraphOperator
+from subgraphkit.errors import CompileError, ExecutionError
+from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.building.build import build_engine
+from subgraphkit_tensorrt.building.plan import Plan, plan_problem, read_plans, write_plans
+from subgraphkit_tensorrt.building.profiles import buckets_at_bind
+from subgraphkit_tensorrt.building.report import readable
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.running.engines import builder_for
+from subgraphkit_tensorrt.running.operator import TensorRTOperator
+
+__all__ = ["BuiltPlans", "compile_region", "restore"]
+
+_OPEN: Final = "SGK169"
+
+
+def compile_region(
+    subgraph: Subgraph, library: Library, context: BindContext[Options]
+) -> SubgraphOperator:
+    """Build the engines of a region now, or at the first run if shapes are unknown.
+
+    Args:
+        subgraph: The region.
+        library: The library.
+        context: What is known of the bind.
+
+    Raises:
+        CompileError: The library does not take the region, or cannot build it.
+        OptionError: The options ask for what cannot be.
+    """
+    at_bind = context.options.build_at != "first_run"
+    plans = _plans(subgraph, library, context) if at_bind else []
+    return _operator(plans, subgraph, library, context)
+
+
+def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) -> list[Plan]:
+    """Build plans if the shapes are known, or have to be."""
+    options = context.options
+    may_wait = options.build_at == "auto" and not options.build_only
+    buckets = buckets_at_bind(subgraph, context)
+    if buckets is None and may_wait:
+        return []
+    try:
+        return [
+            build_engine(subgraph, context, library, ranges)
+            for ranges in (buckets if buckets is not None else [None])
+        ]
+    except CompileError as error:
+        # Shapes may depend on elements of inputs, which are known when they are there.
+        if error.code == _OPEN and may_wait and not _states_ranges(options):
+            return []
+        raise
+
+
+def _states_ranges(options: Options) -> bool:
+    """Say whether options state ranges; what does not fit them is for the user to mend."""
+    return bool(options.dims or options.min_shapes or options.opt_shapes or options.max_shapes)
+
+
+def restore(
+    blob: bytes, subgraph: Subgraph, library: Library, context: BindContext[Options]
+) -> SubgraphOperator:
+    """Make an operator of what ``serialize`` returned.
+
+    Args:
+        blob: The plans; each is looked at before TensorRT sees it.
+        subgraph: The region; its inputs and outputs are those of the plans by position.
+        library: TensorRT.
+        context: What is known of the bind.
+
+    Raises:
+        CompileError: It is not whole (SGK172), or does not fit here (SGK162, SGK179).
+    """
+    plans = read_plans(blob)
+    can = library.capabilities
+    for plan in plans:
+        problem = plan_problem(
+            plan.data,
+            can.flavour,
+            can.version,
+            version_compatible=context.options.version_compatible,
+        )
+        if problem:
+            raise CompileError(
+                "SGK179",
+                f"a stored engine of subgraph {subgraph.id!r} does not fit: {problem}",
+                backend="tensorrt",
+                subgraph=subgraph.id,
+            )
+        if len(plan.inputs) != len(subgraph.inputs) or len(plan.outputs) != len(subgraph.outputs):
+            raise CompileError(
+                "SGK179",
+                f"a stored engine has {len(plan.inputs)} inputs and {len(plan.outputs)} outputs, "
+                f"not those of subgraph {subgraph.id!r}",
+                backend="tensorrt",
+                subgraph=subgraph.id,
+            )
+    return _operator(plans, subgraph, library, context)
+
+
+def _operator(
+    plans: Sequence[Plan], subgraph: Subgraph, library: Library, context: BindContext[Options]
+) -> SubgraphOperator:
+    if context.options.build_only:
+        return BuiltPlans(plans, subgraph)
+    return TensorRTOperator(plans, subgraph, library, context, builder_for(library, context))
+
+
+class BuiltPlans(SubgraphOperator):
+    """Plans for another machine.
+
+    Args:
+        plans: The plans.
+        subgraph: What they are of.
+    """
+
+    thread_safe: ClassVar[bool] = True
+
+    def __init__(self, plans: Sequence[Plan], subgraph: Subgraph) -> None:
+        self._plans = tuple(plans)
+        self._subgraph = subgraph
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Refuse.
+
+        Raises:
+            ExecutionError: Always (SGK163).
+        """
+        del inputs, outputs
+        raise ExecutionError(
+            "SGK163",
+            f"the engines of subgraph {self._subgraph.id!r} were only built, and not loaded here",
+            backend="tensorrt",
+            subgraph=self._subgraph.id,
+            hint="Leave the option build_only out to run them; that takes a GPU.",
+        )
+
+    def serialize(self) -> bytes | None:
+        """Return the plans; None if there is none."""
+        return write_plans(self._plans) if self._plans else None
+
+    def bare_engine(self) -> bytes | None:
+        """Return the plan as TensorRT's own tools load it; None unless there is just one."""
+        return self._plans[0].data if len(self._plans) == 1 else None
+
+    def info(self) -> Mapping[str, Any]:
+        """Return the report of each build; JSON-able."""
+        reports = [readable(plan.report, self._subgraph) for plan in self._plans]
+        return {"engines": [{"report": report} for report in reports], "loaded": False}

@@ -1,0 +1,89 @@
+"""The one table of how far two results may be apart and still be called the same, by element type.
+
+The test is ``|got - expected| <= relative * |expected| + absolute``, element by element. Unless
+the caller says how large ``absolute`` is, it is a part of the largest finite value expected: where
+large values cancel, what is lost is as large a part of them, however small the rest is.
+
+``verify``, ``bench``, the conformance kit and reports on accuracy read this table. What a backend
+declares can only widen it. Decision 0015 has the reason for every entry.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from subgraphkit.types import DataType
+
+__all__ = ["DEFAULT_TOLERANCES", "EXACT", "Tolerance", "ToleranceOf", "tolerance_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a result may be from the one expected.
+
+    Attributes:
+        relative: Part of the expected element that is allowed.
+        scaled: Part of the largest finite value expected that is allowed everywhere.
+        absolute: What is allowed everywhere even if that is more.
+    """
+
+    relative: float
+    scaled: float
+    absolute: float = 0.0
+
+    def limit(self, size: Any, largest: float) -> Any:
+        """Return how far elements may be off.
+
+        Args:
+            size: Magnitudes of the elements expected, a number or an array.
+            largest: The largest finite magnitude expected.
+        """
+        return self.relative * size + max(self.scaled * largest, self.absolute)
+
+    def widened(self, relative: float, absolute: float) -> "Tolerance":
+        """Return a tolerance that allows this, and what is given where that is more."""
+        return Tolerance(max(self.relative, relative), self.scaled, max(self.absolute, absolute))
+
+
+ToleranceOf = Callable[[DataType], Tolerance]
+"""From an element type to its tolerance."""
+
+DEFAULT_TOLERANCES: Final[Mapping[DataType, Tolerance]] = MappingProxyType(
+    {
+        DataType.DOUBLE: Tolerance(1e-9, 1e-11),
+        DataType.COMPLEX128: Tolerance(1e-9, 1e-11),
+        DataType.FLOAT: Tolerance(1e-3, 2e-5),
+        DataType.COMPLEX64: Tolerance(1e-3, 2e-5),
+        DataType.FLOAT16: Tolerance(5e-3, 2e-3),
+        DataType.BFLOAT16: Tolerance(2e-2, 1e-2),
+    }
+)
+"""What holds unless the caller or a backend says otherwise; everything else, floats of 8 bits and
+less, integers, booleans and text, must be equal."""
+
+EXACT: Final = Tolerance(0.0, 0.0)
+"""Nothing is allowed."""
+
+
+def tolerance_for(
+    dtype: DataType, relative: float | None = None, absolute: float | None = None
+) -> Tolerance:
+    """Return the tolerance of an element type.
+
+    Args:
+        dtype: The element type.
+        relative: Relative tolerance of all floating point types, in place of the table's.
+        absolute: Absolute tolerance of all floating point types, in place of the table's.
+
+    Returns:
+        The tolerance; that of integers, booleans and text is nothing, whatever is given.
+    """
+    found = DEFAULT_TOLERANCES.get(dtype, EXACT)
+    if found is EXACT and not dtype.name.startswith("FLOAT"):
+        return EXACT
+    return Tolerance(
+        found.relative if relative is None else relative,
+        found.scaled if absolute is None else 0.0,
+        absolute or 0.0,
+    )

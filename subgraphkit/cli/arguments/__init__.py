@@ -1,1 +1,0 @@
-"""The words of single commands, where they are many."""

@@ -1,0 +1,88 @@
+"""The one writer of progress: a line drawn anew on a terminal, a line now and then elsewhere."""
+
+import math
+import os
+import time
+from types import TracebackType
+from typing import Final, Self, TextIO
+
+from subgraphkit.backend.progress import Progress, ProgressEvent
+
+__all__ = ["ProgressWriter", "is_terminal"]
+
+_HEARTBEAT_SECONDS: Final = 30.0
+"""Elsewhere than on a terminal."""
+
+_REDRAW_SECONDS: Final = 0.2
+_WIDTH: Final = 30
+_ERASE: Final = "\r\x1b[K"
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Say whether a person looks at a stream, on something that takes control characters."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+class ProgressWriter:
+    """Writes how far work is, while the context lasts; nothing of it stays on a terminal.
+
+    Args:
+        phase: What is being done.
+        stream: Where to write.
+
+    Attributes:
+        progress: What the work reports to.
+    """
+
+    def __init__(self, phase: str, stream: TextIO) -> None:
+        self.progress = Progress(self._listen)
+        self._stream = stream
+        self._terminal = is_terminal(stream)
+        self._phase = ""
+        self._began = self._written = time.monotonic()
+        self._wait = _REDRAW_SECONDS if self._terminal else _HEARTBEAT_SECONDS
+        self._listen(ProgressEvent(phase, 0))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._wait = math.inf  # an operator may keep on reporting
+        if self._terminal:
+            self._stream.write(_ERASE)
+            self._stream.flush()
+
+    def _listen(self, event: ProgressEvent) -> None:
+        now = time.monotonic()
+        is_new = event.phase != self._phase
+        if is_new:
+            self._phase, self._began = event.phase, now
+        is_due = is_new and self._terminal and math.isfinite(self._wait)
+        if now - self._written < self._wait and not is_due:
+            return
+        self._written = now
+        line = self._line(event, now - self._began)
+        self._stream.write(f"{_ERASE}{line}" if self._terminal else f"{line}\n")
+        self._stream.flush()
+
+    def _line(self, event: ProgressEvent, passed: float) -> str:
+        words = []
+        if event.total:
+            filled = _WIDTH * event.done // event.total
+            drawn = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] " if self._terminal else ""
+            words.append(f"{drawn}{event.done} of {event.total}")
+        elif event.done and not event.message:
+            words.append(f"{event.done} done")
+        if event.message:
+            words.append(event.message)
+        if event.cancelled:
+            words.append("stopping")
+        elif event.total and event.done:
+            left = passed / event.done * (event.total - event.done)
+            words.append(f"{left:.0f} s left")
+        return f"{event.phase}: {', '.join(words)}" if words else f"{event.phase} ..."

@@ -1,0 +1,84 @@
+"""Words that several commands take: the model, its shapes and inputs, options, backends, data."""
+
+import argparse
+
+from subgraphkit.cli.values import file_of_input, option_value, shape_of, symbol_size
+
+__all__ = ["add_bind_words", "add_data_words", "add_feed_words", "add_road_words"]
+
+
+def add_bind_words(parser: argparse.ArgumentParser) -> None:
+    """Add the model, and what a bind is told beside the backends."""
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file, or for 'run' a bundle")
+    parser.add_argument(
+        "--option",
+        metavar="BACKEND.KEY=VALUE",
+        type=option_value,
+        action="append",
+        default=[],
+        help="an option of a backend",
+    )
+    parser.add_argument(
+        "--shape",
+        metavar="INPUT=N,N,...",
+        type=shape_of,
+        action="append",
+        default=[],
+        help="the shape of an input; ? leaves a dimension as it is",
+    )
+    parser.add_argument(
+        "--symbol",
+        metavar="NAME=N",
+        type=symbol_size,
+        action="append",
+        default=[],
+        help="the size of a named dimension",
+    )
+
+
+def add_feed_words(parser: argparse.ArgumentParser) -> None:
+    """Add what is fed."""
+    parser.add_argument(
+        "--input",
+        metavar="INPUT=FILE.npy",
+        type=file_of_input,
+        action="append",
+        default=[],
+        help="the array to feed; inputs not given are random",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="seed of random inputs (default: 0)"
+    )
+
+
+def add_road_words(parser: argparse.ArgumentParser) -> None:
+    """Add the model, what a bind is told, and the backends."""
+    add_bind_words(parser)
+    parser.add_argument(
+        "--backend", metavar="LIST", help="backends in order, such as tensorrt:device=0,numpy"
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        default=None,
+        help="fail unless the listed backends claim every node",
+    )
+
+
+def add_data_words(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add batches, and what runs the model over them."""
+    parser.add_argument(
+        "--data",
+        metavar="PLACE",
+        nargs="+",
+        required=required,
+        default=[],
+        help=".npz files with a batch each, or folders of them"
+        + ("" if required else "; for the report (default: one random batch)"),
+    )
+    parser.add_argument(
+        "--backend",
+        metavar="LIST",
+        default="numpy",
+        help="backends that run the model (default: numpy)",
+    )

@@ -1,0 +1,39 @@
+"""Public names of a package, each imported from its home when it is first used (PEP 562).
+
+A package says where its names live in one table. Type checkers cannot follow it and read the
+``__init__.pyi`` beside it, which ``python -m tests.house.stubs`` writes from the same table.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+
+    Args:
+        package: Name of the package, ``__name__``.
+        homes: By public name, the module that defines it; a module that defines nothing of that
+            name is itself what the name stands for.
+    """
+    names = sorted(homes)
+
+    def get(name: str) -> object:
+        """Import the home of a public name on first use."""
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = import_module(homes[name])
+        value: object = getattr(module, name, module)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def listed() -> list[str]:
+        """List the public names, imported or not."""
+        return sorted({*vars(sys.modules[package]), *names})
+
+    return get, listed, names

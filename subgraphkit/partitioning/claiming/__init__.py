@@ -1,0 +1,1 @@
+"""Claims of one property after the other on what those before it left."""

@@ -1,0 +1,200 @@
+"""Who claims: the properties of the chosen backends in order, and the fallback backend last."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import index
+from types import MappingProxyType
+from typing import Any
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.events import FallbackEvent
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.property import BindContext, SubgraphProperty
+from subgraphkit.binding import BoundModel
+from subgraphkit.configuration.config import ResolvedConfig, resolve
+from subgraphkit.configuration.selection import Selection
+from subgraphkit.errors import BackendNotFoundError, SelectorContractError, describe_exception
+from subgraphkit.finding.opening import open_backends, open_fallback
+from subgraphkit.finding.properties import properties_of
+from subgraphkit.ir import Subgraph
+
+__all__ = ["AT_FAULT", "Claim", "choose_claimants"]
+
+AT_FAULT = "This is a fault of the backend; report it to its author."
+"""The hint where a backend's own code raised."""
+
+_CONNECTIVITIES = ("connected", "any")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Claim:
+    """Who claimed a subgraph, and so who compiles it.
+
+    Attributes:
+        backend: The backend.
+        context: What the property was told about the bind.
+        is_fallback: Whether the backend was not chosen but runs what nobody else claimed.
+        property_name: Name of the property in reports: its own, or that of its class.
+        property: The property.
+    """
+
+    backend: Backend
+    context: BindContext
+    is_fallback: bool
+    property_name: str
+    # Last, because it hides the decorator of that name from what follows it.
+    property: SubgraphProperty
+
+    def fault(self, code: str, problem: str, hint: str = "") -> SelectorContractError:
+        """Build the error for a broken contract of the selector (SGK121) or property (SGK122)."""
+        return SelectorContractError(
+            code,
+            f"property {self.property_name!r} of backend {self.backend.name!r}: {problem}",
+            backend=self.backend.name,
+            hint=hint,
+            property=self.property_name,
+        )
+
+
+def choose_claimants(bound: BoundModel, backends: Selection | None) -> list[Claim]:
+    """Open the backends and list their properties in the order in which they are to claim.
+
+    Args:
+        bound: The bound graph; what was configured at bind holds unless ``backends`` is given.
+        backends: A selection in any of its forms, or None.
+
+    Raises:
+        ConfigError: The selection cannot be read.
+        BackendNotFoundError: A backend is not installed or not known.
+        BackendError: A backend cannot be loaded or cannot run here.
+        SelectorContractError: A property declares something its contract forbids (SGK122).
+    """
+    resolved = _resolved(bound.settings, backends)
+    opened = open_backends(resolved, on_skip=partial(_tell_skipped, bound))
+    fallback = None if resolved.strict else _open_fallback(resolved)
+    compile_on_fallback = _compiler(bound, fallback) if fallback is not None else None
+    claims = [
+        _claim(bound, backend, property_, compile_on_fallback, is_fallback=False)
+        for backend in opened
+        for property_ in properties_of(backend)
+    ]
+    if fallback is not None and all(backend.name != fallback.name for backend in opened):
+        claims += [
+            _claim(bound, fallback, property_, compile_on_fallback, is_fallback=True)
+            for property_ in properties_of(fallback)
+        ]
+    return claims
+
+
+def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
+    bound.extensions.notify("subgraphkit_fallback", event=event)
+
+
+def _open_fallback(resolved: ResolvedConfig) -> Backend | None:
+    try:
+        return open_fallback(resolved)
+    except BackendNotFoundError:
+        # Nobody named it. If nodes are left over, the error then says what to install.
+        if resolved.sources["fallback"][0] == "default":
+            return None
+        raise
+
+
+def _resolved(settings: ResolvedConfig, backends: Selection | None) -> ResolvedConfig:
+    if backends is None:
+        return settings
+    fresh = resolve(backend=backends)
+    options = dict(settings.option_sources)
+    for name, entries in fresh.option_sources.items():
+        options[name] = MappingProxyType({**options.get(name, {}), **entries})
+    return replace(
+        settings,
+        backends=fresh.backends,
+        sources=MappingProxyType({**settings.sources, "backend": fresh.sources["backend"]}),
+        option_sources=MappingProxyType(options),
+    )
+
+
+def _claim(
+    bound: BoundModel,
+    backend: Backend,
+    property_: SubgraphProperty,
+    compile_on_fallback: Callable[[Subgraph], SubgraphOperator] | None,
+    *,
+    is_fallback: bool,
+) -> Claim:
+    context = _context(bound, backend)
+    if compile_on_fallback is not None:
+        context = replace(context, fallback=compile_on_fallback)
+    # Its own name is not known to be sound before it was looked at.
+    nameless = Claim(backend, context, is_fallback, type(property_).__name__, property_)
+    name = _declared(nameless, "name")
+    if not isinstance(name, str):
+        raise nameless.fault("SGK122", f"name is {name!r}, expected text")
+    claim = replace(nameless, property_name=name or nameless.property_name)
+    _check_declaration(claim)
+    return claim
+
+
+def _context(bound: BoundModel, backend: Backend) -> BindContext:
+    return BindContext(
+        backend.name,
+        backend.option_values,
+        kept_folder=partial(bound.kept_folder, backend.name),
+        reshape=bound.reshape,
+    )
+
+
+def _check_declaration(claim: Claim) -> None:
+    connectivity = _declared(claim, "connectivity")
+    if connectivity not in _CONNECTIVITIES:
+        raise claim.fault(
+            "SGK122",
+            f"connectivity is {connectivity!r}, expected 'connected' or 'any'",
+        )
+    least = _node_count(claim, "min_nodes")
+    most = _declared(claim, "max_nodes")
+    if most is not None and least > _node_count(claim, "max_nodes"):
+        raise claim.fault(
+            "SGK122",
+            f"min_nodes is {least} and max_nodes is {most}, so no region can satisfy both",
+        )
+
+
+def _node_count(claim: Claim, name: str) -> int:
+    value = _declared(claim, name)
+    try:
+        count = 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise claim.fault("SGK122", f"{name} is {value!r}, expected a whole number from 1 on")
+    return count
+
+
+def _declared(claim: Claim, name: str) -> Any:
+    try:
+        return getattr(claim.property, name)
+    except Exception as error:
+        raise claim.fault(
+            "SGK122", f"{name} raised {describe_exception(error)}", AT_FAULT
+        ) from error
+
+
+def _compiler(bound: BoundModel, fallback: Backend) -> Callable[[Subgraph], SubgraphOperator]:
+    def compile_on_fallback(subgraph: Subgraph) -> SubgraphOperator:
+        property_ = fallback.properties()[0]
+        operator: object = property_.create_operator(subgraph, _context(bound, fallback))
+        if not isinstance(operator, SubgraphOperator):
+            raise SelectorContractError(
+                "SGK122",
+                f"create_operator of property {type(property_).__name__!r} returned a "
+                f"{type(operator).__name__}, expected a SubgraphOperator",
+                backend=fallback.name,
+                subgraph=subgraph.id,
+            )
+        operator.made_by = fallback.name
+        return operator
+
+    return compile_on_fallback

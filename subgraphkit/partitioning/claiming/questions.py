@@ -1,0 +1,318 @@
+"""Putting questions to selectors and properties, and holding them to their contracts."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import compress
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.backend.selector import OpSelector, SubgraphSelector
+from subgraphkit.errors import (
+    BackendError,
+    ConfigError,
+    InternalError,
+    ModelError,
+    OptionError,
+    SubgraphkitError,
+)
+from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.partitioning.algorithms.arrays import as_ints
+from subgraphkit.partitioning.claiming.claimants import AT_FAULT, Claim
+from subgraphkit.partitioning.claiming.refusals import RefusalColumn
+from subgraphkit.partitioning.claiming.work_table import Workspace
+
+__all__ = ["Inquiry", "read_answer"]
+
+_ABOUT_REGIONS = frozenset({"accept"})
+
+
+def read_answer(
+    claim: Claim, question: str, node: Node, answer: Any, code: str = "SGK121"
+) -> Refusal | None:
+    """Turn an answer into a refusal, or None for yes.
+
+    Args:
+        claim: The property asked.
+        question: The method it was asked with.
+        node: The node it was asked about, or the first of the region.
+        answer: The answer.
+        code: The contract at stake: of the selector (SGK121) or the property (SGK122).
+
+    Raises:
+        SelectorContractError: It is no answer at all, or a refusal that says nothing.
+    """
+    if answer is True:
+        return None
+    if isinstance(answer, Refusal):
+        return answer if type(answer) is Refusal else _plain(claim, question, node, answer, code)
+    if isinstance(answer, bool | np.bool_):
+        return None if answer else _declined(claim)
+    raise claim.fault(
+        code,
+        f"{question}{_about(question, node)} returned {answer!r}, expected True, False or a "
+        "Refusal",
+        "Return a Refusal(code, text) to say no with a reason.",
+    )
+
+
+def _plain(claim: Claim, question: str, node: Node, answer: Refusal, code: str) -> Refusal:
+    """Hold a subclass, which may have overridden the check of its fields, to what it must say."""
+    try:
+        return Refusal(answer.code, answer.text)
+    except ConfigError as error:
+        raise claim.fault(
+            code, f"{question}{_about(question, node)} returned {answer!r}: {error.message}"
+        ) from error
+
+
+def _about(question: str, node: Node | None) -> str:
+    if node is None:
+        return ""
+    where = "the region that starts at node" if question in _ABOUT_REGIONS else "node"
+    return f" for {where} {node.label}"
+
+
+def _declined(claim: Claim) -> Refusal:
+    return Refusal("declined", f"property {claim.property_name!r} said no without giving a reason")
+
+
+class Inquiry:
+    """One property's questioning: makes its selectors, and blames it for what they raise.
+
+    Args:
+        claim: The property asked.
+        graph: The graph it is asked about.
+    """
+
+    def __init__(self, claim: Claim, graph: BoundGraph) -> None:
+        self.claim = claim
+        self.graph = graph
+
+    def new_selector(self) -> SubgraphSelector:
+        """Make a selector.
+
+        Raises:
+            SelectorContractError: ``create_selector`` raised or returned something else (SGK122).
+        """
+        with self.blame("SGK122", "create_selector"):
+            selector = self.claim.property.create_selector(self.graph)
+        if not isinstance(selector, SubgraphSelector):
+            raise self.claim.fault(
+                "SGK122", f"create_selector returned {selector!r}, expected a SubgraphSelector"
+            )
+        # Asked once here, where whoever it belongs to is blamed for what it raises.
+        self.flag(selector, "stateless")
+        return selector
+
+    def flag(self, selector: SubgraphSelector, name: str) -> bool:
+        """Return ``stateless`` or ``splittable`` of a selector, which may compute them.
+
+        Raises:
+            SelectorContractError: It raised (SGK121).
+        """
+        with self.blame("SGK121", name):
+            return bool(getattr(selector, name))
+
+    def filter(self, selector: SubgraphSelector, candidates: Sequence[Node]) -> set[int]:
+        """Show a selector its candidates, and return the nodes it keeps.
+
+        Raises:
+            SelectorContractError: It raised, returned no nodes, or returned something that was not
+                a candidate (SGK121).
+        """
+        claim, first = self.claim, candidates[0] if candidates else None
+        with self.blame("SGK121", "filter", first):
+            answer = selector.filter(list(candidates))
+        if not isinstance(answer, Iterable):
+            raise claim.fault(
+                "SGK121",
+                f"filter{_about('filter', first)} returned {answer!r}, expected the nodes to keep",
+                "Return the candidates to keep all of them, and an empty list to keep none.",
+            )
+        with self.blame("SGK121", "filter", first):
+            listed: list[Any] = list(answer)
+        allowed = {node.id for node in candidates}
+        for node in listed:
+            place = getattr(node, "id", None)
+            if place not in allowed:
+                shown = repr(node) if place is None else node.label
+                raise claim.fault(
+                    "SGK121",
+                    f"filter returned {shown}, which was not among its {len(candidates)} "
+                    "candidates",
+                    "filter may drop candidates and must not add nodes.",
+                )
+        return {node.id for node in listed}
+
+    def groups(self) -> list[list[int]]:
+        """Return the sets of nodes that the property wants kept together.
+
+        Raises:
+            SelectorContractError: ``groups`` raised, or named something else than sets of indices
+                of nodes (SGK122).
+        """
+        claim, count = self.claim, len(self.graph.table.op_types)
+        with self.blame("SGK122", "groups"):
+            answer: Any = claim.property.groups(self.graph)
+        if not isinstance(answer, Iterable):
+            raise claim.fault("SGK122", f"groups returned {answer!r}, expected sets of indices")
+        with self.blame("SGK122", "groups"):
+            named: list[Any] = list(answer)
+        groups = []
+        for group in named:
+            if not isinstance(group, Iterable) or isinstance(group, str):
+                raise claim.fault("SGK122", f"groups named {group!r}, expected a set of indices")
+            with self.blame("SGK122", "groups"):
+                members = list(group)
+            groups.append([self._node_index(member, count) for member in members])
+        return groups
+
+    def _node_index(self, member: Any, count: int) -> int:
+        try:
+            place = -1 if isinstance(member, bool) else index(member)
+        except TypeError:
+            place = -1
+        if not 0 <= place < count:
+            raise self.claim.fault(
+                "SGK122",
+                f"groups named {member!r}, expected indices of nodes from 0 to {count - 1}",
+            )
+        return place
+
+    @contextmanager
+    def blame(self, code: str, question: str, node: Node | None = None) -> Iterator[None]:
+        """Turn what a backend's method raises into an error that names the backend.
+
+        Errors that name a backend already, those of an option that does not fit the model, and
+        those that are the model's fault or ours, pass; the latter get a note that says who had been
+        asked what.
+        """
+        asked = f"{question}{_about(question, node)}"
+        try:
+            yield
+        except (BackendError, OptionError):
+            raise
+        except (InternalError, ModelError) as error:
+            claim = self.claim
+            error.add_note(
+                f"Raised in {asked}, by property {claim.property_name!r} of backend "
+                f"{claim.backend.name!r}."
+            )
+            raise
+        except Exception as error:
+            text = error.message if isinstance(error, SubgraphkitError) else str(error)
+            hint = error.hint if isinstance(error, SubgraphkitError) else ""
+            raise self.claim.fault(
+                code,
+                f"{asked} raised {type(error).__name__}: {text}",
+                f"{hint}\n{AT_FAULT}".lstrip(),
+            ) from error
+
+    def ask(self, question: str, node: Node, ask: Callable[[], Any], code: str) -> Refusal | None:
+        """Put one question about one node; None means yes."""
+        with self.blame(code, question, node):
+            answer = ask()
+        return read_answer(self.claim, question, node, answer, code)
+
+    def ask_each(
+        self,
+        selector: SubgraphSelector,
+        workspace: Workspace,
+        candidates: bytearray,
+        refusals: RefusalColumn,
+    ) -> bytearray:
+        """Ask a stateless selector about each candidate once.
+
+        Args:
+            selector: The selector.
+            workspace: The work table.
+            candidates: By rank, 1 for the nodes to ask about.
+            refusals: Where to keep the reasons.
+
+        Returns:
+            By rank, 1 for the nodes it takes.
+        """
+        graph, order, select = self.graph, workspace.order, selector.select
+        wanted, left = bytearray(len(candidates)), candidates
+        if isinstance(selector, OpSelector) and _selects_by_operator(selector):
+            left = self._ask_by_operator(selector, workspace, candidates, wanted, refusals)
+        node: Node | None = None
+        try:
+            for rank in compress(range(len(left)), left):
+                node = Node(graph, order[rank])
+                answer = select(node)
+                if answer is True:
+                    wanted[rank] = 1
+                    continue
+                refusal = read_answer(self.claim, "select", node, answer)
+                if refusal is None:
+                    wanted[rank] = 1
+                else:
+                    refusals.refuse(node.id, refusal)
+        except Exception:
+            # Blamed once out here, so that the loop pays nothing for it.
+            with self.blame("SGK121", "select", node):
+                raise
+        return wanted
+
+    def _ask_by_operator(
+        self,
+        selector: OpSelector,
+        workspace: Workspace,
+        candidates: bytearray,
+        wanted: bytearray,
+        refusals: RefusalColumn,
+    ) -> bytearray:
+        """Answer for all nodes of an operator at once; return the ranks left to ask about."""
+        table = self.graph.table
+        ranks = np.flatnonzero(np.frombuffer(candidates, np.uint8))
+        nodes = as_ints(workspace.order)[ranks]
+        listed = nodes.tolist()
+        verdicts = _Verdicts(selector)
+        keys = zip(
+            map(table.domains.__getitem__, listed),
+            map(table.op_types.__getitem__, listed),
+            strict=True,
+        )
+        with self.blame("SGK121", "select"):
+            codes = np.fromiter(map(verdicts.__getitem__, keys), np.int64, len(listed))
+        np.frombuffer(wanted, np.uint8)[ranks[codes == _TAKEN]] = 1
+        for node, code in zip(nodes[codes > _TAKEN].tolist(), codes[codes > _TAKEN], strict=True):
+            refusals.refuse(node, verdicts.refusals[code])
+        left = np.zeros(len(candidates), np.uint8)
+        left[ranks[codes == _OPEN]] = 1
+        return bytearray(left.tobytes())
+
+
+_OPEN, _TAKEN = 0, 1
+
+
+class _Verdicts(dict[tuple[str, str], int]):
+    """By domain and operator, what becomes of its nodes; asked for when first looked up.
+
+    Attributes:
+        refusals: The reason for each verdict above ``_TAKEN``.
+    """
+
+    def __init__(self, selector: OpSelector) -> None:
+        super().__init__()
+        self.refusals: dict[int, Refusal] = {}
+        self._ask = selector.answer_by_operator
+
+    def __missing__(self, key: tuple[str, str]) -> int:
+        domain, operator = key
+        answer = self._ask(f"{domain}::{operator}" if domain else operator)
+        verdict = _TAKEN if answer is True else _OPEN
+        if isinstance(answer, Refusal):
+            verdict = _TAKEN + 1 + len(self.refusals)
+            self.refusals[verdict] = answer
+        self[key] = verdict
+        return verdict
+
+
+def _selects_by_operator(selector: OpSelector) -> bool:
+    """Say whether nothing was put in place of ``OpSelector.select``."""
+    return type(selector).select is OpSelector.select and "select" not in vars(selector)

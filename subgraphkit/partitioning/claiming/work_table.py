@@ -1,0 +1,379 @@
+"""The pass's work table: what is claimed, what is free, and the graph as it stands in between.
+
+Nodes are worked on by *rank*, their place in the topological order; a *unit* is what the algorithms
+see as one: a free node, an atomic group, or a region claimed before.
+"""
+
+from array import array
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.binding import BoundModel
+from subgraphkit.ir import Adjacency, BoundGraph, Node
+from subgraphkit.partitioning.algorithms.arrays import as_array, as_ints, distinct
+from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.quotient import (
+    Contraction,
+    CyclicGroupsError,
+    contract,
+    run_order,
+    tied_groups,
+)
+from subgraphkit.partitioning.claiming.values import bytes_of, bytes_of_all
+
+__all__ = ["Region", "View", "Workspace"]
+
+_QUANTIZE = "QuantizeLinear"
+_DEQUANTIZE = "DequantizeLinear"
+
+# How often one group per knot is dropped, before half of those that are left are.
+_ROUNDS_ONE_BY_ONE = 8
+
+
+@dataclass(slots=True)
+class Region:
+    """A region while the pass is running.
+
+    Attributes:
+        claimant: Place of the property that claimed it among those asked.
+        ranks: Its home nodes by rank, ascending; never a constant node.
+        copies: Ranks of nodes at home elsewhere that it runs as well.
+        connected: Whether the region is promised to hang together.
+    """
+
+    claimant: int
+    ranks: list[int]
+    copies: frozenset[int] = frozenset()
+    connected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The graph as one property sees it.
+
+    Attributes:
+        adjacency: Dependencies between units, which are numbered topologically.
+        unit_of: The unit of each rank.
+        members: The ranks of each unit, ascending; None if every unit is the rank of its number.
+    """
+
+    adjacency: Adjacency
+    unit_of: "array[int]"
+    members: Sequence[Sequence[int]] | None
+
+    def ranks(self, units: Iterable[int]) -> list[int]:
+        """Return the ranks of some units, ascending."""
+        if self.members is None:
+            return sorted(units)
+        return sorted(rank for unit in units for rank in self.members[unit])
+
+    def node_count(self, units: Collection[int]) -> int:
+        """Return the number of ranks of some units."""
+        if self.members is None:
+            return len(units)
+        return sum(len(self.members[unit]) for unit in units)
+
+    def ranks_of(self, unit: int) -> Sequence[int]:
+        """Return the ranks of one unit, ascending."""
+        return (unit,) if self.members is None else self.members[unit]
+
+    def by_rank(self, flags: bytearray) -> bytearray:
+        """Return, by rank, the flag of its unit."""
+        if self.members is None:
+            return bytearray(flags)
+        return bytearray(np.frombuffer(flags, np.uint8)[as_ints(self.unit_of)].tobytes())
+
+    def whole_units(self, wanted: bytearray) -> bytearray:
+        """Return, by unit, whether every one of its ranks is wanted."""
+        if self.members is None:
+            return bytearray(wanted)
+        missing = np.frombuffer(wanted, np.uint8) == 0
+        lacking = np.bincount(as_ints(self.unit_of)[missing], minlength=self.adjacency.count)
+        return bytearray((lacking == 0).astype(np.uint8).tobytes())
+
+
+class Workspace:
+    """The state of one partition pass over a graph or over one convex region of it.
+
+    Attributes:
+        graph: The bound graph.
+        order: The node of each rank.
+        rank_of: The rank of each node; -1 for nodes the pass does not work on.
+        adjacency: Dependencies between ranks.
+        in_file_order: Whether every rank is the number of its node.
+        constant: By rank, 1 for nodes that only state a constant.
+        foreign: By rank, 1 for nodes that are at home outside and may only be copied.
+        free: By rank, 1 for nodes that are neither claimed nor constant nor foreign.
+        unavailable: Values of foreign nodes that no other subgraph hands out.
+        wanted: Values that are read where the edges of the graph do not show it: outside the part
+            that is worked on, or by a copy in a region claimed so far.
+        border_answers: What properties said of values at the edges of regions: by the property's
+            place, the question, the node and the value.
+        regions: What was claimed so far.
+        atoms: Sets of ranks that no property may cut: each QuantizeLinear with the
+            DequantizeLinear nodes it feeds. Where a path leaves one and comes back, so that it is
+            whole only in a region that takes the path as well, the last property may cut it.
+        in_atoms: The ranks of all atoms.
+
+    Args:
+        graph: The bound graph.
+        nodes: Nodes of a convex region to work on, in an order in which they can run that is part
+            of the graph's own; None for all.
+        foreign: Those of ``nodes`` that are at home outside.
+        unavailable: Values of foreign nodes that no other subgraph hands out.
+        wanted: Values read outside ``nodes``.
+    """
+
+    def __init__(
+        self,
+        graph: BoundModel,
+        nodes: Sequence[int] | None = None,
+        *,
+        foreign: Collection[int] = (),
+        unavailable: Collection[str] = (),
+        wanted: Collection[str] = (),
+    ) -> None:
+        self.graph = graph
+        self.order, self.rank_of = _ranking(graph, nodes)
+        self.adjacency = _by_rank(graph, self.order, self.rank_of)
+        self.in_file_order = self.adjacency is graph.adjacency
+        self.constant = self._constant_ranks()
+        self.foreign = bytearray(self.count)
+        for node in foreign:
+            self.foreign[self.rank_of[node]] = 1
+        self.unavailable = frozenset(unavailable)
+        self.wanted = set(wanted)
+        self.border_answers: dict[tuple[int, str, int, str], Refusal | None] = {}
+        taken = np.array(self.constant, np.uint8) | np.array(self.foreign, np.uint8)
+        self.free = bytearray((1 - taken).tobytes())
+        self.regions: list[Region] = []
+        self.atoms = self._quantized_pairs()
+        self.in_atoms = frozenset(rank for atom in self.atoms for rank in atom)
+        self._value_nets: Nets | None = None
+        self._region_of = array("i", [-1]) * self.count
+        self._numbered = 0
+
+    @property
+    def count(self) -> int:
+        """Number of nodes worked on."""
+        return len(self.order)
+
+    def view(self, groups: Sequence[Sequence[int]] = ()) -> tuple[View, list[Sequence[int]]]:
+        """Contract the claimed regions, the atoms and the groups of a property.
+
+        Args:
+            groups: Sets of free ranks.
+
+        Returns:
+            The view, and those groups and atoms that cannot stay together because a path leaves
+            and comes back; they are not contracted.
+        """
+        claimed: list[Sequence[int]] = [region.ranks for region in self.regions]
+        loose = _merged([*(a for a in self.atoms if self.free[a[0]]), *groups])
+        if not claimed and not loose:
+            return View(self.adjacency, array("i", range(self.count)), None), []
+        contraction, dropped = _contract(self.adjacency, claimed, loose)
+        return View(contraction.adjacency, contraction.unit_of, contraction.members), dropped
+
+    def claim(self, region: Region) -> None:
+        """Take the home nodes of a region off the free ones."""
+        self.regions.append(region)
+        for rank in region.ranks:
+            self.free[rank] = 0
+        if region.copies:
+            inside = {*region.ranks, *region.copies}
+            for rank in region.copies:
+                for value, producer in self.dynamic_inputs(rank):
+                    if producer not in inside:
+                        self.wanted.add(value)
+
+    def region_of(self, rank: int) -> Region | None:
+        """Return the region that claimed a rank; None for what is free, constant or foreign."""
+        for index in range(self._numbered, len(self.regions)):
+            for claimed in self.regions[index].ranks:
+                self._region_of[claimed] = index
+        self._numbered = len(self.regions)
+        index = self._region_of[rank]
+        return self.regions[index] if index >= 0 else None
+
+    def in_run_order(self) -> list[Region]:
+        """Return the regions claimed so far in an order in which they can run."""
+        order = run_order(self.adjacency, [region.ranks for region in self.regions])
+        return [self.regions[index] for index in order]
+
+    def nets(self, view: View) -> Nets:
+        """Return which unit makes each value, how large it is, and which units read it."""
+        if self._value_nets is None:
+            self._value_nets = _value_nets(self)
+        nets = self._value_nets
+        if view.members is None:
+            # A copy, because nets keep large indices from first use on.
+            return replace(nets)
+        return _map_nets(nets, view)
+
+    def read_by(self, node: int) -> tuple[str, ...]:
+        """Return the names a node reads: its inputs and what its bodies capture."""
+        return (*self.graph.table.inputs[node], *self.graph.captures_of(node))
+
+    def dynamic_inputs(self, rank: int) -> list[tuple[str, int | None]]:
+        """Return the values a node reads that are not constant, with the ranks that make them."""
+        constants = self.graph.constants
+        return [
+            (value, self.producer(value))
+            for value in self.read_by(self.order[rank])
+            if value and value not in constants
+        ]
+
+    def node(self, rank: int) -> Node:
+        """Return the node of a rank."""
+        return Node(self.graph, self.order[rank])
+
+    def producer(self, value: str) -> int | None:
+        """Return the rank that makes a value; None for graph inputs and what lies outside."""
+        made_by = self.graph.producers.get(value)
+        if made_by is None or self.rank_of[made_by] < 0:
+            return None
+        return self.rank_of[made_by]
+
+    def _constant_ranks(self) -> bytearray:
+        graph = self.graph
+        constant = bytearray(self.count)
+        for rank in self._ranks_of("Constant"):
+            node = self.order[rank]
+            if graph.is_constant_node(node):
+                constant[rank] = all(name in graph.constants for name in graph.table.outputs[node])
+        return constant
+
+    def _ranks_of(self, operator: str) -> list[int]:
+        types: Sequence[str] = self.graph.table.op_types
+        if not self.in_file_order:
+            types = list(map(types.__getitem__, self.order))
+        # Looking for one first is ten times as fast as comparing each, and most models have none.
+        return [r for r, name in enumerate(types) if name == operator] if operator in types else []
+
+    def _quantized_pairs(self) -> list[list[int]]:
+        operators = self.graph.table.op_types
+        pairs = []
+        for rank in self._ranks_of(_QUANTIZE):
+            readers = self.adjacency.successors(rank)
+            fed = [r for r in readers if operators[self.order[r]] == _DEQUANTIZE]
+            if fed:
+                pairs.append([rank, *fed])
+        return pairs
+
+
+def _ranking(graph: BoundGraph, nodes: Sequence[int] | None) -> "tuple[array[int], array[int]]":
+    order = array("i", graph.order if nodes is None else nodes)
+    rank_of = array("i", [-1]) * len(graph.table.op_types)
+    as_ints(rank_of)[as_ints(order)] = np.arange(len(order), dtype=np.int32)
+    return order, rank_of
+
+
+def _by_rank(graph: BoundGraph, order: "array[int]", rank_of: "array[int]") -> Adjacency:
+    adjacency = graph.adjacency
+    if len(order) == adjacency.count and np.array_equal(as_ints(order), np.arange(len(order))):
+        return adjacency
+    return Adjacency.from_predecessors(
+        [rank_of[p] for p in adjacency.predecessors(node) if rank_of[p] >= 0] for node in order
+    )
+
+
+def _merged(groups: Iterable[Sequence[int]]) -> list[list[int]]:
+    """Unite groups that share a rank; drop those of one rank."""
+    leader: dict[int, int] = {}
+
+    def find(rank: int) -> int:
+        while leader[rank] != rank:
+            leader[rank] = leader[leader[rank]]
+            rank = leader[rank]
+        return rank
+
+    for group in groups:
+        for rank in group:
+            leader.setdefault(rank, rank)
+            low, high = sorted((find(group[0]), find(rank)))
+            leader[high] = low
+    merged: dict[int, list[int]] = {}
+    for rank in sorted(leader):
+        merged.setdefault(find(rank), []).append(rank)
+    return [ranks for ranks in merged.values() if len(ranks) > 1]
+
+
+def _contract(
+    adjacency: Adjacency, claimed: list[Sequence[int]], loose: list[list[int]]
+) -> tuple[Contraction, list[Sequence[int]]]:
+    """Contract all that can be contracted together, dropping the latest group of every knot.
+
+    Knots do not touch each other, so one round sees to all of them. A knot that is left after some
+    rounds loses half of its groups at a time, so that the whole takes near-linear time.
+    """
+    dropped: list[Sequence[int]] = []
+    attempt = 0
+    while True:
+        try:
+            return contract(adjacency, [*claimed, *loose]), dropped
+        except CyclicGroupsError:
+            at_fault: set[int] = set()
+            for knot in tied_groups(adjacency, [*claimed, *loose]):
+                own = [group - len(claimed) for group in knot if group >= len(claimed)]
+                most = 1 if attempt < _ROUNDS_ONE_BY_ONE else -(-len(own) // 2)
+                at_fault.update(own[-most:])
+            if not at_fault:
+                raise
+            dropped += [loose[group] for group in sorted(at_fault, reverse=True)]
+            loose = [group for index, group in enumerate(loose) if index not in at_fault]
+            attempt += 1
+
+
+def _value_nets(workspace: Workspace) -> Nets:
+    """Return one net per node, and one more for every value of a node that makes several."""
+    graph, adjacency = workspace.graph, workspace.adjacency
+    made, types = graph.table.outputs, graph.types
+    source = array("i", range(workspace.count))
+    sink_start, sinks = adjacency.succ_start[:], adjacency.succs[:]
+    rows = [made[node] for node in workspace.order]
+    sizes = bytes_of_all(map(types.get, [row[0] if row else "" for row in rows]))
+    for rank in [rank for rank, row in enumerate(rows) if len(row) > 1]:
+        values = rows[rank]
+        sizes[rank] = 0
+        readers = _readers(workspace, rank)
+        for value in values:
+            if value in readers:
+                source.append(rank)
+                sizes.append(bytes_of(types.get(value)))
+                sinks.extend(readers[value])
+                sink_start.append(len(sinks))
+    return Nets(source, sizes, sink_start, sinks)
+
+
+def _readers(workspace: Workspace, rank: int) -> Mapping[str, list[int]]:
+    values = frozenset(workspace.graph.table.outputs[workspace.order[rank]])
+    readers: dict[str, list[int]] = {}
+    for successor in workspace.adjacency.successors(rank):
+        read = workspace.read_by(workspace.order[successor])
+        for value in values.intersection(read):
+            readers.setdefault(value, []).append(successor)
+    return readers
+
+
+def _map_nets(nets: Nets, view: View) -> Nets:
+    unit_of = as_ints(view.unit_of).astype(np.int64)
+    counts = np.diff(as_ints(nets.sink_start))
+    net = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    source = unit_of[as_ints(nets.source)]
+    sinks = unit_of[as_ints(nets.sinks)]
+    outside = sinks != source[net]
+    pairs = distinct(net[outside] * view.adjacency.count + sinks[outside])
+    net, sinks = np.divmod(pairs, max(view.adjacency.count, 1))
+    starts = np.flatnonzero(np.append(True, net[1:] != net[:-1])[: len(net)])
+    used = net[starts]
+    sizes = np.frombuffer(nets.bytes_, np.int64)[used] if len(used) else np.zeros(0, np.int64)
+    return Nets(
+        as_array(source[used]),
+        as_array(sizes, "q"),
+        as_array(np.append(starts, len(sinks))),
+        as_array(sinks),
+    )

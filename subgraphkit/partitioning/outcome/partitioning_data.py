@@ -1,0 +1,174 @@
+"""What a partitioning is, before anything is made of it for people."""
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.binding import BoundModel
+from subgraphkit.errors import ConfigError
+from subgraphkit.ir import Subgraph
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.partitioning.claiming.refusals import RefusedBy, without_repeats
+from subgraphkit.partitioning.claiming.turns import Turns
+
+__all__ = ["PartitioningData"]
+
+
+class _Refusals(Mapping[int, tuple[RefusedBy, ...]]):
+    """By node, who refused it, in the order of asking; only nodes that somebody refused."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._asked = [
+            (claim, column)
+            for claim, column in zip(turns.claims, turns.columns, strict=True)
+            if column is not None
+        ]
+
+    @cached_property
+    def _nodes(self) -> list[int]:
+        return sorted({node for _, column in self._asked for node, _ in column.items()})
+
+    def __getitem__(self, node: int) -> tuple[RefusedBy, ...]:
+        found = without_repeats(
+            RefusedBy(claim.backend.name, claim.property_name, refusal)
+            for claim, column in self._asked
+            if (refusal := column.of(node)) is not None
+        )
+        if not found:
+            raise KeyError(node)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class PartitioningData:
+    """Every node in exactly one subgraph, and why.
+
+    Attributes:
+        graph: The bound graph.
+        subgraphs: The subgraphs, in an order in which they can run.
+        turns: Which properties were asked in which order, and what came of it.
+        claimed_by: For each subgraph the place of its property in ``turns``.
+        constraints: What the user demanded.
+    """
+
+    graph: BoundModel
+    subgraphs: tuple[Subgraph, ...]
+    turns: Turns
+    claimed_by: tuple[int, ...]
+    constraints: ResolvedConstraints
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """Names of the backends that took part, in the order of claiming, the fallback last."""
+        return tuple(dict.fromkeys(claim.backend.name for claim in self.turns.claims))
+
+    @property
+    def refusals(self) -> Mapping[int, tuple[RefusedBy, ...]]:
+        """By node, the properties that refused it and their reasons, in the order of asking.
+
+        What several properties of a backend say in the same words is there once, as said by the
+        first of them.
+        """
+        return _Refusals(self.turns)
+
+    def refusals_by(self, backend: str) -> Mapping[int, Refusal]:
+        """Return why nodes are not at home on a backend, by node: what was said of each last."""
+        return {
+            node: said[-1]
+            for node, refused in self.refusals.items()
+            if (said := [one.refusal for one in refused if one.backend == backend])
+            and self.home_of(node).backend != backend
+        }
+
+    def subgraph(self, subgraph_id: str) -> Subgraph:
+        """Return the subgraph of that name.
+
+        Raises:
+            ConfigError: There is none (SGK123).
+        """
+        return self.subgraphs[self.place_of(subgraph_id)]
+
+    def place_of(self, subgraph_id: str) -> int:
+        """Return where in ``subgraphs`` the subgraph of that name is.
+
+        Raises:
+            ConfigError: There is none (SGK123).
+        """
+        place = self._places.get(subgraph_id)
+        if place is None:
+            raise ConfigError(
+                "SGK123",
+                f"the partitioning has no subgraph {subgraph_id!r}"
+                f"{did_you_mean(subgraph_id, self._places)}",
+            )
+        return place
+
+    def claim_of(self, subgraph: Subgraph) -> Claim:
+        """Return who claimed a subgraph and so compiles it.
+
+        Raises:
+            ConfigError: The subgraph is not one of this partitioning (SGK123).
+        """
+        return self.turns.claims[self.claimed_by[self.place_of(subgraph.id)]]
+
+    def home_of(self, node: int) -> Subgraph:
+        """Return the subgraph in which a node is at home.
+
+        Raises:
+            ConfigError: The model has no such node (SGK123).
+        """
+        self.check_node(node)
+        return self.subgraphs[self._home[node]]
+
+    def copied_into(self, node: int) -> tuple[Subgraph, ...]:
+        """Return the subgraphs that run a copy of a node, in their order.
+
+        Raises:
+            ConfigError: The model has no such node (SGK123).
+        """
+        self.check_node(node)
+        return tuple(self.subgraphs[place] for place in self._copied_to.get(node, ()))
+
+    def check_node(self, node: int) -> None:
+        """Raise unless the model has a node of that index.
+
+        Raises:
+            ConfigError: It has none (SGK123).
+        """
+        count = len(self.graph.table.op_types)
+        if not 0 <= node < count:
+            raise ConfigError(
+                "SGK123",
+                f"the model has no node {node}",
+                hint=f"It has {count}, counted from 0." if count else "It has none at all.",
+            )
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {subgraph.id: place for place, subgraph in enumerate(self.subgraphs)}
+
+    @cached_property
+    def _copied_to(self) -> dict[int, list[int]]:
+        places: dict[int, list[int]] = {}
+        for place, subgraph in enumerate(self.subgraphs):
+            for node in subgraph.copies:
+                places.setdefault(node, []).append(place)
+        return places
+
+    @cached_property
+    def _home(self) -> "array[int]":
+        home = array("i", bytes(4 * len(self.graph.table.op_types)))
+        for place, subgraph in enumerate(self.subgraphs):
+            for node in subgraph.home:
+                home[node] = place
+        return home

@@ -1,0 +1,386 @@
+"""The last check of every partitioning: its regions, and anew what crosses their edges.
+
+The regions are checked in linear time and from first principles, with no code shared with the
+algorithms that grew them: a mistake there must not hide itself here. What crosses was found from
+names, reader by reader; here it is found from the dependencies between nodes, so that a mistake in
+one of the two shows.
+"""
+
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from operator import not_
+from typing import Literal
+
+import numpy as np
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.errors import InternalError
+from subgraphkit.ir import Adjacency, Node, Subgraph
+from subgraphkit.partitioning.algorithms.arrays import Longs, as_ints, distinct
+from subgraphkit.partitioning.algorithms.quotient import cycle_path
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.questioning import BorderQuestions
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.work_table import Region, Workspace
+
+__all__ = [
+    "Violation",
+    "find_violation",
+    "region_by_rank",
+    "verify_borders",
+    "verify_edges",
+    "verify_regions",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken promise of a partitioning.
+
+    Attributes:
+        kind: ``"unassigned"`` (a unit has no region, or a number that is none), ``"empty"`` (a
+            region without units), ``"cycle"`` (regions wait on each other) or ``"disconnected"``
+            (a region that should hang together does not).
+        regions: The regions concerned.
+        path: The units that show it. For a cycle: even positions lead by an edge to the next
+            position, odd positions and what follows lie in one region. For a disconnected region:
+            two units that no chain of edges inside the region joins.
+    """
+
+    kind: Literal["unassigned", "empty", "cycle", "disconnected"]
+    regions: tuple[int, ...]
+    path: tuple[int, ...]
+
+
+def find_violation(
+    adjacency: Adjacency, region_of: Sequence[int], region_count: int, connected: Sequence[bool]
+) -> Violation | None:
+    """Check that the regions are a partition, can run one after the other, and hang together.
+
+    That every region is convex follows from the quotient having no cycle.
+
+    Args:
+        adjacency: The graph of units; its numbering does not matter.
+        region_of: For each unit its region, in ``range(region_count)``.
+        region_count: Number of regions.
+        connected: For each region whether it was promised to be weakly connected.
+
+    Returns:
+        The first broken promise found, or None.
+    """
+    if len(region_of) != adjacency.count:
+        return Violation("unassigned", (), (min(len(region_of), adjacency.count),))
+    home = np.asarray(region_of, dtype=np.int64)
+    outside = np.flatnonzero((home < 0) | (home >= region_count))
+    if len(outside):
+        return Violation("unassigned", (int(home[outside[0]]),), (int(outside[0]),))
+    empty = np.flatnonzero(np.bincount(home, minlength=region_count) == 0)
+    if len(empty):
+        return Violation("empty", (int(empty[0]),), ())
+    return _find_cycle(adjacency, home, region_count) or _find_gap(
+        adjacency, region_of, region_count, connected
+    )
+
+
+def _find_cycle(adjacency: Adjacency, home: Longs, count: int) -> Violation | None:
+    widths = np.diff(np.asarray(adjacency.pred_start))
+    target = home[np.repeat(np.arange(adjacency.count), widths)]
+    source = home[np.asarray(adjacency.preds, dtype=np.int64)]
+    # One entry per pair of regions, sorted by the region waited for.
+    edges = np.unique((source * count + target)[source != target])
+    source, target = np.divmod(edges, max(count, 1))
+    waiting = np.bincount(target, minlength=count).tolist()
+    start = np.searchsorted(source, np.arange(count + 1)).tolist()
+    targets = target.tolist()
+    ready = [region for region, edges_in in enumerate(waiting) if not edges_in]
+    done = 0
+    while ready:
+        region = ready.pop()
+        done += 1
+        for other in targets[start[region] : start[region + 1]]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.append(other)
+    if done == count:
+        return None
+    region_of = home.tolist()
+    path = cycle_path(adjacency, region_of, waiting)
+    return Violation("cycle", tuple(dict.fromkeys(region_of[unit] for unit in path)), tuple(path))
+
+
+def _find_gap(
+    adjacency: Adjacency,
+    region_of: Sequence[int],
+    region_count: int,
+    connected: Sequence[bool],
+) -> Violation | None:
+    if not any(connected):
+        return None
+    members: list[list[int]] = [[] for _ in range(region_count)]
+    for unit, region in enumerate(region_of):
+        members[region].append(unit)
+    reached = bytearray(adjacency.count)
+    for region, units in enumerate(members):
+        if len(units) == 1 or not connected[region]:
+            continue
+        _reach(adjacency, region_of, units[0], reached)
+        for unit in units:
+            if not reached[unit]:
+                return Violation("disconnected", (region,), (units[0], unit))
+    return None
+
+
+def _reach(adjacency: Adjacency, region_of: Sequence[int], origin: int, reached: bytearray) -> None:
+    """Mark all units of a region that edges inside it join to ``origin``."""
+    reached[origin] = 1
+    stack = [origin]
+    while stack:
+        unit = stack.pop()
+        for other in (*adjacency.predecessors(unit), *adjacency.successors(unit)):
+            if region_of[other] == region_of[origin] and not reached[other]:
+                reached[other] = 1
+                stack.append(other)
+
+
+def region_by_rank(workspace: Workspace, regions: Sequence[Region]) -> "array[int]":
+    """Return the region each rank is at home in, -1 for none."""
+    region_of = array("i", [-1]) * workspace.count
+    for index, region in enumerate(regions):
+        for rank in region.ranks:
+            region_of[rank] = index
+    return region_of
+
+
+def verify_regions(workspace: Workspace, regions: Sequence[Region]) -> None:
+    """Check that the regions are disjoint, cover everything, hang together and can run.
+
+    Raises:
+        InternalError: They are not, with the nodes that show it.
+    """
+    taken_apart = np.array(workspace.constant, np.uint8) | np.array(workspace.foreign, np.uint8)
+    apart = np.flatnonzero(taken_apart).tolist()
+    if sum(len(region.ranks) for region in regions) + len(apart) != workspace.count:
+        raise InternalError("the regions of a partitioning are not disjoint or do not cover it")
+    region_of = region_by_rank(workspace, regions)
+    connected = [region.connected for region in regions]
+    count = len(regions)
+    if apart:
+        # No edge leads to these nodes, so they can stand in one region of their own.
+        for rank in apart:
+            region_of[rank] = count
+        connected.append(False)
+        count += 1
+    violation = find_violation(workspace.adjacency, region_of, count, connected)
+    if violation is not None:
+        raise _broken(workspace, violation)
+
+
+def _broken(workspace: Workspace, violation: Violation) -> InternalError:
+    labels = [Node(workspace.graph, workspace.order[rank]).label for rank in violation.path]
+    nodes = tuple(workspace.order[rank] for rank in violation.path)
+    return InternalError(
+        f"partitioning is wrong ({violation.kind}, regions {list(violation.regions)}): "
+        + " > ".join(labels),
+        kind=violation.kind,
+        nodes=nodes,
+    )
+
+
+def verify_edges(
+    workspace: Workspace, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
+) -> None:
+    """Check the inputs and outputs of all subgraphs.
+
+    Args:
+        workspace: The work table.
+        subgraphs: The subgraphs cut from it.
+        also_wanted: Values read outside the part of the graph that was worked on.
+
+    Raises:
+        InternalError: A subgraph takes in something other than its nodes read, or hands out
+            something other than others read.
+    """
+    check = _EdgeCheck(workspace, subgraphs, also_wanted)
+    for field, at in (("inputs", check.wrong_inputs()), ("outputs", check.wrong_outputs())):
+        if at is not None:
+            name = subgraphs[at].id
+            raise InternalError(f"the {field} of subgraph {name!r} differ from what is read")
+
+
+def verify_borders(
+    workspace: Workspace, made: Sequence[tuple[Subgraph, int]], claims: Sequence[Claim]
+) -> None:
+    """Check that nothing crosses the edge of a subgraph that its property forbids.
+
+    Only properties that answer ``accept_input`` or ``accept_output`` themselves are concerned, and
+    hardly any is asked anew: their answers are kept with the work table.
+
+    Args:
+        workspace: The work table.
+        made: The subgraphs with the places of the properties that claimed them.
+        claims: All properties in order.
+
+    Raises:
+        InternalError: A forbidden value crosses.
+    """
+    questions = {
+        index: BorderQuestions(Inquiry(claims[index], workspace.graph), index, workspace)
+        for index in {index for _, index in made}
+    }
+    for subgraph, index in made:
+        for value, refusal in _forbidden(workspace, subgraph, questions[index]):
+            raise InternalError(
+                f"value {value!r} crosses the edge of subgraph {subgraph.id!r}, and may not: "
+                f"{refusal}"
+            )
+
+
+def _forbidden(
+    workspace: Workspace, subgraph: Subgraph, questions: BorderQuestions
+) -> Iterator[tuple[str, Refusal]]:
+    graph, entering = workspace.graph, frozenset(subgraph.inputs if questions.inputs else ())
+    for node in subgraph.nodes if entering else ():
+        for value in entering.intersection(workspace.read_by(node)):
+            refusal = questions.may_enter(Node(graph, node), value)
+            if refusal is not None:
+                yield value, refusal
+    for value in subgraph.outputs if questions.outputs else ():
+        refusal = questions.may_leave(Node(graph, graph.producers[value]), value)
+        if refusal is not None:
+            yield value, refusal
+
+
+class _EdgeCheck:
+    """Pairs of subgraph and rank, as one number each, for nodes with one value; names for others.
+
+    Attributes:
+        needed: Pairs of the subgraph that reads a node's value and the node, which is not in it.
+    """
+
+    def __init__(
+        self, workspace: Workspace, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
+    ) -> None:
+        graph = workspace.graph
+        self.workspace = workspace
+        self.subgraphs = subgraphs
+        self.count = max(workspace.count, 1)
+        self.wanted = [v for v in (*graph.outputs, *also_wanted) if v not in graph.constants]
+        self.home = self._home()
+        self.copied_to = self._copied_to()
+        made = graph.table.outputs
+        widths = map(len, map(made.__getitem__, workspace.order))
+        self.several = np.fromiter(widths, np.int64, workspace.count) != 1
+        self.needed = self._needed_pairs()
+        self.several_in: dict[int, set[str]] = {}
+        self.several_out: dict[int, set[str]] = {}
+        self._name_several()
+
+    def wrong_inputs(self) -> int | None:
+        """Return the first subgraph whose inputs are wrong."""
+        graph = self.workspace.graph
+        given = {*graph.inputs, *graph.defaults}
+        expected: dict[int, set[str]] = {at: set(names) for at, names in self.several_in.items()}
+        for rank, values in self._reading(given):
+            for at in self._places(rank):
+                expected.setdefault(at, set()).update(given.intersection(values))
+        return self._first_difference([one.inputs for one in self.subgraphs], self.needed, expected)
+
+    def wrong_outputs(self) -> int | None:
+        """Return the first subgraph whose outputs are wrong."""
+        rank_of, find = self.workspace.rank_of, self.workspace.graph.producers.get
+        outside = [rank_of[node] for value in self.wanted if (node := find(value)) is not None]
+        makers = np.concatenate([self.needed % self.count, np.array(outside, dtype=np.int64)])
+        makers = makers[makers >= 0]
+        makers = makers[(self.home[makers] >= 0) & ~self.several[makers]]
+        leaving = distinct(self.home[makers] * self.count + makers)
+        listed = [one.outputs for one in self.subgraphs]
+        return self._first_difference(listed, leaving, self.several_out)
+
+    def _first_difference(
+        self, listed: Sequence[Sequence[str]], pairs: Longs, also: dict[int, set[str]]
+    ) -> int | None:
+        """Compare names; those that only nodes outside the work table make are left aside."""
+        workspace = self.workspace
+        made, find = workspace.graph.table.outputs, workspace.graph.producers.get
+        owners, ranks = np.divmod(pairs, self.count)
+        starts = np.searchsorted(owners, np.arange(len(listed) + 1)).tolist()
+        nodes = as_ints(workspace.order)[ranks].tolist()
+        for at, names in enumerate(listed):
+            expected = {made[node][0] for node in nodes[starts[at] : starts[at + 1]]}
+            expected |= also.get(at, set())
+            found = set(names)
+            if len(found) < len(names) or not expected <= found:
+                return at
+            for name in found - expected:
+                maker = find(name)
+                if maker is None or workspace.rank_of[maker] >= 0:
+                    return at
+        return None
+
+    def _home(self) -> Longs:
+        """Return the subgraph each rank is at home in, -1 for foreign ones."""
+        home = np.full(self.workspace.count, -1, dtype=np.int64)
+        rank_of = as_ints(self.workspace.rank_of)
+        for index, subgraph in enumerate(self.subgraphs):
+            home[rank_of[np.array(subgraph.home, dtype=np.int64)]] = index
+        return home
+
+    def _copied_to(self) -> dict[int, set[int]]:
+        """Return, by rank, the subgraphs that run a copy."""
+        copied: dict[int, set[int]] = {}
+        for at, subgraph in enumerate(self.subgraphs):
+            for node in subgraph.copies:
+                copied.setdefault(self.workspace.rank_of[node], set()).add(at)
+        return copied
+
+    def _places(self, rank: int) -> set[int]:
+        """Return every subgraph that runs a node."""
+        home = int(self.home[rank])
+        return {*self.copied_to.get(rank, ()), *([home] if home >= 0 else [])}
+
+    def _needed_pairs(self) -> Longs:
+        adjacency, count = self.workspace.adjacency, self.count
+        preds = as_ints(adjacency.preds)
+        degrees = np.diff(as_ints(adjacency.pred_start)).astype(np.int64)
+        reader = np.repeat(self.home, degrees)
+        crossing = (self.home[preds] != reader) & (reader >= 0) & ~self.several[preds]
+        pairs = distinct(reader[crossing] * count + preds[crossing])
+        if not self.copied_to:
+            return pairs
+        known = set(pairs.tolist())
+        for rank, places in self.copied_to.items():
+            known.difference_update(at * count + rank for at in places)
+            for pred in adjacency.predecessors(rank):
+                if not self.several[pred]:
+                    known.update(at * count + pred for at in places - self._places(pred))
+        return np.array(sorted(known), dtype=np.int64)
+
+    def _name_several(self) -> None:
+        """Find by name what crosses of the nodes that make several values."""
+        workspace = self.workspace
+        made = workspace.graph.table.outputs
+        for rank in np.flatnonzero(self.several).tolist():
+            values = {name for name in made[workspace.order[rank]] if name}
+            leaving = values.intersection(self.wanted)
+            inside = self._places(rank)
+            for reader in workspace.adjacency.successors(rank):
+                read = values.intersection(workspace.read_by(workspace.order[reader]))
+                for at in self._places(reader) - inside:
+                    self.several_in.setdefault(at, set()).update(read)
+                    leaving |= read
+            if self.home[rank] >= 0 and leaving:
+                self.several_out.setdefault(int(self.home[rank]), set()).update(leaving)
+
+    def _reading(self, values: Collection[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Go through the nodes that read any of the values."""
+        workspace, wanted = self.workspace, frozenset(values)
+        columns, bodies = workspace.graph.table.inputs, workspace.graph.table.bodies
+        apart = map(wanted.isdisjoint, map(columns.__getitem__, workspace.order))
+        for rank in compress(range(workspace.count), map(not_, apart)):
+            yield rank, workspace.read_by(workspace.order[rank])
+        for node in bodies:
+            rank = workspace.rank_of[node]
+            if rank >= 0 and not wanted.isdisjoint(workspace.graph.captures_of(node)):
+                yield rank, workspace.graph.captures_of(node)

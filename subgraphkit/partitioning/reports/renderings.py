@@ -1,0 +1,234 @@
+"""The report of a partitioning, as text for people and as plain data for machines."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning.claiming.refusals import RefusedBy
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
+
+__all__ = ["as_data", "as_text"]
+
+_SHOWN_SUBGRAPHS = 40
+_SHOWN_VALUES = 4
+_SHOWN_REFUSALS = 20
+_SHOWN_OPERATORS = 5
+
+
+def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
+    """Return the partitioning as plain data: dicts, lists, numbers and text only.
+
+    Left out are refusals by one property of nodes that another property of the same backend took.
+    """
+    return {
+        "model": partitioning.graph.name,
+        "node_count": len(partitioning.graph.nodes),
+        "backends": list(partitioning.backends),
+        "subgraphs": [
+            {
+                "id": subgraph.id,
+                "backend": subgraph.backend,
+                "property": subgraph.property_name,
+                "nodes": list(subgraph.nodes),
+                "copies": list(subgraph.copies),
+                "inputs": list(subgraph.inputs),
+                "outputs": list(subgraph.outputs),
+            }
+            for subgraph in partitioning.subgraphs
+        ],
+        "refusals": [
+            {
+                "node": node,
+                "backend": one.backend,
+                "property": one.property,
+                "code": one.refusal.code,
+                "text": one.refusal.text,
+            }
+            for node, refused in _refused_for_good(partitioning)
+            for one in refused
+        ],
+        "quality": quality.to_dict(),
+    }
+
+
+def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) -> str:
+    """Render the partitioning as tables.
+
+    Args:
+        partitioning: The partitioning.
+        quality: Its measures.
+        verbose: Whether to list every subgraph, value and refusal instead of the first few.
+    """
+    count = len(partitioning.graph.nodes)
+    subgraphs = len(partitioning.subgraphs)
+    head = (
+        f"{partitioning.graph.name}: {_counted(count, 'node')} in {_counted(subgraphs, 'subgraph')}"
+        f", backends {', '.join(partitioning.backends) or 'none'}"
+    )
+    parts = [head]
+    if subgraphs:
+        parts.append(_subgraph_table(partitioning, verbose=verbose))
+    parts.append(_refusal_table(partitioning, verbose=verbose))
+    parts.append(_quality_lines(quality, verbose=verbose))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
+    rows: list[Sequence[str]] = [
+        ("subgraph", "backend", "nodes", "from", "to", "inputs", "outputs")
+    ]
+    shown = partitioning.subgraphs if verbose else partitioning.subgraphs[:_SHOWN_SUBGRAPHS]
+    for subgraph in shown:
+        rows += _subgraph_rows(subgraph, verbose=verbose)
+    lines = _aligned(rows, right={2})
+    if len(shown) < len(partitioning.subgraphs):
+        lines.append(f"... and {len(partitioning.subgraphs) - len(shown)} more subgraphs")
+    return "\n".join(lines)
+
+
+def _subgraph_rows(subgraph: Subgraph, *, verbose: bool) -> list[Sequence[str]]:
+    graph = subgraph.graph
+    running = [node for node in subgraph.nodes if not graph.is_constant_node(node)] or list(
+        subgraph.nodes
+    )
+    count = str(len(running))
+    if subgraph.copies:
+        count = f"{len(running) - len(subgraph.copies)}+{len(subgraph.copies)}"
+    ends = (Node(graph, running[0]).label, Node(graph, running[-1]).label)
+    inputs = _typed(subgraph, subgraph.inputs, verbose=verbose)
+    outputs = _typed(subgraph, subgraph.outputs, verbose=verbose)
+    rows: list[Sequence[str]] = []
+    for line in range(max(len(inputs), len(outputs), 1)):
+        values = (inputs[line] if line < len(inputs) else "", _at(outputs, line))
+        lead = (subgraph.id, subgraph.backend, count, *ends) if not line else ("",) * 5
+        rows.append((*lead, *values))
+    return rows
+
+
+def _at(texts: Sequence[str], line: int) -> str:
+    return texts[line] if line < len(texts) else ""
+
+
+def _typed(subgraph: Subgraph, names: Sequence[str], *, verbose: bool) -> list[str]:
+    types = subgraph.graph.types
+    shown = names if verbose or len(names) <= _SHOWN_VALUES else names[: _SHOWN_VALUES - 1]
+    texts = [f"{name}: {types.get(name, 'unknown')}" for name in shown]
+    if len(shown) < len(names):
+        texts.append(f"... and {len(names) - len(shown)} more")
+    return texts
+
+
+def _refused_for_good(
+    partitioning: PartitioningData,
+) -> Iterator[tuple[int, Sequence[RefusedBy]]]:
+    """Go through the refused nodes, with the refusals by backends they did not end on."""
+    for node, refused in partitioning.refusals.items():
+        home = partitioning.home_of(node).backend
+        lasting = [one for one in refused if one.backend != home]
+        if lasting:
+            yield node, lasting
+
+
+def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
+    graph = partitioning.graph
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for node, refused in _refused_for_good(partitioning):
+        operator = Node(graph, node).qualified_op_type
+        counts.update(
+            (one.backend, one.refusal.code, operator, one.refusal.text) for one in refused
+        )
+    if not counts:
+        return ""
+    place = {name: at for at, name in enumerate(partitioning.backends)}
+    ordered = sorted(counts.items(), key=lambda item: (place[item[0][0]], -item[1], item[0]))
+    shown = ordered if verbose else ordered[:_SHOWN_REFUSALS]
+    rows: list[Sequence[str]] = [("refused by", "nodes", "operator", "code", "reason")]
+    rows += [
+        (backend, str(count), operator, code, text)
+        for (backend, code, operator, text), count in shown
+    ]
+    lines = _aligned(rows, right={1})
+    if len(shown) < len(ordered):
+        lines.append(f"... and {len(ordered) - len(shown)} more reasons")
+    return "\n".join(lines)
+
+
+def _quality_lines(quality: Quality, *, verbose: bool) -> str:
+    rows: list[Sequence[str]] = [
+        ("backend", "regions", "bound", "gap", "nodes", "parameters", "FLOPs")
+    ]
+    rows += [
+        (
+            f"{one.backend} (fallback)" if one.is_fallback else one.backend,
+            str(one.regions),
+            _known(one.lower_bound),
+            _known(one.gap) if one.maximal else f"{_known(one.gap)} (budget ended)",
+            _share(one.nodes, quality.nodes),
+            _share(one.parameters, quality.parameters),
+            _share(one.flops, quality.flops),
+        )
+        for one in quality.backends
+    ]
+    lines = _aligned(rows, right={1, 2, 3, 4, 5, 6})
+    lines.append(
+        f"cut: {_counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
+        f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
+    )
+    lines.append(f"largest subgraph: {quality.largest_share:.1%} of the nodes")
+    if quality.copied_nodes:
+        lines.append(f"copied: {_counted(quality.copied_nodes, 'node')}")
+    for one in quality.backends:
+        lines += _supposed(one, verbose=verbose)
+    return "\n".join(lines)
+
+
+def _supposed(one: BackendQuality, *, verbose: bool) -> list[str]:
+    saved = [(name, count) for name, count in one.regions_saved.items() if count > 0 or verbose]
+    shown = saved if verbose else saved[:_SHOWN_OPERATORS]
+    lines = [
+        f"if {one.backend} took {name}: {_counted(abs(count), 'region')} "
+        f"{'more' if count < 0 else 'fewer'}"
+        for name, count in shown
+    ]
+    if one.uncounted_operators:
+        left_out = _counted(len(one.uncounted_operators), "more operator")
+        lines.append(f"if {one.backend} took {left_out}: not counted in a graph of this size")
+    return lines
+
+
+def _known(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    to_the_right = frozenset(right)
+    lines = []
+    for row in rows:
+        cells = (
+            cell.rjust(width) if column in to_the_right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _share(part: int, whole: int) -> str:
+    if not whole:
+        return f"{part:,}"
+    return f"{part:,} ({part / whole:.1%})"
+
+
+def _bytes(count: int) -> str:
+    amount = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":  # noqa: PLR2004 (the step between the units)
+            return f"{count:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError

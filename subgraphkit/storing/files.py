@@ -1,0 +1,174 @@
+"""Files that are read through no link, and written so that others see all of one or nothing."""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from subgraphkit.storing import messages
+from subgraphkit.storing.folders import HAS_OWNERS, require_owner
+
+__all__ = [
+    "flush_folder",
+    "new_file",
+    "open_plain",
+    "open_through_no_link",
+    "write_output",
+    "write_whole",
+]
+
+_OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
+_IN_THE_WAY: Final = frozenset({errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS})
+"""Errors of a folder in which nothing can be made or replaced, though the file may be written."""
+
+
+def open_through_no_link(path: Path) -> BinaryIO:
+    """Open a file for reading, unless it is a link; whose it is and what it is is not looked at.
+
+    Raises:
+        OSError: It cannot be opened, or is a link.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
+
+
+def open_plain(path: Path, *, secret: bool = False) -> BinaryIO:
+    """Open a file of this user's for reading, through no link.
+
+    Args:
+        path: The file.
+        secret: Whether others must not even be able to read it.
+
+    Raises:
+        OSError: It cannot be opened, or is a link.
+        CacheError: It is not a regular file, or others could have written it or, if it is a
+            secret, read it (SGK150).
+    """
+    file = open_through_no_link(path)
+    try:
+        _check_file(path, os.fstat(file.fileno()), secret=secret)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _check_file(path: Path, status: os.stat_result, *, secret: bool) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise messages.untrusted(path, "is not a regular file", f"Remove it: rm -r {path}")
+    require_owner(path, status)
+    if secret and HAS_OWNERS and status.st_mode & _OTHERS_MAY_READ:
+        raise messages.untrusted(
+            path,
+            f"can be read by others (mode {stat.S_IMODE(status.st_mode):04o})",
+            f"Remove it, and a new one is made: rm {path}",
+        )
+
+
+@contextmanager
+def new_file(path: Path, mode: int = 0o600, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Make a file that is not there yet, and hand it out for writing.
+
+    Args:
+        path: The file.
+        mode: Its mode, less what the user's mask takes away.
+        durable: Whether its content is on disk when the block ends.
+
+    Raises:
+        OSError: It is there already, or cannot be written; what was written stays.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags, mode), "wb") as file:
+        yield file
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def write_whole(
+    path: Path,
+    data: bytes,
+    *,
+    mode: int = 0o600,
+    durable: bool = True,
+    replace: bool = True,
+) -> None:
+    """Write a file in one step: whoever looks, and whatever fails, sees all of it or what was.
+
+    A writer that is killed leaves a hidden ``.subgraphkit-*.part`` beside it.
+
+    Args:
+        path: The file.
+        data: All that is in it.
+        mode: Its mode, less what the user's mask takes away.
+        durable: Whether it is to last through a power failure, which takes milliseconds.
+        replace: Whether it replaces a file that is there; if not, that one stays.
+
+    Raises:
+        OSError: It cannot be written; nothing is left of it.
+
+    Thread-safety: any number of threads and processes may write the same file; one of them wins.
+    """
+    part = path.with_name(f".subgraphkit-{secrets.token_hex(8)}.part")
+    try:
+        with new_file(part, mode, durable=durable) as file:
+            file.write(data)
+        if replace or not _linked(part, path):
+            part.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+    if durable:
+        flush_folder(path.parent)
+
+
+def _linked(part: Path, path: Path) -> bool:
+    """Give a file a second name, if nothing has it; return whether something has it now."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return True
+    except OSError:  # a file system without hard links
+        return False
+    return True
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that a user has asked for, in one step where that can be.
+
+    Links are followed, a file that is replaced keeps its mode, and what is no regular file, such as
+    a pipe or ``/dev/stdout``, takes the bytes as they come.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+            return
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        write_whole(target, data, mode=0o666 if mode is None else mode)
+        if mode is not None:
+            target.chmod(mode)  # the mask has taken from it
+    except OSError as error:
+        if error.errno not in _IN_THE_WAY or not target.is_file():
+            raise
+        target.write_bytes(data)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make what was renamed in a folder last through a power failure, where the system lets one."""
+    if os.name != "posix":
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,22 @@
+"""Every message about the engine cache, rendered with fixed facts."""
+
+from pathlib import Path
+
+from subgraphkit.compiling.caching import messages
+from subgraphkit.errors import SubgraphkitError
+
+FOLDER = Path("cache", "subgraphkit", "engines")
+
+MESSAGES: dict[str, SubgraphkitError] = {
+    "SGK150_untrusted": messages.untrusted(
+        FOLDER,
+        "can be written by others (mode 0775)",
+        f"Remove what others may have put there, then: chmod go-w {FOLDER}",
+    ),
+    "SGK151_unusable": messages.unusable(
+        FOLDER, "write to", OSError(28, "No space left on device")
+    ),
+    "SGK152_engine_failed": messages.engine_failed(
+        "tensorrt", "tensorrt_0", "store", "RuntimeError: out of memory"
+    ),
+}

@@ -1,0 +1,11 @@
+"""Every message about backends that were tried in a process of their own, with fixed facts."""
+
+from subgraphkit.comparing import messages
+from subgraphkit.errors import SubgraphkitError
+
+MESSAGES: dict[str, SubgraphkitError] = {
+    "SGK320_crashed": messages.crashed("openvino,numpy", "running for the first time", -11),
+    "SGK320_left": messages.crashed("openvino", "binding the model", 3),
+    "SGK321_hung": messages.hung("tensorrt", "binding the model", 600.0),
+    "SGK322_wrong": messages.wrong("fast", "MatMul-Add-Relu", "1.5, expected 1.0"),
+}

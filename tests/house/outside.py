@@ -1,0 +1,78 @@
+"""Programs of people outside the project, for type checkers to read.
+
+Every page with Python becomes a module, in an empty folder beside the package that
+``subgraphkit new-backend acme`` makes; the examples stand where they are.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.house.stubs import PACKAGES
+from tests.house.tree import ROOT
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SESSION = (">>> ", "... ")
+# a module that a page writes when it runs
+_WRITTEN = re.compile(
+    r'^Path\("(\w+\.py)"\)\.write_text\("""\n(.*?)^"""\)', re.MULTILINE | re.DOTALL
+)
+
+MISUSE = """\
+import numpy as np
+import subgraphkit as sk
+
+sk.partitoin  # unknown name
+session = sk.InferenceSession("m.onnx", "numpy")
+session.runn(None, {})  # misspelt method
+session.get_providers()  # a method of another library's class
+sk.InferenceSession("m.onnx", backnd="numpy")  # bad keyword
+sk.bind(sk.load("m.onnx"), strct=True)  # bad keyword
+sk.partition("m.onnx")  # a step left out
+sk.plan(sk.partition(sk.bind(sk.load("m.onnx"))))  # a step left out
+sk.Refusal("shape")  # an argument left out
+sk.SubgraphSelector()  # abstract
+sk.register_backend(name="mine")  # an argument left out
+(y,) = session.run(None, {"x": np.zeros(3)})
+"""
+"""Mistakes, each on a line that says which."""
+
+
+def python_of(page: Path) -> str:
+    """Return the Python of a page, prompts removed; empty if it has none."""
+    return "\n".join(map(_without_prompts, _BLOCK.findall(page.read_text(encoding="utf-8"))))
+
+
+def _without_prompts(block: str) -> str:
+    if not block.startswith(_SESSION[0]):
+        return block
+    lines = block.splitlines(keepends=True)
+    return "".join(line[4:] for line in lines if line.startswith(_SESSION))
+
+
+def write_programs(folder: Path) -> list[Path]:
+    """Write what people write into a folder; return all files to check, examples included."""
+    made = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        code = python_of(page)
+        if code:
+            name = "_".join(page.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
+            made.append(folder / f"page_{name}.py")
+            made[-1].write_text(code, encoding="utf-8")
+            for name, module in _WRITTEN.findall(code):
+                (folder / name).write_text(module, encoding="utf-8")
+    command = [sys.executable, "-m", "subgraphkit", "new-backend", "acme"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    made += sorted((folder / "subgraphkit-acme" / "subgraphkit_acme").glob("*.py"))
+    (folder / "names.py").write_text(_revealing(), encoding="utf-8")
+    return [*made, folder / "names.py", *sorted((ROOT / "examples").rglob("*.py"))]
+
+
+def _revealing() -> str:
+    """Return a program that has the checker print the type of every public name."""
+    lines = []
+    for package in PACKAGES:
+        names = sys.modules[package].__all__
+        lines += [f"import {package}", *(f"reveal_type({package}.{name})" for name in names)]
+    return "\n".join(lines) + "\n"

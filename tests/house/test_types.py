@@ -1,0 +1,107 @@
+"""What a type checker sees of the package from outside."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.outside import MISUSE, write_programs
+from tests.house.stubs import PACKAGES, stub_of, stub_path
+from tests.house.tree import ROOT, shown
+
+EXAMPLES = sorted({path.parent for path in (ROOT / "examples").rglob("*.py")})
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_stub_of_a_package_is_current(package: str) -> None:
+    written = stub_path(package)
+    stale = f"{shown(written)} is stale: make stubs"
+    assert written.read_text(encoding="utf-8") == stub_of(package), stale
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_lazy_name_can_be_imported_and_is_exported_by_its_home(package: str) -> None:
+    room = importlib.import_module(package)
+    for name, home in room._HOMES.items():
+        module = importlib.import_module(home)
+        assert getattr(room, name) is getattr(module, name, module)
+        assert not hasattr(module, name) or name in getattr(module, "__all__", [])
+
+
+def test_the_stub_is_beside_its_package() -> None:
+    assert [stub_path(package).parent for package in PACKAGES] == [
+        Path(importlib.import_module(package).__file__ or "").parent for package in PACKAGES
+    ]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    folder = tmp_path_factory.mktemp("outside")
+    return folder, write_programs(folder)
+
+
+def _mypy(folder: Path, files: list[Path]) -> list[str]:
+    """Return what mypy says, a line each; the package is the installed one, not this tree."""
+    paths = os.pathsep.join(map(str, [folder / "subgraphkit-acme", *EXAMPLES]))
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file="]
+    done = subprocess.run(
+        [*command, f"--cache-dir={ROOT / '.mypy_cache' / 'outside'}", *map(str, files)],
+        cwd=folder,
+        env={**os.environ, "MYPYPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.stderr, done.stderr
+    return done.stdout.splitlines()
+
+
+def _pyright(folder: Path, files: list[Path]) -> list[tuple[str, int, str, str]]:
+    """Return what pyright says: file, line from 1, severity and text."""
+    paths = [str(folder / "subgraphkit-acme"), *map(str, EXAMPLES)]
+    settings = {"extraPaths": paths, "reportMissingModuleSource": "none"}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
+    done = subprocess.run(
+        [*command, "--project", str(folder / "pyrightconfig.json"), *map(str, files)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = json.loads(done.stdout)["generalDiagnostics"]
+    return [
+        (Path(one["file"]).name, one["range"]["start"]["line"] + 1, one["severity"], one["message"])
+        for one in said
+    ]
+
+
+def test_mypy_finds_nothing_in_what_people_write(programs: tuple[Path, list[Path]]) -> None:
+    said = _mypy(*programs)
+    assert [line for line in said if ": error:" in line] == []
+    revealed = [line.rpartition("Revealed type is ")[2].strip('"') for line in said]
+    revealed = [one for line, one in zip(said, revealed, strict=True) if "Revealed type" in line]
+    assert len(revealed) == sum(len(sys.modules[package].__all__) for package in PACKAGES)
+    assert not {"Any", "builtins.object"} & set(revealed)
+
+
+def test_pyright_finds_nothing_in_what_people_write(programs: tuple[Path, list[Path]]) -> None:
+    said = _pyright(*programs)
+    assert [one for one in said if one[2] == "error"] == []
+    revealed = [text for file, _, _, text in said if file == "names.py" and "Type of" in text]
+    assert revealed
+    assert not [text for text in revealed if text.endswith(('is "Any"', 'is "Unknown"'))]
+
+
+def test_both_checkers_find_exactly_the_mistakes(tmp_path: Path) -> None:
+    file = tmp_path / "misuse.py"
+    file.write_text(MISUSE, encoding="utf-8")
+    wrong = {number for number, line in enumerate(MISUSE.splitlines(), 1) if "#" in line}
+    by_mypy = [line.split(":") for line in _mypy(tmp_path, [file]) if ": error:" in line]
+    assert {int(parts[1]) for parts in by_mypy} == wrong
+    by_pyright = [one for one in _pyright(tmp_path, [file]) if one[2] == "error"]
+    assert {line for _, line, _, _ in by_pyright} == wrong

@@ -1,0 +1,88 @@
+"""Progress is reported to whoever asks, and carries the wish to stop."""
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend import BindContext, Progress, ProgressEvent
+from tests.fakes import ReferenceOperator, backend_of
+from tests.models import CHAIN, parsed
+
+
+def test_nobody_need_listen() -> None:
+    progress = Progress()
+    progress("compiling", 1, 2, "numpy_0")
+    progress.check()
+    assert not progress.cancelled
+
+
+def test_a_listener_gets_every_event() -> None:
+    told: list[ProgressEvent] = []
+    progress = Progress(told.append)
+    progress("compiling", 1, 2, "numpy_0")
+    progress.cancel()
+    progress("compiling", 2)
+    assert told == [
+        ProgressEvent("compiling", 1, 2, "numpy_0"),
+        ProgressEvent("compiling", 2, None, "", cancelled=True),
+    ]
+
+
+def test_who_cancels_says_what_is_raised_and_the_first_one_stays() -> None:
+    progress = Progress()
+    progress.cancel(TimeoutError("too long"))
+    progress.cancel()
+    with pytest.raises(TimeoutError, match="too long"):
+        progress.check()
+
+
+def test_cancelling_without_a_word_is_an_interrupt() -> None:
+    progress = Progress()
+    progress.cancel()
+    with pytest.raises(KeyboardInterrupt):
+        progress.check()
+
+
+class _Telling(sk.SubgraphProperty):
+    def create_selector(self, graph: sk.Graph) -> sk.SubgraphSelector:
+        return sk.OpSelector(graph, ["Relu"])
+
+    def create_operator(self, subgraph: sk.Subgraph, context: BindContext) -> sk.SubgraphOperator:
+        context.progress("thinking", 1, 2, subgraph.id)
+        return ReferenceOperator(subgraph)
+
+
+def test_every_subgraph_is_reported_before_it_is_compiled_and_backends_report_meanwhile() -> None:
+    told: list[ProgressEvent] = []
+    backend = backend_of([_Telling], "telling")
+    with sk.InferenceSession(
+        parsed(CHAIN), [backend, "numpy"], progress=Progress(told.append)
+    ) as session:
+        session.run(None, {"x": np.ones((1, 4), np.float32)})
+    assert told == [
+        ProgressEvent("compiling", 0, 3, "telling_0"),
+        ProgressEvent("thinking", 1, 2, "telling_0"),
+        ProgressEvent("compiling", 1, 3, "numpy_1"),
+        ProgressEvent("compiling", 2, 3, "telling_2"),
+        ProgressEvent("thinking", 1, 2, "telling_2"),
+        ProgressEvent("compiling", 3, 3),
+    ]
+
+
+def test_compiling_stops_before_the_next_subgraph_and_closes_what_there_is() -> None:
+    progress = Progress(lambda event: progress.cancel() if event.phase == "thinking" else None)
+    made: list[ReferenceOperator] = []
+
+    class Noting(_Telling):
+        def create_operator(
+            self, subgraph: sk.Subgraph, context: BindContext
+        ) -> sk.SubgraphOperator:
+            made.append(super().create_operator(subgraph, context))  # type: ignore[arg-type]  # it is one
+            return made[-1]
+
+    partitioning = sk.partition(
+        sk.bind(sk.load(parsed(CHAIN)), backend=[backend_of([Noting], "telling"), "numpy"])
+    )
+    with pytest.raises(KeyboardInterrupt):
+        sk.compile_subgraphs(partitioning, progress=progress)
+    assert [one.closed for one in made] == [1]

@@ -1,0 +1,236 @@
+"""One table says how far results may be off, and everybody who compares results reads it."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+from subgraphkit.backend import Conformance
+from subgraphkit.comparing import Schedule, bench, first_difference, tolerance_for, verify
+from subgraphkit.errors import BackendLoadError
+from subgraphkit.finding.registry import registered
+from subgraphkit.precision import measure_accuracy
+from subgraphkit.testing import Outcome, Subject
+from subgraphkit.types import DataType
+from tests.fakes import claiming
+from tests.models import parsed
+
+_FEEDS: Final = {"x": np.array([1, -2, 3, 4])}
+ONE: Final = np.ones(3, np.float32)
+_SHORT: Final = Schedule(rounds=1, warmup=0, timeout_seconds=60)
+
+
+def _model(dtype: DataType, factor: float = 1.0) -> onnx.ModelProto:
+    name = dtype.onnx_name
+    model = parsed(f"g ({name}[4] x) => ({name}[4] y) <{name} c> {{ a = Relu(x)  y = Mul(a, c) }}")
+    value = np.full((), factor).astype(dtype.numpy)
+    del model.graph.initializer[:]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(value, "c"))
+    return model
+
+
+def _feeds(dtype: DataType) -> dict[str, Any]:
+    return {"x": _FEEDS["x"].astype(dtype.numpy)}
+
+
+def _by_verify(backend: str, dtype: DataType, factor: float) -> bool:
+    del factor
+    return verify(_model(dtype), _feeds(dtype), backend).agrees
+
+
+def _by_bench(backend: str, dtype: DataType, factor: float) -> bool:
+    del factor
+    found = bench(_model(dtype), _feeds(dtype), ["numpy", backend], schedule=_SHORT)
+    assert all(one.ran for one in found.measured), found
+    return found.agrees
+
+
+def _by_the_kit(backend: str, dtype: DataType, factor: float) -> bool:
+    del factor
+    expected = np.maximum(_feeds(dtype)["x"], 0).astype(dtype.numpy)
+    found = Subject(backend).check_model(_model(dtype), [(_feeds(dtype), [expected])])
+    assert found.outcome in {Outcome.RIGHT, Outcome.FAIL_VALUE}, found
+    return not found.is_wrong
+
+
+def _by_a_report(backend: str, dtype: DataType, factor: float) -> bool:
+    # the other model is off, not the backend, which runs both
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("OFF_BY_FACTOR")
+        return measure_accuracy(
+            _model(dtype), _model(dtype, factor), [_feeds(dtype)], backend=backend
+        ).agrees
+
+
+READERS: Final[dict[str, Callable[[str, DataType, float], bool]]] = {
+    "verify": _by_verify,
+    "bench": _by_bench,
+    "kit": _by_the_kit,
+    "report": _by_a_report,
+}
+
+
+@pytest.mark.usefixtures("misbehaving")
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("dtype", "off", "agrees"),
+    [
+        (DataType.FLOAT16, 1.2e-2, False),
+        (DataType.FLOAT16, 3e-3, True),
+        (DataType.DOUBLE, 5e-8, False),
+        (DataType.DOUBLE, 5e-10, True),
+        (DataType.FLOAT, 5e-3, False),
+        (DataType.FLOAT, 5e-4, True),
+    ],
+)
+def test_everybody_who_compares_gives_the_same_answer(
+    reader: str, dtype: DataType, off: float, *, agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFF_BY_FACTOR", str(1 + off))
+    assert READERS[reader]("off", dtype, 1 + off) is agrees
+
+
+@pytest.mark.usefixtures("misbehaving")
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("dtype", "off", "agrees"),
+    [
+        (DataType.FLOAT16, 1.2e-2, True),
+        (DataType.FLOAT16, 5e-2, False),
+        (DataType.DOUBLE, 5e-10, True),
+    ],
+)
+def test_what_a_backend_declares_widens_the_table_for_everybody_and_never_narrows_it(
+    reader: str, dtype: DataType, off: float, *, agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFF_BY_FACTOR", str(1 + off))
+    assert READERS[reader]("generous", dtype, 1 + off) is agrees
+
+
+def test_a_declaration_that_cannot_be_read_is_an_error_and_not_a_tolerance() -> None:
+    made = claiming(["Relu"], "speechless")
+
+    def conformance(suite: Conformance) -> None:
+        raise RuntimeError("no words")
+
+    made.conformance = conformance  # type: ignore[assignment, method-assign]  # as a plugin may
+    with registered(made), pytest.raises(BackendLoadError, match="no words") as caught:
+        verify(_model(DataType.FLOAT), _feeds(DataType.FLOAT), "speechless")
+    assert caught.value.code == "SGK115"
+
+
+def test_a_declared_tolerance_widens_what_is_exact_by_a_plain_number() -> None:
+    suite = Conformance()
+    suite.tolerance("uint8", rtol=0.0, atol=1.0)
+    numbers = np.array([10, 255], np.uint8)
+    assert first_difference(numbers - 1, numbers) is not None
+    assert first_difference(numbers - 1, numbers, suite.tolerance_for) is None
+    assert first_difference(numbers - 2, numbers, suite.tolerance_for) is not None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+def test_floats_may_be_off_by_a_rounding_of_their_dtype_and_not_by_ten_percent(dtype: Any) -> None:
+    numbers = np.array([0.1, 1.0, -30.0]).astype(dtype)
+    rounded = (numbers.astype(np.float64) * (1 + float(ml_dtypes.finfo(dtype).eps))).astype(dtype)
+    assert first_difference(rounded, numbers) is None
+    far = (numbers.astype(np.float64) * 1.1).astype(dtype)
+    assert first_difference(far, numbers) is not None
+
+
+def test_the_tolerance_of_an_element_type_is_the_callers_where_given() -> None:
+    usual = tolerance_for(DataType.FLOAT)
+    assert tolerance_for(DataType.FLOAT, 0.5).relative == 0.5
+    assert tolerance_for(DataType.FLOAT, 0.5).limit(0, 1000) == usual.limit(0, 1000)
+    assert tolerance_for(DataType.FLOAT, absolute=0.25).limit(0, 1000) == 0.25
+    assert tolerance_for(DataType.INT64, 0.5, 0.5).limit(0, 1000) == 0
+
+
+def test_a_widened_tolerance_is_nowhere_less_than_it_was() -> None:
+    usual = tolerance_for(DataType.FLOAT16)
+    assert usual.widened(0.0, 0.0) == usual
+    assert usual.widened(0.1, 0.2).relative == 0.1
+    assert usual.widened(0.1, 0.2).limit(0, 1) == 0.2
+    assert usual.widened(0.1, 0.2).limit(0, 1000) == usual.limit(0, 1000)
+
+
+def found(expected: Any, actual: Any) -> tuple[str, str] | None:
+    """Return stage and text of a difference."""
+    difference = first_difference(actual, expected)
+    return None if difference is None else (difference.stage, difference.text)
+
+
+@pytest.mark.parametrize(
+    ("actual", "stage", "text"),
+    [
+        (np.ones((3, 1), np.float32), "shape", "shape [3, 1], expected [3]"),
+        (np.ones(3), "dtype", "dtype float64, expected float32"),
+        ([ONE], "dtype", "a sequence, expected an array"),
+        (None, "dtype", "nothing, expected an array"),
+        (np.float32([1, 1, 2]), "value", "1 of 3 elements differ; at [2] expected 1.0, got 2.0"),
+        (np.float32([1, np.nan, 2]), "value", "2 of 3 elements differ; at [1]"),
+        (np.float32([1, np.inf, 2]), "value", "at [1] expected 1.0, got inf"),
+    ],
+)
+def test_what_differs_is_told_with_its_stage(actual: Any, stage: str, text: str) -> None:
+    got = found(ONE, actual)
+    assert got is not None
+    assert got[0] == stage
+    assert got[1].startswith(text) or text in got[1]
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint64, ml_dtypes.int4, ml_dtypes.float8_e4m3fn, ml_dtypes.uint2]
+)
+def test_integers_and_small_floats_are_equal_or_wrong(dtype: Any) -> None:
+    numbers = np.array([0, 1, 1]).astype(dtype)
+    assert found(numbers, numbers.copy()) is None
+    assert found(numbers, np.array([0, 1, 0]).astype(dtype)) is not None
+
+
+def test_the_largest_integers_are_compared_to_the_last_digit() -> None:
+    large = np.array([2**63 - 1], np.int64)
+    assert found(large, large - 1) is not None
+
+
+def test_where_large_numbers_cancel_the_rest_is_measured_by_them() -> None:
+    expected = np.float32([1000.0, 0.0])
+    assert found(expected, np.float32([1000.0, 2e-4])) is None
+    assert found(np.float32([1.0, 0.0]), np.float32([1.0, 2e-4])) is not None
+
+
+def test_nan_and_infinity_stand_where_they_should() -> None:
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0])
+    assert found(odd, odd.copy()) is None
+    assert found(odd, odd[::-1].copy()) is not None
+
+
+def test_strings_lists_and_mappings_are_compared_element_by_element() -> None:
+    text = np.array(["a", "ü"], object)
+    assert found(text, text.astype(str)) is None
+    assert found(text, np.array(["a", "u"], object)) == (
+        "value",
+        "1 of 2 elements differ; at [1] expected ü, got u",
+    )
+    assert found([ONE, None], [ONE, None]) is None
+    assert found([ONE, ONE], [ONE, ONE * 2]) is not None
+    assert found([ONE], []) == ("shape", "a sequence of 0, expected one of 1")
+    assert found({"k": 1.0}, {"l": 1.0}) == ("value", "a map with other keys than expected")
+    place, text_ = found([[ONE]], [[ONE * 2]]) or ("", "")
+    assert (place, text_[:10]) == ("value", "[0][0]: 3 ")
+
+
+def test_no_elements_and_no_axes_are_compared_as_well() -> None:
+    assert found(np.zeros((0, 3)), np.zeros((0, 3))) is None
+    assert found(np.zeros((0, 3)), np.zeros((0, 4))) is not None
+    assert found(np.float64(1.0)[...], np.float64(1.5)[...]) is not None
+
+
+def test_what_a_case_grants_widens_floats_and_leaves_integers_exact() -> None:
+    subject = Subject("numpy")
+    grants = (0.2, 5.0)
+    assert subject.difference([ONE], [ONE * np.float32(1.1)]) is not None
+    assert subject.difference([ONE], [ONE * np.float32(1.1)], grants) is None
+    assert subject.difference([np.array([10])], [np.array([11])], grants) is not None

@@ -1,0 +1,213 @@
+"""Answers of a library: asked for once, kept for the next process, believed only as written."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from subgraphkit.storing import Answers, Passing, is_machine_fault
+from subgraphkit.storing.answers import forget_answers
+from subgraphkit.storing.folders import kept_folder
+from tests.scripts import ROOT
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of a backend."""
+    found = kept_folder(tmp_path / "cache", "acme")
+    assert found is not None
+    return found
+
+
+class Library:
+    """Counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self) -> list[str]:
+        self.asked += 1
+        return ["dtype", "no"]
+
+
+def known(answers: Answers, question: str, folder: Path | None = None) -> Any:
+    """Return what was answered before; None if nothing was."""
+    return answers.recall(question, lambda: Passing(None), folder)
+
+
+def _file(folder: Path) -> Path:
+    (path,) = folder.rglob("*.answer")
+    return path
+
+
+def test_a_question_is_asked_once(folder: Path) -> None:
+    for place in (None, folder):
+        answers, library = Answers("answers"), Library()
+        assert answers.recall("q", library, place) == answers.recall("q", library, place)
+        assert (library.asked, len(answers)) == (1, 1)
+
+
+def test_no_answer_at_all_is_an_answer() -> None:
+    answers, asked = Answers("answers"), []
+    for _ in range(2):
+        assert answers.recall("q", lambda: asked.append(1)) is None  # type: ignore[func-returns-value]
+    assert asked == [1]
+
+
+def test_an_answer_outlives_the_process(folder: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from subgraphkit.storing import Answers\n"
+        "print(Answers('answers').recall(b'q', lambda: ['dtype', 'no'], Path(sys.argv[1])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, folder], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout.strip() == "['dtype', 'no']"
+    library = Library()
+    assert Answers("answers").recall(b"q", library, folder) == ["dtype", "no"]
+    assert known(Answers("answers"), "q", folder) == ["dtype", "no"]
+    assert library.asked == 0
+    assert known(Answers("others"), "q", folder) is None
+    assert known(Answers("answers"), "another", folder) is None
+
+
+def test_in_memory_nothing_is_written(tmp_path: Path) -> None:
+    answers = Answers("answers")
+    answers.put("q", {1, 2})
+    assert known(answers, "q") == {1, 2}
+    answers._known.clear()
+    assert known(answers, "q") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "plain JSON"])
+def test_a_damaged_file_is_asked_again_and_mended(damage: str, folder: Path) -> None:
+    Answers("answers").put("q", ["dtype", "no"], folder)
+    path = _file(folder)
+    data = path.read_bytes()
+    flipped = data[:-8] + bytes([data[-8] ^ 1]) + data[-7:]
+    new = {"cut": data[:-3], "flipped": flipped, "empty": b"", "plain JSON": b'["dtype", "yes"]'}
+    path.write_bytes(new[damage])
+    library = Library()
+    assert Answers("answers").recall("q", library, folder) == ["dtype", "no"]
+    assert library.asked == 1
+    assert path.read_bytes() == data
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes and links are those of POSIX")
+@pytest.mark.parametrize("planted", ["writable by others", "a link", "a pipe"])
+def test_a_file_that_others_could_have_planted_is_not_believed(planted: str, folder: Path) -> None:
+    Answers("answers").put("q", ["dtype", "yes"], folder)
+    path = _file(folder)
+    if planted == "writable by others":
+        path.chmod(0o666)
+    else:
+        path.rename(folder / "far")
+        path.symlink_to(folder / "far") if planted == "a link" else os.mkfifo(path)
+    assert Answers("answers").recall("q", Library(), folder) == ["dtype", "no"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_folder_that_others_can_write_to_keeps_no_answers(tmp_path: Path, folder: Path) -> None:
+    folder.chmod(0o777)
+    assert kept_folder(tmp_path / "cache", "acme") is None
+
+
+def test_what_the_machine_is_at_fault_for_is_not_remembered(folder: Path) -> None:
+    answers, library = Answers("answers"), Library()
+    assert answers.recall("q", lambda: Passing(["compile", "out of memory"]), folder) == [
+        "compile",
+        "out of memory",
+    ]
+    with pytest.raises(MemoryError):
+        answers.recall("q", _failing, folder)
+    assert len(answers) == 0
+    assert list(folder.rglob("*.answer")) == []
+    answers.recall("q", library, folder)
+    assert library.asked == 1
+
+
+def _failing() -> None:
+    raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        (MemoryError(), True),
+        (OSError(24, "Too many open files"), True),
+        (RuntimeError("std::bad_alloc"), True),
+        (RuntimeError("bad allocation"), True),
+        ("CUDA error: out of memory", True),
+        (RuntimeError("no kernel for int16"), False),
+        ("memory_format is not supported", False),
+    ],
+)
+def test_faults_of_the_machine_are_told_from_answers(said: Exception | str, *, fault: bool) -> None:
+    assert is_machine_fault(said) is fault
+
+
+def test_what_is_unused_for_longest_goes_first() -> None:
+    answers, library = Answers("answers", most=3), Library()
+    for question in "abca":
+        answers.put(question, question)
+    answers.put("d", "d")
+    assert [known(answers, question) for question in "abcd"] == ["a", None, "c", "d"]
+    assert len(answers) == 3
+    answers.recall("b", library)
+    assert library.asked == 1
+
+
+def test_files_are_no_more_than_there_is_room_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subgraphkit.storing.answers._MOST_FILES", 10)
+    answers = Answers("answers")
+    for number in range(40):
+        answers.put(str(number), number, folder)
+        assert len(list(folder.rglob("*.answer"))) <= 10
+    assert known(Answers("answers"), "39", folder) == 39
+
+
+def test_many_threads_may_ask_at_once(folder: Path) -> None:
+    answers, wrong = Answers("answers", most=5), []
+
+    def work() -> None:
+        for number in (*range(10), *range(10)):
+            got = answers.recall(str(number), lambda number=number: number, folder)  # type: ignore[misc]
+            wrong.extend([got] if got != number else [])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(answers) <= 5
+
+
+def test_a_folder_that_has_gone_costs_nothing(folder: Path) -> None:
+    folder.rmdir()
+    answers = Answers("answers")
+    assert answers.recall("q", Library(), folder) == ["dtype", "no"]
+    assert known(answers, "q", folder) == ["dtype", "no"]
+    assert not folder.exists()
+
+
+def test_answers_are_forgotten_and_nothing_else_is_touched(tmp_path: Path, folder: Path) -> None:
+    cache = tmp_path / "cache"
+    assert forget_answers(cache) == 0
+    name = f"{'0a' * 32}.answer"
+    stays = [folder / "gpu.timings", folder / "learned" / "mine.json", tmp_path / "far" / name]
+    old = folder / "learned" / name.replace(".answer", ".json")
+    for path in (*stays, folder / "learned" / name, old):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+    (folder / "linked").symlink_to(tmp_path / "far", target_is_directory=True)
+    assert forget_answers(cache) == 2
+    assert not (folder / "learned" / name).exists()
+    assert all(path.exists() for path in stays)

@@ -1,0 +1,90 @@
+"""Files of a backend's own: read as written or not at all."""
+
+import logging
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from subgraphkit.storing import KeptFile
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+    assert file.read() == b""
+    file.write(b"one")
+    file.write(b"two", durable=False)
+    assert KeptFile(tmp_path / "a", "acme timings").read() == b"two"
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_is_of_something_else_or_damaged_is_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    KeptFile(tmp_path / "a", "acme timings").write(b"one")
+    with caplog.at_level(logging.WARNING, "subgraphkit.cache"):
+        assert KeptFile(tmp_path / "a", "acme kernels").read() == b""
+        data = (tmp_path / "a").read_bytes()
+        for damaged in (data[:-1], data + b"x", b"", data[:40], data[:-1] + b"x"):
+            (tmp_path / "a").write_bytes(damaged)
+            assert KeptFile(tmp_path / "a", "acme timings").read() == b""
+    assert caplog.text.count("are damaged and not used") == 6
+
+
+def test_what_others_could_have_written_is_not_read(tmp_path: Path) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+    file.write(b"one")
+    file.path.chmod(0o666)
+    assert file.read() == b""
+    file.write(b"two")
+    assert file.read() == b"two"
+
+
+def test_without_room_what_was_there_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+    file.write(b"one")
+
+    def full(*given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
+        file.write(b"two")
+    assert "No space left" in caplog.text
+    assert file.read() == b"one"
+
+
+def test_who_holds_the_lock_loses_nothing_that_others_add(tmp_path: Path) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+
+    def work() -> None:
+        for _ in range(10):
+            with file.lock():
+                file.write(file.read() + b"x", durable=False)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert file.read() == b"x" * 30
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
+def test_a_writer_killed_at_any_moment_leaves_all_of_one(tmp_path: Path) -> None:
+    contents = [bytes([number]) * 100_000 for number in range(4)]
+    KeptFile(tmp_path / "a", "acme timings").write(contents[0])
+    for delay in range(20):
+        child = os.fork()
+        if not child:
+            while True:
+                for data in contents:
+                    KeptFile(tmp_path / "a", "acme timings").write(data, durable=False)
+        threading.Event().wait(delay / 500)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert KeptFile(tmp_path / "a", "acme timings").read() in contents
