@@ -29,7 +29,7 @@ from subgraphkit.errors import (
 )
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.onnx_io import Model, load_read
-from subgraphkit.partitioning import Claim, Partitioning
+from subgraphkit.partitioning import Claim, Constraints, Partitioning
 from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.planning import Plan, plan
 
@@ -45,12 +45,14 @@ class BundleCall:
         shapes: None, for a bundle has the shapes it was exported with.
         options: Options by backend name.
         settings: Other settings.
+        constraints: None, for a bundle is partitioned.
     """
 
     backend: Any = None
     shapes: Shapes | None = None
     options: Mapping[str, Mapping[str, Any]] | None = None
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    constraints: Constraints | None = None
 
 
 def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = False) -> Plan:
@@ -99,8 +101,13 @@ def _choices(call: BundleCall, manifest: Manifest) -> list[BackendChoice]:
     """Return the backends of the bundle, as the caller has them.
 
     Raises:
-        BundleError: The caller names others, or gives shapes (SGK185).
+        BundleError: The caller names others, gives shapes or places nodes (SGK185).
     """
+    if call.constraints is not None or call.settings.get("pin") or call.settings.get("keep_off"):
+        raise messages.contradiction(
+            "nodes are pinned to backends or kept from them, and a bundle is partitioned already",
+            "Leave constraints, pin and keep_off out, or export again with them.",
+        )
     if call.shapes:
         raise messages.contradiction(
             f"shapes are given, {', '.join(map(repr, call.shapes))}, and a bundle has those it was "

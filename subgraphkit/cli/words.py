@@ -4,7 +4,13 @@ import argparse
 
 from subgraphkit.cli.values import file_of_input, option_value, shape_of, symbol_size
 
-__all__ = ["add_bind_words", "add_data_words", "add_feed_words", "add_road_words"]
+__all__ = [
+    "add_bind_words",
+    "add_data_words",
+    "add_feed_words",
+    "add_placement_words",
+    "add_road_words",
+]
 
 
 def add_bind_words(parser: argparse.ArgumentParser) -> None:
@@ -57,12 +63,27 @@ def add_road_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend", metavar="LIST", help="backends in order, such as tensorrt:device=0,numpy"
     )
+    add_placement_words(parser)
     parser.add_argument(
         "--strict",
         action="store_true",
         default=None,
         help="fail unless the listed backends claim every node",
     )
+
+
+def add_placement_words(parser: argparse.ArgumentParser) -> None:
+    """Add which nodes a backend must take, or must not."""
+    for word, purpose in (
+        ("--pin", "a node that a backend must take"),
+        ("--keep-off", "a node that a backend must not take"),
+    ):
+        parser.add_argument(
+            word,
+            metavar="NODE=BACKEND",
+            action="append",
+            help=f"{purpose}: its name, its operator or #NUMBER",
+        )
 
 
 def add_data_words(parser: argparse.ArgumentParser, *, required: bool) -> None:

@@ -27,6 +27,7 @@ from subgraphkit.configuration.settings import (
     SETTINGS,
     Entry,
     Layer,
+    Placement,
     SettingValues,
     make_layer,
 )
@@ -48,6 +49,8 @@ class ResolvedConfig:
         strict: Whether every node must be claimed by one of them.
         on_missing: What to do if one of them cannot be used.
         fallback: Name of the backend that runs what nobody claimed, or ``"none"``.
+        pin: Nodes that a backend must take, each with the backend.
+        keep_off: Nodes that a backend must not take, each with the backend.
         on_unsupported: What to do if a backend gives nodes back while compiling.
         on_compile_error: What to do if a backend fails to compile a subgraph.
         on_run_error: What to do if a subgraph fails while running.
@@ -67,6 +70,8 @@ class ResolvedConfig:
     strict: bool
     on_missing: Literal["error", "warn"]
     fallback: str
+    pin: tuple[Placement, ...]
+    keep_off: tuple[Placement, ...]
     on_unsupported: Literal["repartition", "raise"]
     on_compile_error: Literal["raise", "fallback"]
     on_run_error: Literal["raise", "fallback"]

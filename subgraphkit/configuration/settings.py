@@ -4,11 +4,11 @@ A setting is one line in ``SETTINGS``; its environment variable is its name in c
 ``SUBGRAPH_``. ``options`` is apart, because it is merged key by key.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict, cast
 
 from subgraphkit.backend.option_values import (
     read_bool,
@@ -29,6 +29,7 @@ __all__ = [
     "Layer",
     "OptionValues",
     "OtherSettings",
+    "Placement",
     "Setting",
     "SettingValues",
     "make_layer",
@@ -52,6 +53,8 @@ class OtherSettings(TypedDict, total=False):
     on_compile_error: str | None
     on_run_error: str | None
     checked: bool | str | None
+    pin: object
+    keep_off: object
     block: object
     plugins: object
     cache: bool | str | None
@@ -113,6 +116,45 @@ def _allowed_plugins(value: object) -> frozenset[str]:
     return frozenset() if names == {NONE} else names
 
 
+class Placement(NamedTuple):
+    """Nodes and a backend, for a pin or its opposite.
+
+    Attributes:
+        node: The name of a node or an operator, or a place in the list of nodes.
+        backend: Name of the backend.
+    """
+
+    node: str | int
+    backend: str
+
+    def __str__(self) -> str:
+        return f"{'#' * isinstance(self.node, int)}{self.node}={self.backend}"
+
+
+def _placements(value: object) -> tuple[Placement, ...]:
+    """Read ``Conv=numpy, #12=openvino``, or a mapping from nodes to backends."""
+    if isinstance(value, Mapping):
+        pairs = [(node, names) for node, given in value.items() for names in _several(given)]
+    else:
+        pairs = [item.rpartition("=")[::2] for item in read_list(value)]
+    return tuple(_placement(node, backend) for node, backend in pairs)
+
+
+def _several(given: object) -> Iterable[object]:
+    return given if isinstance(given, list | tuple) else (given,)
+
+
+def _placement(node: object, backend: object) -> Placement:
+    if isinstance(node, str):
+        node = node.strip()
+        number = node.removeprefix("#")
+        node = int(number) if number != node and number.isdecimal() else node
+    is_node = isinstance(node, str | int) and not isinstance(node, bool) and node != ""
+    if is_node and isinstance(backend, str) and BACKEND_NAME.fullmatch(backend.strip()):
+        return Placement(cast("str | int", node), backend.strip())
+    raise ValueError("nodes with backends, such as 'Conv=numpy, #12=openvino'")
+
+
 def _backend_name(value: object) -> str:
     if isinstance(value, str) and BACKEND_NAME.fullmatch(value.strip()) is not None:
         return value.strip()
@@ -139,6 +181,8 @@ _ALL: Final = (
         "What to do if a backend that was named cannot be used.",
     ),
     Setting("fallback", _backend_name, "numpy", "Which backend runs what nobody claimed."),
+    Setting("pin", _placements, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
+    Setting("keep_off", _placements, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
     Setting(
         "on_unsupported",
         _one_of("repartition", "raise"),

@@ -321,6 +321,10 @@ class Graph:
             return ()
         return tuple(dict.fromkeys(name for body in bodies.values() for name in body.captures))
 
+    def read_by(self, node: int) -> tuple[str, ...]:
+        """Return the names a node reads: its inputs and what its bodies capture."""
+        return (*self.table.inputs[node], *self.captures_of(node))
+
     def is_constant_node(self, node: int) -> bool:
         """Say whether a node only states a constant and so never needs to run."""
         return self.table.op_types[node] == "Constant" and not self.table.domains[node]

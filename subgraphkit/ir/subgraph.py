@@ -136,7 +136,7 @@ def boundary(graph: Graph, region: Collection[int], copies: Collection[int] = ()
     outputs: dict[str, None] = {}
     constants: dict[str, None] = {}
     for node in region:
-        for value in _read_by(graph, node):
+        for value in graph.read_by(node):
             if value in graph.constants:
                 constants[value] = None
             elif value and graph.producers.get(value) not in inside:
@@ -195,14 +195,10 @@ def _entering(graph: Graph, region: Sequence[int]) -> tuple[tuple[str, ...], tup
     inside = set(filterfalse(constants.__contains__, made_inside))
     rows: Iterable[tuple[str, ...]] = map(columns.__getitem__, region)
     if bodies and not bodies.keys().isdisjoint(region):
-        rows = (_read_by(graph, node) for node in region)
+        rows = map(graph.read_by, region)
     crossing = dict.fromkeys(filterfalse(inside.__contains__, chain.from_iterable(rows)))
     inputs = tuple(value for value in crossing if value and value not in constants)
     return inputs, tuple(filter(constants.__contains__, crossing))
-
-
-def _read_by(graph: Graph, node: int) -> tuple[str, ...]:
-    return (*graph.table.inputs[node], *graph.captures_of(node))
 
 
 def _leaves(graph: Graph, node: int, value: str, inside: Collection[int]) -> bool:
@@ -211,7 +207,7 @@ def _leaves(graph: Graph, node: int, value: str, inside: Collection[int]) -> boo
     if graph.is_output(value):
         return True
     return any(
-        consumer not in inside and value in _read_by(graph, consumer)
+        consumer not in inside and value in graph.read_by(consumer)
         for consumer in graph.adjacency.successors(node)
     )
 

@@ -195,10 +195,9 @@ class _Stated:
         }
 
     def _read_from_outside(self, nodes: Sequence[int], made: set[str]) -> Iterator[str]:
-        table = self._graph.table
         seen = set(made)
         for node in nodes:
-            for value in (*table.inputs[node], *self._graph.captures_of(node)):
+            for value in self._graph.read_by(node):
                 if value and value not in seen:
                     seen.add(value)
                     yield value

@@ -1,4 +1,4 @@
-"""The result of the partition step."""
+"""The partition step: from a bound graph to a partitioning, and what can be done with one."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,23 +8,31 @@ from itertools import compress
 from typing import Any
 
 from subgraphkit.backend.refusal import Refusal
+from subgraphkit.binding import BoundModel
+from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning.algorithms.collector import collector_paused
+from subgraphkit.partitioning.claiming.claimants import choose_claimants
+from subgraphkit.partitioning.claiming.constraints import (
+    Constraints,
+    configured,
+    resolve_constraints,
+)
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
     finish_turns,
     require_all_claimed,
     take_turns,
 )
-from subgraphkit.partitioning.claiming.work_table import Workspace
+from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
-from subgraphkit.partitioning.reports.picturing import as_networkx
 from subgraphkit.partitioning.reports.quality import Quality, measure
-from subgraphkit.partitioning.reports.renderings import as_data, as_text
+from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text
 
-__all__ = ["Partitioning"]
+__all__ = ["Partitioning", "partition"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,16 +129,16 @@ class Partitioning(PartitioningData):
         """
         subgraph, index = self.subgraphs[place], self.claimed_by[place]
         taken_away = self._given_back(subgraph, index, refused)
-        workspace = self._workspace_of(subgraph, place)
+        work = self._work_on(subgraph, place)
         earlier = self._earlier_turns(index)
 
         def barred(at: int) -> Mapping[int, Refusal]:
             kept_away = self.constraints.refusals_for(earlier.claims[at].backend.name)
             return {**kept_away, **taken_away} if at == index else kept_away
 
-        turns = take_turns(workspace, earlier.claims, barred, first=index, earlier=earlier)
-        require_all_claimed(workspace, turns, self.constraints)
-        pieces: list[Cut] = cut(workspace, turns, also_wanted=subgraph.outputs)
+        turns = take_turns(work, barred, first=index, earlier=earlier)
+        require_all_claimed(work, turns, self.constraints)
+        pieces: list[Cut] = cut(work, turns, also_wanted=subgraph.outputs)
         divided = replace(
             self,
             subgraphs=(
@@ -180,7 +188,7 @@ class Partitioning(PartitioningData):
             else:
                 taken_away[node] = refusal
         for node in subgraph.nodes if constants else ():
-            for value in (*graph.table.inputs[node], *graph.captures_of(node)):
+            for value in graph.read_by(node):
                 if value in constants:
                     taken_away.setdefault(node, constants[value])
         if not taken_away:
@@ -192,14 +200,15 @@ class Partitioning(PartitioningData):
             )
         return taken_away
 
-    def _workspace_of(self, subgraph: Subgraph, place: int) -> Workspace:
+    def _work_on(self, subgraph: Subgraph, place: int) -> WorkTable:
         made = {name for node in subgraph.copies for name in self.graph.table.outputs[node] if name}
         for other in compress(self.subgraphs, map(place.__ne__, range(len(self.subgraphs)))):
             if not made:
                 break
             made.difference_update(other.outputs)
-        return Workspace(
+        return WorkTable(
             self.graph,
+            self.turns.claims,
             subgraph.nodes,
             foreign=subgraph.copies,
             unavailable=made,
@@ -219,6 +228,57 @@ class Partitioning(PartitioningData):
         nodes = _counted(len(self.graph.nodes), "node")
         subgraphs = _counted(len(self.subgraphs), "subgraph")
         return f"Partitioning({self.graph.name!r}, {nodes} in {subgraphs})"
+
+
+def partition(
+    bound: BoundModel,
+    backends: Selection | None = None,
+    *,
+    constraints: Constraints | None = None,
+) -> Partitioning:
+    """Divide a model among backends.
+
+    The backends claim in order, each with its properties in order, what those before them left; at
+    last the fallback backend takes the rest. Every region is convex and all can run one after the
+    other. The same graph and backends always give the same result, which is verified before it is
+    returned.
+
+    Args:
+        bound: The bound model; not changed.
+        backends: The backends in order: a selection string, a name, a ``Backend`` class or
+            instance, a pair ``(name, options)``, or a list of them. None for what was configured
+            when it was bound.
+        constraints: Nodes to be pinned to backends or kept from them, beside those that the
+            settings ``pin`` and ``keep_off`` name; what is given here wins.
+
+    Raises:
+        ConfigError: The selection cannot be read (SGK107), or a constraint names what does not
+            exist or cannot be met (SGK123).
+        BackendNotFoundError: A backend is not installed (SGK101) or not known (SGK102).
+        BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
+        UnclaimedNodesError: Nodes are left that nobody takes (SGK120).
+        SelectorContractError: A selector (SGK121) or a property (SGK122) broke its contract.
+        InternalError: The verifier found a broken promise (SGK900).
+    """
+    claims = choose_claimants(bound, backends)
+    names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
+    demanded = resolve_constraints(bound, configured(bound.settings, constraints), names)
+    with collector_paused():
+        work = WorkTable(bound, claims)
+        turns = take_turns(work, lambda index: demanded.refusals_for(claims[index].backend.name))
+        require_all_claimed(work, turns, demanded)
+        made = cut(work, turns)
+    partitioning = Partitioning(
+        graph=bound,
+        subgraphs=tuple(subgraph for subgraph, _ in made),
+        turns=turns,
+        claimed_by=tuple(index for _, index in made),
+        constraints=demanded,
+    )
+    finish_turns(bound, partitioning, turns)
+    if bound.extensions.implements("subgraphkit_plan"):
+        bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
+    return partitioning
 
 
 def _counted(count: int, noun: str) -> str:

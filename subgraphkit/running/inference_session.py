@@ -11,7 +11,7 @@ from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.onnx_io import Model, ModelSource, load
-from subgraphkit.partitioning import partition
+from subgraphkit.partitioning import Constraints, partition
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
@@ -33,6 +33,8 @@ class InferenceSession(Session):
         shapes: Values of named dimensions and shapes of inputs; see ``bind``. A bundle has its
             own.
         options: Options by backend name.
+        constraints: Nodes to be pinned to backends or kept from them; see ``partition``. The
+            settings ``pin`` and ``keep_off`` say the same in text.
         trust: Whether to open a bundle that somebody else could have written; engines are run like
             programs.
         progress: Told how far compiling is; stops it.
@@ -45,23 +47,24 @@ class InferenceSession(Session):
     Thread-safety: as ``Session``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (each step of the road has its own)
         self,
         source: ModelSource | Model,
         backend: Any = None,
         shapes: Shapes | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
         *,
+        constraints: Constraints | None = None,
         trust: bool = False,
         progress: Progress | None = None,
         **settings: Unpack[OtherSettings],
     ) -> None:
         refuse_arguments(settings)
         if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)
-            call = BundleCall(backend, shapes, options, settings)
+            call = BundleCall(backend, shapes, options, settings, constraints)
             super().__init__(open_bundle(Path(source), call, trust=trust))
             return
         model = source if isinstance(source, Model) else load(source)
         bound = bind(model, shapes, backend=backend, options=options, **settings)
-        partitioning = partition(bound)
+        partitioning = partition(bound, constraints=constraints)
         super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))

@@ -1,7 +1,8 @@
 """Files of a backend's own that make the next time quicker, and may be gone any day."""
 
-import hashlib
+import hmac
 import logging
+import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -9,21 +10,23 @@ from typing import Final
 from subgraphkit.errors import CacheError
 from subgraphkit.storing.files import open_plain, write_whole
 from subgraphkit.storing.locks import locked
+from subgraphkit.storing.signing import signing_key
 
 __all__ = ["KeptFile"]
 
 _logger = logging.getLogger("subgraphkit.cache")
 
-_DIGEST: Final = 32
+_SIGNATURE: Final = 32
 _LARGEST: Final = 1 << 30
 _LOCK_TIMEOUT: Final = 30.0
 
 
 class KeptFile:
-    """Bytes in a file that are read as they were written, or not at all.
+    """Bytes in a file that are read as this user has written them there, or not at all.
 
-    Damage is noticed and costs a line in the log; what cannot be written is not kept. Nothing is
-    raised either way, because nobody needs the file.
+    The file is signed with the user's key and its own name. What is damaged, or came with a project
+    of somebody's, costs a line in the log; what cannot be written is not kept. Nothing is raised
+    either way, because nobody needs the file.
 
     Args:
         path: The file, in a folder of this user alone; ``BindContext.kept_folder`` returns one.
@@ -40,7 +43,7 @@ class KeptFile:
     def __init__(self, path: Path, what: str) -> None:
         self.path = path
         self._what = what
-        self._head = f"subgraphkit-{what} 1\n".encode()
+        self._head = f"subgraphkit-{what} 2\n".encode()
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other threads and processes from reading what is about to be written anew.
@@ -54,14 +57,15 @@ class KeptFile:
         try:
             with open_plain(self.path) as file:
                 stored = file.read(_LARGEST)
+            key = signing_key()
         except FileNotFoundError:
             return b""
         except (OSError, CacheError) as error:
             _logger.info("%s in %s are not used: %s", self._what, self.path, error)
             return b""
-        start = len(self._head) + _DIGEST
+        start = len(self._head) + _SIGNATURE
         data = stored[start:]
-        if stored[:start] != self._head + hashlib.sha256(data).digest():
+        if not hmac.compare_digest(stored[:start], self._sealed(key, data)):
             _logger.warning("%s in %s are damaged and not used", self._what, self.path)
             return b""
         return data
@@ -73,8 +77,13 @@ class KeptFile:
             data: All that is to be kept.
             durable: Whether it is to last through a power failure, which takes milliseconds.
         """
-        whole = self._head + hashlib.sha256(data).digest() + data
         try:
-            write_whole(self.path, whole, durable=durable)
-        except OSError as error:
+            write_whole(self.path, self._sealed(signing_key(), data) + data, durable=durable)
+        except (OSError, CacheError) as error:
             _logger.info("%s are not kept in %s: %s", self._what, self.path, error)
+
+    def _sealed(self, key: bytes, data: bytes) -> bytes:
+        """Return what is in the file before the data."""
+        signature = hmac.new(key, self._head + os.fsencode(self.path.name) + b"\n", "sha256")
+        signature.update(data)
+        return self._head + signature.digest()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import networkx as nx
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms.nets import Nets
 
 Regions = list[list[int]]
 Graph = tuple[Adjacency, bytearray]
@@ -79,6 +80,30 @@ def check_disjoint(
         assert region == sorted(region)
         assert all(eligible[unit] for unit in region)
         assert not connected or nx.is_weakly_connected(graph.subgraph(region))
+
+
+def cut_bytes(nets: Nets, region_of: Sequence[int]) -> int:
+    """Add up the bytes that cross from a region into another or into the rest.
+
+    Args:
+        nets: The values.
+        region_of: For each unit its region, or -1 for a unit outside all regions.
+
+    Returns:
+        Bytes, where a value counts once for every region other than its producer's that reads it,
+        and once if units outside all regions read it while a region makes it.
+    """
+    total = 0
+    start = 0
+    sinks = nets.sinks
+    for source, size, end in zip(nets.source, nets.bytes_, nets.sink_start[1:], strict=True):
+        if end - start == 1:
+            total += size * (region_of[sinks[start]] != region_of[source])
+        elif end > start:
+            readers = {region_of[sink] for sink in sinks[start:end]}
+            total += size * (len(readers) - (region_of[source] in readers))
+        start = end
+    return total
 
 
 def fewest_regions(adjacency: Adjacency, eligible: bytearray, *, connected: bool) -> int:

@@ -1,4 +1,4 @@
-"""The TensorRT backend of subgraphkit: runs on NVIDIA's GPUs whatever TensorRT takes."""
+"""TensorRT for subgraphkit: engines on NVIDIA's GPUs for whatever TensorRT takes of a model."""
 
 from subgraphkit_tensorrt.backend import TensorRTBackend
 from subgraphkit_tensorrt.options.from_onnxruntime import from_onnxruntime

@@ -1,4 +1,4 @@
-"""The backend: finds the library, checks the options, and hands both to claim, build and run."""
+"""The backend: it finds the library, checks the options, and hands both to claim, build and run."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
@@ -23,12 +23,12 @@ from subgraphkit.backend.selftest import Bench
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.sharing import separate_weights
+from subgraphkit_tensorrt.building.shared_plans import separate_weights
 from subgraphkit_tensorrt.claiming.plugins import load_plugins
 from subgraphkit_tensorrt.claiming.property import properties_of
-from subgraphkit_tensorrt.library.devices import Device
-from subgraphkit_tensorrt.library.fitting import engine_fits
-from subgraphkit_tensorrt.library.flavours import Finding, Library, find, wanted_flavour
+from subgraphkit_tensorrt.library.fit import engine_fits
+from subgraphkit_tensorrt.library.flavours import Installation, Library, find, wanted_flavour
+from subgraphkit_tensorrt.library.gpus import Gpu
 from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.options import check_agreement, check_library
@@ -137,7 +137,7 @@ class TensorRTBackend(Backend[Options]):
         return ";".join(filter(None, [*parts, identity()]))
 
     def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
-        """Name the constants that are put into an engine when it is loaded; see ``sharing``."""
+        """Name the constants that come when an engine is loaded; see ``shared_plans``."""
         return separate_weights(subgraph, self.option_values)
 
     def kept_weights(self, subgraph: Subgraph) -> Collection[str]:
@@ -147,7 +147,7 @@ class TensorRTBackend(Backend[Options]):
         return tuple(subgraph.constants) if refits else ()
 
     def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
-        """Say whether engines of a bundle fit here; see ``fitting``."""
+        """Say whether engines of a bundle fit here; see ``fit``."""
         return engine_fits(made, here, self.option_values)
 
     def restore(
@@ -193,7 +193,7 @@ class TensorRTBackend(Backend[Options]):
         return _described(device, self.option_values.hardware_compatible, self._found)
 
 
-def _usable(found: Finding, *, build_only: bool) -> Library:
+def _usable(found: Installation, *, build_only: bool) -> Library:
     """Return the library, if it can do what is asked of it."""
     if found.library is None or found.state == "absent device":
         raise unavailable("tensorrt", [found.problem], found.hint)
@@ -202,12 +202,12 @@ def _usable(found: Finding, *, build_only: bool) -> Library:
     return found.library
 
 
-def _cannot_run(found: Finding) -> BackendUnavailableError:
+def _cannot_run(found: Installation) -> BackendUnavailableError:
     way = "Or set the option build_only=true, to build engines for another machine."
     return unavailable("tensorrt", [found.problem], found.hint, way)
 
 
-def _described(device: Device, compatible: str, found: Finding) -> str:
+def _described(device: Gpu, compatible: str, found: Installation) -> str:
     major, minor = device.compute_capability
     if compatible == "ampere_plus" and major >= _AMPERE:
         return compatible
@@ -217,7 +217,7 @@ def _described(device: Device, compatible: str, found: Finding) -> str:
     return f"{model},cuda{found.machine.driver}"
 
 
-def _versions(found: Finding) -> dict[str, str]:
+def _versions(found: Installation) -> dict[str, str]:
     versions = {}
     if found.library is not None:
         versions[found.library.flavour.name] = found.library.capabilities.version

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit_tensorrt.running import cudart, loading
+from subgraphkit_tensorrt.running import cudart, loader
 from subgraphkit_tensorrt.running.cudart import Cuda
 
 __all__ = ["double"]
@@ -19,7 +19,7 @@ def double(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     """
     made = Double(getattr(request, "param", "11.4.0"))
     runtime = Cuda(made.cuda)
-    for module in (loading, cudart):
+    for module in (loader, cudart):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
     yield made
     made.cuda.cudaDeviceSynchronize()

@@ -9,8 +9,8 @@ from backends.tensorrt.tests.tensorrt_models import build_engine, options, range
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing.official_cases import OfficialCase
-from subgraphkit_tensorrt.claiming.borders import Borders
-from subgraphkit_tensorrt.claiming.questions import Questions
+from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
+from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.lowering import Conversions, rules_for
 
 __all__ = ["Verdict", "judge"]
@@ -42,10 +42,10 @@ def judge(case: OfficialCase) -> Verdict:
         return Verdict(claimed=False)
     subgraph = workers(graph)
     if not all(map(conversions.converts, refused)) or not all(
-        _crossing(subgraph, Borders(graph, found))
+        _crossing(subgraph, BoundaryRules(graph, found))
     ):
         return Verdict(claimed=False)
-    refusals = Questions(graph, library, chosen, found, conversions, None).refusals_in(subgraph)
+    refusals = ParserQueries(graph, library, chosen, found, conversions, None).refusals_in(subgraph)
     problem = str(next(iter(refusals.values()))) if refusals else _built(subgraph, chosen)
     return Verdict(claimed=True, converted=bool(refused), problem=problem)
 
@@ -63,7 +63,7 @@ def _built(subgraph: Subgraph, chosen: Mapping[str, Any]) -> str:
     return ""
 
 
-def _crossing(subgraph: Subgraph, borders: Borders) -> Iterator[bool]:
+def _crossing(subgraph: Subgraph, borders: BoundaryRules) -> Iterator[bool]:
     for node in subgraph.members:
         for value in set(node.inputs).intersection(subgraph.inputs):
             yield borders.accept_input(node, value) is True

@@ -9,10 +9,10 @@ import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_models import options, rtx
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.partitioning import Partitioning
-from subgraphkit_tensorrt.claiming.borders import Borders
-from subgraphkit_tensorrt.claiming.questions import Questions
+from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
+from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.lowering import Conversions, rules_for
-from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
 __all__ = [
     "ask",
@@ -82,12 +82,12 @@ def static_refusal(body: str, opset: int = 17, **given: Any) -> str:
 
 def ask(
     graph: BoundGraph, given: Mapping[str, Any] | None = None
-) -> tuple[Questions, Rules, Conversions]:
+) -> tuple[ParserQueries, Rules, Conversions]:
     """Return what asks TensorRT for RTX about a graph."""
     found = rules(**(given or {}))
     conversions = Conversions(found)
     chosen = options(**(given or {}))
-    return Questions(graph, rtx(), chosen, found, conversions, None), found, conversions
+    return ParserQueries(graph, rtx(), chosen, found, conversions, None), found, conversions
 
 
 def workers(graph: BoundGraph) -> Subgraph:
@@ -96,6 +96,6 @@ def workers(graph: BoundGraph) -> Subgraph:
     return make_subgraph(graph, nodes, "tensorrt")
 
 
-def edges(graph: BoundGraph, found: Rules) -> Borders:
+def edges(graph: BoundGraph, found: Rules) -> BoundaryRules:
     """Return what judges the values at edges of a graph."""
-    return Borders(graph, found)
+    return BoundaryRules(graph, found)

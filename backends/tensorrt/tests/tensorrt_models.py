@@ -17,7 +17,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Subgraph, make_subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building import build, profiles
-from subgraphkit_tensorrt.building.plan import Plan
+from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.flavours import Library, find
 
@@ -144,6 +144,6 @@ def build_engine(
     given: Mapping[str, Any],
     library: Library,
     ranges: Mapping[str, InputRange] | None = None,
-) -> Plan:
+) -> EnginePlan:
     """Build the plan of a subgraph by options alone."""
     return build.build_engine(subgraph, context_of(subgraph.graph, given), library, ranges)

@@ -29,8 +29,8 @@ from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import parse_model
 from subgraphkit_tensorrt.building.plan import plan_problem, read_plans, write_plans
 from subgraphkit_tensorrt.building.report import memory_told, readable
-from subgraphkit_tensorrt.building.sharing import Shelf, separate_weights
-from subgraphkit_tensorrt.library.devices import machine
+from subgraphkit_tensorrt.building.shared_plans import Shelf, separate_weights
+from subgraphkit_tensorrt.library.gpus import machine
 
 pytestmark = needs_rtx
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}

@@ -30,11 +30,11 @@ from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt import backend as backend_module
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.library.devices import Device, Machine
-from subgraphkit_tensorrt.library.fitting import engine_fits
-from subgraphkit_tensorrt.library.flavours import FLAVOURS, Finding, Library, find
+from subgraphkit_tensorrt.library.fit import engine_fits
+from subgraphkit_tensorrt.library.flavours import FLAVOURS, Installation, Library, find
+from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.options import check_agreement
-from subgraphkit_tensorrt.running import loading
+from subgraphkit_tensorrt.running import loader
 from subgraphkit_tensorrt.running.cudart import Cuda
 
 Machines = Callable[..., Double]
@@ -69,10 +69,10 @@ def on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machines:
         driver: str = "13.0",
     ) -> Double:
         double = _runtime(release, flavour)
-        device = Device(0, gpu, (8, 9), 58, 24 << 30)
-        found = Finding("ready", double.library, Machine((device,), driver))
+        device = Gpu(0, gpu, (8, 9), 58, 24 << 30)
+        found = Installation("ready", double.library, Machine((device,), driver))
         monkeypatch.setattr(backend_module, "find", lambda flavour="auto": found)
-        monkeypatch.setattr(loading, "cuda_runtime", lambda: Cuda(double.cuda))
+        monkeypatch.setattr(loader, "cuda_runtime", lambda: Cuda(double.cuda))
         return double
 
     return move

@@ -16,9 +16,9 @@ from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt import on_stream
 from subgraphkit_tensorrt.library import logger
 from subgraphkit_tensorrt.running import cudart, dlpack
+from subgraphkit_tensorrt.running.callbacks import OutputMemory
 from subgraphkit_tensorrt.running.cudart import Cuda
 from subgraphkit_tensorrt.running.device import Device
-from subgraphkit_tensorrt.running.listening import OutputMemory
 
 RESHAPED = "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }"
 SCALED = "agraph (float[2,3] x) => (float[2,3] y) { y = Mul(x, w) }"

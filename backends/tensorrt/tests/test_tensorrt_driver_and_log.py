@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from subgraphkit.errors import CompileError, ExecutionError
-from subgraphkit_tensorrt.library import devices
+from subgraphkit_tensorrt.library import gpus
 from subgraphkit_tensorrt.library.checks import check, check_run
 from subgraphkit_tensorrt.library.flavours import find
 from subgraphkit_tensorrt.library.logger import hear, listening, logger_for
@@ -51,7 +51,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _asked(folder: Path, **environment: str) -> str:
-    program = "from subgraphkit_tensorrt.library.devices import machine; print(machine())"
+    program = "from subgraphkit_tensorrt.library.gpus import machine; print(machine())"
     variables = os.environ | {"LD_LIBRARY_PATH": str(folder)} | environment
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=variables
@@ -62,8 +62,8 @@ def _asked(folder: Path, **environment: str) -> str:
 @needs_compiler
 def test_the_driver_tells_the_devices(driver: Path) -> None:
     said = _asked(driver)
-    assert "Device(index=0, name='Big', compute_capability=(8, 9), multiprocessors=58," in said
-    assert "Device(index=1, name='Small'" in said
+    assert "Gpu(index=0, name='Big', compute_capability=(8, 9), multiprocessors=58," in said
+    assert "Gpu(index=1, name='Small'" in said
     assert "driver='12.4', problem=''" in said
 
 
@@ -86,7 +86,7 @@ def test_a_driver_that_cannot_be_used_is_told_with_a_hint(
 
 
 def test_an_absent_driver_is_a_state() -> None:
-    found = devices.machine()
+    found = gpus.machine()
     if found.devices:
         pytest.skip("there is a GPU")
     assert found.problem

@@ -13,7 +13,7 @@ from subgraphkit.partitioning import Partitioning
 from subgraphkit.storing.answers import forget_answers
 from subgraphkit_tensorrt.building.failure import build_failure, fault_of_machine
 from subgraphkit_tensorrt.building.model import prepare_model
-from subgraphkit_tensorrt.library.devices import machine
+from subgraphkit_tensorrt.library.gpus import machine
 
 pytestmark = needs_rtx
 PRODUCT = (

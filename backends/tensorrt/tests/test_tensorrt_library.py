@@ -17,17 +17,17 @@ from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.onnx_io import model_of_text
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.library import devices, flavours
-from subgraphkit_tensorrt.library.devices import Device, Machine
+from subgraphkit_tensorrt.library import flavours, gpus
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, find
+from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.library.trial import trial_problem
 
 RTX = find_spec("tensorrt_rtx_bindings") is not None
 needs_rtx = pytest.mark.skipif(not RTX, reason="TensorRT for RTX is not installed")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 NO_GPU = Machine(problem="there is no NVIDIA GPU", hint="Look at CUDA_VISIBLE_DEVICES.")
-L4 = Device(0, "NVIDIA L4", (8, 9), 58, 24 << 30)
-ORIN = Device(1, "Orin", (8, 7), 16, 8 << 30)
+L4 = Gpu(0, "NVIDIA L4", (8, 9), 58, 24 << 30)
+ORIN = Gpu(1, "Orin", (8, 7), 16, 8 << 30)
 
 # What a binding does without a driver: its objects cannot be made.
 WITHOUT_DRIVER = """
@@ -76,7 +76,7 @@ def place(
         sys.modules.pop(name, None)
 
 
-def _with_devices(monkeypatch: pytest.MonkeyPatch, *found: Device) -> None:
+def _with_devices(monkeypatch: pytest.MonkeyPatch, *found: Gpu) -> None:
     monkeypatch.setattr(flavours, "machine", lambda: Machine(found, "13.0"))
 
 
@@ -238,7 +238,7 @@ def test_the_deep_probe_builds_a_real_engine(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @needs_rtx
-@pytest.mark.skipif(bool(devices.machine().devices), reason="there is a GPU")
+@pytest.mark.skipif(bool(gpus.machine().devices), reason="there is a GPU")
 def test_an_engine_that_cannot_be_loaded_is_told_in_the_words_of_the_library() -> None:
     library = find("tensorrt_rtx").library
     assert library is not None

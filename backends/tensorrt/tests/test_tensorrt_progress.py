@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -119,18 +118,22 @@ def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised() -> None
 
 @needs_rtx
 def test_ctrl_c_stops_a_build_and_leaves_the_process_usable() -> None:
+    told: list[ProgressEvent] = []
+
+    def listen(event: ProgressEvent) -> None:
+        if not told:  # the builder is at work, and not the parser before it
+            os.kill(os.getpid(), signal.SIGINT)
+        told.append(event)
+
     subgraph = whole_model("densenet121")
-    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    context = context_of(subgraph.graph, options(progress="auto"))
     with heard():
-        timer.start()
         started = time.monotonic()
-        try:
-            with pytest.raises(KeyboardInterrupt):
-                build_engine(subgraph, options(), rtx())
-        finally:
-            timer.cancel()
+        with pytest.raises(KeyboardInterrupt):
+            build.build_engine(subgraph, replace(context, progress=Progress(listen)), rtx())
         assert time.monotonic() - started < 60
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert told[-1].done < 100
     assert build_engine(cut(bound(blocks((7,))), 0), options(dims=RANGES), rtx()).data
 
 

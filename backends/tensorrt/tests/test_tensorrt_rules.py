@@ -7,8 +7,8 @@ from backends.tensorrt.tests.tensorrt_models import needs_rtx
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.rules import operator_rules
 from subgraphkit_tensorrt.rules.element_types import types_of
-from subgraphkit_tensorrt.rules.judging import Rules
 from subgraphkit_tensorrt.rules.operators import operator_table
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
 
 def test_every_rule_is_of_an_operator() -> None:

@@ -15,8 +15,8 @@ from subgraphkit.backend import Backend, Check, ProbeResult, validate_options
 from subgraphkit.cli import main
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.finding.registry import registered
-from subgraphkit_tensorrt.library.devices import Device, Machine
-from subgraphkit_tensorrt.library.flavours import Finding
+from subgraphkit_tensorrt.library.flavours import Installation
+from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.options import check_library
 from subgraphkit_tensorrt.selftest import checklist, run_checklist
 
@@ -60,8 +60,8 @@ def _run_bound(session: Any, feeds: Mapping[str, Any], outputs: Mapping[str, Any
 @pytest.fixture
 def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     """Return the double, found on a machine with a GPU."""
-    device = Device(0, "a double", (8, 9), 58, 1 << 30)
-    found = Finding("ready", double.library, Machine((device,), "13.0"))
+    device = Gpu(0, "a double", (8, 9), 58, 1 << 30)
+    found = Installation("ready", double.library, Machine((device,), "13.0"))
     monkeypatch.setattr(checklist, "find", lambda _: found)
     return double
 
@@ -98,7 +98,9 @@ def test_a_device_that_computes_wrongly_is_found_out(
 
 
 def test_without_a_device_a_coded_message_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = Finding("absent package", None, Machine(), "TensorRT is not installed", "Install it.")
+    absent = Installation(
+        "absent package", None, Machine(), "TensorRT is not installed", "Install it."
+    )
     monkeypatch.setattr(checklist, "find", lambda _: absent)
     with pytest.raises(BackendUnavailableError, match=r"SGK104.*TensorRT is not installed"):
         list(run_checklist(Bench(Double())))

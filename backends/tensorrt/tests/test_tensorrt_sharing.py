@@ -25,10 +25,10 @@ from backends.tensorrt.tests.tensorrt_models import (
 from subgraphkit.errors import CompileError, SubgraphkitError
 from subgraphkit.ir import Subgraph, make_subgraph
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
-from subgraphkit_tensorrt.building import build, sharing
+from subgraphkit_tensorrt.building import build, shared_plans
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import parse_model
-from subgraphkit_tensorrt.building.sharing import WEIGHTS, plan_key, separate_weights
+from subgraphkit_tensorrt.building.shared_plans import WEIGHTS, plan_key, separate_weights
 from subgraphkit_tensorrt.lowering import Replacement, Sample, converter, unregister
 
 pytestmark = needs_rtx
@@ -127,7 +127,7 @@ def test_a_weight_that_may_differ_reaches_the_network_as_it_is(op_type: str, pla
     np.testing.assert_array_equal(before, _drawn(shape, 1).reshape(-1))
     np.testing.assert_array_equal(after, _drawn(shape, 2).reshape(-1))
     with parse_model(prepare_model(one, SHARED), one, rtx(), SHARED) as parsed:
-        sharing.check_separate(parsed, names, one)
+        shared_plans.check_separate(parsed, names, one)
 
 
 # Models that differ in one constant alone, "{c}", and what it is at first and then.
@@ -214,7 +214,7 @@ def test_what_a_converter_reads_is_not_put_in_later() -> None:
 def test_a_weight_that_a_parser_folds_is_not_put_in_later_but_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sharing, "WEIGHTS", {"Flatten": (0,), "Add": (0, 1)})
+    monkeypatch.setattr(shared_plans, "WEIGHTS", {"Flatten": (0,), "Add": (0, 1)})
     flat = _folded("a weight through Flatten", 0)
     assert separate_weights(flat, SHARED) == ("c",)
     with pytest.raises(CompileError, match="folds weights of subgraph") as caught:
@@ -250,7 +250,7 @@ def _is_open_float(value: onnx.ValueInfoProto) -> bool:
 def test_in_no_official_case_a_weight_that_may_differ_changes_anything_else(
     pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "_SMALL", 0)
+    monkeypatch.setattr(shared_plans, "_SMALL", 0)
     every = [
         case
         for case in official_cases("node")

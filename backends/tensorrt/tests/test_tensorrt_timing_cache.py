@@ -4,7 +4,6 @@ The library's own timing caches need a GPU; a stand-in for its two classes holds
 the library's hold a set of timings.
 """
 
-import hashlib
 import logging
 import os
 import threading
@@ -158,8 +157,7 @@ def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path: Path
     assert path.parent == tmp_path / "kept" / "backends" / "tensorrt"
     assert path.name == f"tensorrt-{library.capabilities.version}-NVIDIA-L4.timings"
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    stored = path.read_bytes()
-    assert hashlib.sha256(b"one:conv").digest() in stored
+    assert path.read_bytes().endswith(b"one:conv")
 
 
 @needs_rtx

@@ -15,7 +15,7 @@ from subgraphkit.cli.reporting import Report
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.tables import Table, markdown_table
 from subgraphkit.cli.values import counting, merge_options, merge_pairs, seconds
-from subgraphkit.cli.words import add_bind_words, add_feed_words
+from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_words
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.onnx_io import load
 
@@ -44,6 +44,8 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
             progress=progress,
             shapes=shapes,
             options=merge_options(arguments.option),
+            pin=arguments.pin,
+            keep_off=arguments.keep_off,
         )
     report.data = _data(found)
     for table in (_table(found), _shares(found)):
@@ -152,6 +154,7 @@ def _exit_code(found: Benchmark) -> ExitCode:
 def _arguments(parser: ArgumentParser) -> None:
     add_bind_words(parser)
     add_feed_words(parser)
+    add_placement_words(parser)
     who = parser.add_argument_group(
         "backends; the others are compared with the first (default: what is configured)"
     )

@@ -24,11 +24,11 @@ from subgraphkit.compiling.caching.entries import (
     write_description,
 )
 from subgraphkit.compiling.caching.keying import EngineKey
-from subgraphkit.compiling.caching.signing import signing_key
 from subgraphkit.errors import CacheError
 from subgraphkit.storing.files import open_plain, write_whole
 from subgraphkit.storing.folders import default_cache_dir, private_folder
 from subgraphkit.storing.locks import locked
+from subgraphkit.storing.signing import signing_key
 
 __all__ = ["EngineStore", "StoredEngine"]
 

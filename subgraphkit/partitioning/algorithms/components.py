@@ -1,4 +1,4 @@
-"""Weak components of the claimed units, and strong components of a quotient.
+"""Weak components of sets of units, and strong components of a quotient.
 
 A weak component of the claimed units that lies on no cycle of the quotient can be one region as it
 is, in some best partitioning. Only the *knots*, the strong components of several nodes, need work,
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from subgraphkit.ir import Adjacency
 
-__all__ = ["claimed_components", "find_knots", "strong_components"]
+__all__ = ["claimed_components", "find_knots", "strong_components", "weak_components"]
 
 
 def claimed_components(adjacency: Adjacency, eligible: bytearray) -> list[int]:
@@ -49,6 +49,32 @@ def _find(root: list[int], unit: int) -> int:
         root[unit] = root[root[unit]]
         unit = root[unit]
     return unit
+
+
+def weak_components(adjacency: Adjacency, units: Sequence[int]) -> list[list[int]]:
+    """Divide a set of units where no edge inside it joins them.
+
+    Args:
+        adjacency: The graph.
+        units: Units, ascending.
+
+    Returns:
+        The components, each ascending, ordered by first unit.
+    """
+    home = dict.fromkeys(units, -1)
+    components: list[list[int]] = []
+    for origin in units:
+        if home[origin] >= 0:
+            continue
+        home[origin] = len(components)
+        component = [origin]
+        for unit in component:
+            for other in (*adjacency.predecessors(unit), *adjacency.successors(unit)):
+                if home.get(other, 0) < 0:
+                    home[other] = len(components)
+                    component.append(other)
+        components.append(sorted(component))
+    return components
 
 
 def strong_components(rows: Sequence[Sequence[int]]) -> list[int]:

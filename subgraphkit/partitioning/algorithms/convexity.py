@@ -1,49 +1,24 @@
-"""Keep a topological order of units and claimed regions, and divide what does not fit into it.
+"""A topological order of units and claimed regions, kept while more are claimed.
 
 The graph of claimed regions is never built: a claimed region carries the lists of units around it,
 everything else is read from the graph of units. Checks search only the stretch of the order between
 the first exit of a candidate and its last entry.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms.components import weak_components
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_regions
 from subgraphkit.partitioning.algorithms.running_order import RunningOrder
 
-__all__ = ["ClaimedOrder", "weak_components"]
+__all__ = ["ClaimedOrder"]
 
 # Edges the first search in each direction may look at; then four times as many, and so on.
 _FIRST_REACH = 64
 # The budget for dividing a candidate that is grown again afterwards anyway.
 _LOOKS_PER_EDGE = 8
-
-
-def weak_components(adjacency: Adjacency, units: Sequence[int]) -> list[list[int]]:
-    """Divide a set of units where no edge inside it joins them.
-
-    Args:
-        adjacency: The graph.
-        units: Units, ascending.
-
-    Returns:
-        The components, each ascending, ordered by first unit.
-    """
-    home = dict.fromkeys(units, -1)
-    components: list[list[int]] = []
-    for origin in units:
-        if home[origin] >= 0:
-            continue
-        home[origin] = len(components)
-        component = [origin]
-        for unit in component:
-            for other in (*adjacency.predecessors(unit), *adjacency.successors(unit)):
-                if home.get(other, 0) < 0:
-                    home[other] = len(components)
-                    component.append(other)
-        components.append(sorted(component))
-    return components
 
 
 class ClaimedOrder:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from subgraphkit.partitioning.algorithms.arrays import Longs, as_array, as_ints
 
-__all__ = ["Nets", "cut_bytes"]
+__all__ = ["Nets"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,30 +71,6 @@ class Nets:
     def __len__(self) -> int:
         """Return the number of nets."""
         return len(self.source)
-
-
-def cut_bytes(nets: Nets, region_of: Sequence[int]) -> int:
-    """Add up the bytes that cross from a region into another or into the rest.
-
-    Args:
-        nets: The values.
-        region_of: For each unit its region, or -1 for a unit outside all regions.
-
-    Returns:
-        Bytes, where a value counts once for every region other than its producer's that reads it,
-        and once if units outside all regions read it while a region makes it.
-    """
-    total = 0
-    start = 0
-    sinks = nets.sinks
-    for source, size, end in zip(nets.source, nets.bytes_, nets.sink_start[1:], strict=True):
-        if end - start == 1:
-            total += size * (region_of[sinks[start]] != region_of[source])
-        elif end > start:
-            readers = {region_of[sink] for sink in sinks[start:end]}
-            total += size * (len(readers) - (region_of[source] in readers))
-        start = end
-    return total
 
 
 def _rows(keys: npt.NDArray[np.int32], nets: Longs) -> "tuple[array[int], array[int]]":

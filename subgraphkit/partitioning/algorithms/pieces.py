@@ -1,11 +1,11 @@
-"""Cut a region that is too large where the fewest bytes are alive."""
+"""Pieces of a region that is too large, cut where the fewest bytes are alive."""
 
 from array import array
 from collections import deque
 from itertools import pairwise
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.convexity import weak_components
+from subgraphkit.partitioning.algorithms.components import weak_components
 from subgraphkit.partitioning.algorithms.nets import Nets
 
 __all__ = ["split_to_size"]

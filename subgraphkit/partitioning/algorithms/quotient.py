@@ -23,7 +23,6 @@ __all__ = [
     "CyclicGroupsError",
     "contract",
     "cycle_path",
-    "quotient",
     "run_order",
     "tied_groups",
 ]
@@ -57,21 +56,6 @@ class Contraction:
     adjacency: Adjacency
     unit_of: "array[int]"
     members: list[list[int]]
-
-
-def quotient(adjacency: Adjacency, region_of: Sequence[int], region_count: int) -> Adjacency:
-    """Build the graph of the regions.
-
-    Args:
-        adjacency: The graph of units.
-        region_of: For each unit its region, in ``range(region_count)``.
-        region_count: Number of regions.
-
-    Returns:
-        A graph whose nodes are the regions under their own numbers, so that it need not be numbered
-        topologically and may have cycles. Edges inside a region are left out.
-    """
-    return _quotient(adjacency, np.asarray(region_of, dtype=np.int64), region_count)
 
 
 def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contraction:

@@ -8,10 +8,17 @@ from typing import Any
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
+from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import BoundGraph, Node
 
-__all__ = ["Constraints", "NodeSelector", "ResolvedConstraints", "resolve_constraints"]
+__all__ = [
+    "Constraints",
+    "NodeSelector",
+    "ResolvedConstraints",
+    "configured",
+    "resolve_constraints",
+]
 
 NodeSelector = str | int | Callable[[Node], bool]
 """Names nodes: a node's name, an operator (``com.acme::Conv`` outside the default domain), a place
@@ -62,6 +69,20 @@ class ResolvedConstraints:
         reason = Refusal("excluded", f"excluded from backend {backend!r} by a constraint")
         barred |= dict.fromkeys(self.excluded.get(backend, ()), reason)
         return barred
+
+
+def configured(settings: ResolvedConfig, given: Constraints | None) -> Constraints | None:
+    """Add what the settings ``pin`` and ``keep_off`` demand to what a call demands, which wins."""
+    if not (settings.pin or settings.keep_off) or not isinstance(given, Constraints | None):
+        return given
+    demands = given or Constraints()
+    pins: dict[NodeSelector, str] = {one.node: one.backend for one in settings.pin}
+    exclusions: dict[str, list[NodeSelector]] = {}
+    for one in settings.keep_off:
+        exclusions.setdefault(one.backend, []).append(one.node)
+    for backend, selectors in demands.exclusions.items():
+        exclusions[backend] = [*exclusions.get(backend, ()), *_listed(selectors)]
+    return Constraints({**pins, **demands.pins}, exclusions)
 
 
 def resolve_constraints(

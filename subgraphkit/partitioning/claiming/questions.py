@@ -1,13 +1,16 @@
-"""Putting questions to selectors and properties, and holding them to their contracts."""
+"""Questions to selectors and properties, and their answers held to the contracts."""
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import compress
 from operator import index
 from typing import Any
 
 import numpy as np
 
+from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector, SubgraphSelector
 from subgraphkit.errors import (
@@ -22,65 +25,20 @@ from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning.algorithms.arrays import as_ints
 from subgraphkit.partitioning.claiming.claimants import AT_FAULT, Claim
 from subgraphkit.partitioning.claiming.refusals import RefusalColumn
-from subgraphkit.partitioning.claiming.work_table import Workspace
 
-__all__ = ["Inquiry", "read_answer"]
+__all__ = ["Inquiry"]
 
 _ABOUT_REGIONS = frozenset({"accept"})
 
 
-def read_answer(
-    claim: Claim, question: str, node: Node, answer: Any, code: str = "SGK121"
-) -> Refusal | None:
-    """Turn an answer into a refusal, or None for yes.
-
-    Args:
-        claim: The property asked.
-        question: The method it was asked with.
-        node: The node it was asked about, or the first of the region.
-        answer: The answer.
-        code: The contract at stake: of the selector (SGK121) or the property (SGK122).
-
-    Raises:
-        SelectorContractError: It is no answer at all, or a refusal that says nothing.
-    """
-    if answer is True:
-        return None
-    if isinstance(answer, Refusal):
-        return answer if type(answer) is Refusal else _plain(claim, question, node, answer, code)
-    if isinstance(answer, bool | np.bool_):
-        return None if answer else _declined(claim)
-    raise claim.fault(
-        code,
-        f"{question}{_about(question, node)} returned {answer!r}, expected True, False or a "
-        "Refusal",
-        "Return a Refusal(code, text) to say no with a reason.",
-    )
-
-
-def _plain(claim: Claim, question: str, node: Node, answer: Refusal, code: str) -> Refusal:
-    """Hold a subclass, which may have overridden the check of its fields, to what it must say."""
-    try:
-        return Refusal(answer.code, answer.text)
-    except ConfigError as error:
-        raise claim.fault(
-            code, f"{question}{_about(question, node)} returned {answer!r}: {error.message}"
-        ) from error
-
-
-def _about(question: str, node: Node | None) -> str:
-    if node is None:
-        return ""
-    where = "the region that starts at node" if question in _ABOUT_REGIONS else "node"
-    return f" for {where} {node.label}"
-
-
-def _declined(claim: Claim) -> Refusal:
-    return Refusal("declined", f"property {claim.property_name!r} said no without giving a reason")
-
-
 class Inquiry:
     """One property's questioning: makes its selectors, and blames it for what they raise.
+
+    A value at the edge of a region is asked about once per node and side, whoever wants to know.
+
+    Attributes:
+        claim: The property asked.
+        graph: The graph it is asked about.
 
     Args:
         claim: The property asked.
@@ -90,6 +48,23 @@ class Inquiry:
     def __init__(self, claim: Claim, graph: BoundGraph) -> None:
         self.claim = claim
         self.graph = graph
+        self._at_edges: dict[tuple[str, int, str], Refusal | None] = {}
+
+    @cached_property
+    def watches_inputs(self) -> bool:
+        """Whether the property answers ``accept_input`` itself."""
+        return self.overrides("accept_input")
+
+    @cached_property
+    def watches_outputs(self) -> bool:
+        """Whether the property answers ``accept_output`` itself."""
+        return self.overrides("accept_output")
+
+    def overrides(self, name: str) -> bool:
+        """Say whether the property answers a question itself, in its class or on the instance."""
+        property_ = self.claim.property
+        own = getattr(type(property_), name) is not getattr(SubgraphProperty, name)
+        return own or name in vars(property_)
 
     def new_selector(self) -> SubgraphSelector:
         """Make a selector.
@@ -125,14 +100,14 @@ class Inquiry:
         """
         claim, first = self.claim, candidates[0] if candidates else None
         with self.blame("SGK121", "filter", first):
-            answer = selector.filter(list(candidates))
-        if not isinstance(answer, Iterable):
-            raise claim.fault(
-                "SGK121",
-                f"filter{_about('filter', first)} returned {answer!r}, expected the nodes to keep",
-                "Return the candidates to keep all of them, and an empty list to keep none.",
-            )
-        with self.blame("SGK121", "filter", first):
+            answer: Any = selector.filter(list(candidates))
+            if not isinstance(answer, Iterable):
+                raise claim.fault(
+                    "SGK121",
+                    f"filter{_about('filter', first)} returned {answer!r}, expected the nodes to "
+                    "keep",
+                    "Return the candidates to keep all of them, and an empty list to keep none.",
+                )
             listed: list[Any] = list(answer)
         allowed = {node.id for node in candidates}
         for node in listed:
@@ -154,23 +129,20 @@ class Inquiry:
             SelectorContractError: ``groups`` raised, or named something else than sets of indices
                 of nodes (SGK122).
         """
-        claim, count = self.claim, len(self.graph.table.op_types)
+        claim, groups = self.claim, []
         with self.blame("SGK122", "groups"):
             answer: Any = claim.property.groups(self.graph)
-        if not isinstance(answer, Iterable):
-            raise claim.fault("SGK122", f"groups returned {answer!r}, expected sets of indices")
-        with self.blame("SGK122", "groups"):
-            named: list[Any] = list(answer)
-        groups = []
-        for group in named:
-            if not isinstance(group, Iterable) or isinstance(group, str):
-                raise claim.fault("SGK122", f"groups named {group!r}, expected a set of indices")
-            with self.blame("SGK122", "groups"):
-                members = list(group)
-            groups.append([self._node_index(member, count) for member in members])
+            if not isinstance(answer, Iterable):
+                raise claim.fault("SGK122", f"groups returned {answer!r}, expected sets of indices")
+            for group in answer:
+                if not isinstance(group, Iterable) or isinstance(group, str):
+                    text = f"groups named {group!r}, expected a set of indices"
+                    raise claim.fault("SGK122", text)
+                groups.append([self._node_index(member) for member in group])
         return groups
 
-    def _node_index(self, member: Any, count: int) -> int:
+    def _node_index(self, member: Any) -> int:
+        count = len(self.graph.table.op_types)
         try:
             place = -1 if isinstance(member, bool) else index(member)
         except TypeError:
@@ -212,15 +184,46 @@ class Inquiry:
             ) from error
 
     def ask(self, question: str, node: Node, ask: Callable[[], Any], code: str) -> Refusal | None:
-        """Put one question about one node; None means yes."""
+        """Put one question about one node, or the region that starts there; None means yes.
+
+        Args:
+            question: The method asked.
+            node: The node.
+            ask: Calls it.
+            code: The contract at stake: of the selector (SGK121) or the property (SGK122).
+
+        Raises:
+            SelectorContractError: It raised, or the answer is none, or a refusal that says nothing.
+        """
         with self.blame(code, question, node):
             answer = ask()
-        return read_answer(self.claim, question, node, answer, code)
+        return self._read(question, node, answer, code)
+
+    def may_enter(self, node: Node, value: str) -> Refusal | None:
+        """Ask whether a value may enter a region at a node; None means yes."""
+        return self._at_edge("accept_input", node, value) if self.watches_inputs else None
+
+    def may_leave(self, node: Node, value: str) -> Refusal | None:
+        """Ask whether a value that a node makes may leave a region; None means yes."""
+        return self._at_edge("accept_output", node, value) if self.watches_outputs else None
+
+    def _at_edge(self, question: str, node: Node, value: str) -> Refusal | None:
+        key = (question, node.id, value)
+        if key not in self._at_edges:
+            ask = getattr(self.claim.property, question)
+            refusal = self.ask(question, node, lambda: ask(node, value), "SGK122")
+            if refusal is not None and refusal.code == "declined":
+                verb = "enter" if question == "accept_input" else "leave"
+                type_ = self.graph.types.get(value)
+                text = f"value {value!r} ({type_}) may not {verb} a subgraph of the backend here"
+                refusal = Refusal("border", text)
+            self._at_edges[key] = refusal
+        return self._at_edges[key]
 
     def ask_each(
         self,
         selector: SubgraphSelector,
-        workspace: Workspace,
+        order: "array[int]",
         candidates: bytearray,
         refusals: RefusalColumn,
     ) -> bytearray:
@@ -228,26 +231,23 @@ class Inquiry:
 
         Args:
             selector: The selector.
-            workspace: The work table.
+            order: The node of each rank.
             candidates: By rank, 1 for the nodes to ask about.
             refusals: Where to keep the reasons.
 
         Returns:
             By rank, 1 for the nodes it takes.
         """
-        graph, order, select = self.graph, workspace.order, selector.select
+        graph, select = self.graph, selector.select
         wanted, left = bytearray(len(candidates)), candidates
         if isinstance(selector, OpSelector) and _selects_by_operator(selector):
-            left = self._ask_by_operator(selector, workspace, candidates, wanted, refusals)
+            left = self._ask_by_operator(selector, order, candidates, wanted, refusals)
         node: Node | None = None
         try:
             for rank in compress(range(len(left)), left):
                 node = Node(graph, order[rank])
                 answer = select(node)
-                if answer is True:
-                    wanted[rank] = 1
-                    continue
-                refusal = read_answer(self.claim, "select", node, answer)
+                refusal = None if answer is True else self._read("select", node, answer, "SGK121")
                 if refusal is None:
                     wanted[rank] = 1
                 else:
@@ -261,7 +261,7 @@ class Inquiry:
     def _ask_by_operator(
         self,
         selector: OpSelector,
-        workspace: Workspace,
+        order: "array[int]",
         candidates: bytearray,
         wanted: bytearray,
         refusals: RefusalColumn,
@@ -269,7 +269,7 @@ class Inquiry:
         """Answer for all nodes of an operator at once; return the ranks left to ask about."""
         table = self.graph.table
         ranks = np.flatnonzero(np.frombuffer(candidates, np.uint8))
-        nodes = as_ints(workspace.order)[ranks]
+        nodes = as_ints(order)[ranks]
         listed = nodes.tolist()
         verdicts = _Verdicts(selector)
         keys = zip(
@@ -285,6 +285,41 @@ class Inquiry:
         left = np.zeros(len(candidates), np.uint8)
         left[ranks[codes == _OPEN]] = 1
         return bytearray(left.tobytes())
+
+    def _read(self, question: str, node: Node, answer: Any, code: str) -> Refusal | None:
+        """Turn an answer into a refusal, or None for yes."""
+        if answer is True:
+            return None
+        if type(answer) is Refusal:
+            return answer
+        problem, cause = ", expected True, False or a Refusal", None
+        if isinstance(answer, Refusal):
+            try:
+                # A subclass may have overridden the check of its fields.
+                return Refusal(answer.code, answer.text)
+            except ConfigError as error:
+                problem, cause = f": {error.message}", error
+        elif isinstance(answer, bool | np.bool_):
+            name = self.claim.property_name
+            no_reason = Refusal("declined", f"property {name!r} said no without giving a reason")
+            return None if answer else no_reason
+        raise self.claim.fault(
+            code,
+            f"{question}{_about(question, node)} returned {answer!r}{problem}",
+            "" if cause else "Return a Refusal(code, text) to say no with a reason.",
+        ) from cause
+
+
+def _about(question: str, node: Node | None) -> str:
+    if node is None:
+        return ""
+    where = "the region that starts at node" if question in _ABOUT_REGIONS else "node"
+    return f" for {where} {node.label}"
+
+
+def _selects_by_operator(selector: OpSelector) -> bool:
+    """Say whether nothing was put in place of ``OpSelector.select``."""
+    return type(selector).select is OpSelector.select and "select" not in vars(selector)
 
 
 _OPEN, _TAKEN = 0, 1
@@ -311,8 +346,3 @@ class _Verdicts(dict[tuple[str, str], int]):
             self.refusals[verdict] = answer
         self[key] = verdict
         return verdict
-
-
-def _selects_by_operator(selector: OpSelector) -> bool:
-    """Say whether nothing was put in place of ``OpSelector.select``."""
-    return type(selector).select is OpSelector.select and "select" not in vars(selector)

@@ -1,35 +1,32 @@
-"""Applying one property: ask, grow, review, claim.
+"""One property's turn: its regions grow, are reviewed and claimed.
 
 The regions of a property are grown on the quotient of what was claimed before, so every one of them
 can be contracted without closing a cycle. Regions that fail a review give their nodes back, and the
 rest is grown again, because what was in the way may now be gone.
 """
 
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
-
-import numpy as np
+from functools import cached_property
 
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import Adjacency, Node
 from subgraphkit.partitioning.algorithms.connected import connected_regions
-from subgraphkit.partitioning.algorithms.convexity import weak_components
 from subgraphkit.partitioning.algorithms.growth import grow_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
-from subgraphkit.partitioning.claiming.borders import Borders, refuse_unit
-from subgraphkit.partitioning.claiming.claimants import Claim
-from subgraphkit.partitioning.claiming.copies import Copying
-from subgraphkit.partitioning.claiming.driving import SelectorDriver
-from subgraphkit.partitioning.claiming.pulling import pull_in
-from subgraphkit.partitioning.claiming.questioning import BorderQuestions
-from subgraphkit.partitioning.claiming.questions import Inquiry
-from subgraphkit.partitioning.claiming.refusals import RefusalColumn
-from subgraphkit.partitioning.claiming.review import Candidates, Reviewer
-from subgraphkit.partitioning.claiming.work_table import Region, View, Workspace
+from subgraphkit.partitioning.claiming.borders import forbidden_edges, peel
+from subgraphkit.partitioning.claiming.copies import pull_in
+from subgraphkit.partitioning.claiming.review import (
+    Candidates,
+    keep_sound,
+    passed,
+    reject_bad_edges,
+)
+from subgraphkit.partitioning.claiming.turn_input import TurnInput
+from subgraphkit.partitioning.claiming.work_table import Region
 
-__all__ = ["Outcome", "claim_regions"]
+__all__ = ["TurnOutcome", "take_turn"]
 
 # Each round grows all regions again without what was given back. Of 2,343 turns on random graphs
 # with sizes, reviews, groups and borders 456 took a second round, one a third and none a fourth.
@@ -40,10 +37,13 @@ _REVIEW_ROUNDS = 4
 # and none a third. What is wrong after the last is dropped by whole regions, which makes no new
 # edges.
 _BORDER_ROUNDS = 8
+# A group may be offered from every neighbour of every node in it. After it has taken this many
+# questions per node to be told that some node of it is not wanted, it is offered no more.
+_QUESTIONS_PER_NODE = 8
 
 
 @dataclass(slots=True)
-class Outcome:
+class TurnOutcome:
     """What came of applying one property.
 
     Attributes:
@@ -66,238 +66,252 @@ class Outcome:
     whole: bool = True
 
 
-def claim_regions(
-    workspace: Workspace,
-    claims: Sequence[Claim],
-    index: int,
-    refusals: RefusalColumn,
-    barred: bytearray,
-) -> Outcome:
+def take_turn(turn: TurnInput) -> TurnOutcome:
     """Let one property claim regions of what is free.
 
     Args:
-        workspace: The work table; the claimed regions are entered into it.
-        claims: All properties in order.
-        index: The place of the one whose turn it is.
-        refusals: Where its reasons are kept.
-        barred: By rank, 1 for nodes that constraints keep from the backend; their reasons are in
-            ``refusals`` already.
+        turn: What the turn depends on; the claimed regions are entered into its work table.
 
     Raises:
         SelectorContractError: A selector (SGK121) or the property (SGK122) broke its contract.
     """
-    turn = _Turn(workspace, claims, index, refusals, barred)
-    eligible = turn.eligible
-    reviewer = Reviewer(
-        turn.inquiry,
-        index,
-        workspace,
-        view=turn.view,
-        borders=turn.borders,
-        refusals=refusals,
-        splittable=turn.inquiry.flag(turn.selector, "splittable"),
-    )
-    reviewer.loose = turn.loose
-    # What the last property parts, nobody is left to keep together.
-    reviewer.torn = turn.torn if index + 1 < len(claims) else ()
+    eligible = bytearray(turn.takes)
     candidates, kept = Candidates([]), []
     for _ in range(_REVIEW_ROUNDS):
-        candidates = turn.grow_within_borders(eligible, reviewer)
-        kept = reviewer.review(candidates)
+        candidates = _grow_within_borders(turn, eligible)
+        kept = passed(turn, candidates)
         for units in candidates.rejected:
             for unit in units:
                 eligible[unit] = 0
         if not candidates.rejected:
             break
     else:
-        kept = reviewer.keep_sound(kept)
-    bound = turn.bound(candidates, kept)
-    _commit(workspace, kept, refusals)
-    view = turn.view
-    return Outcome(len(kept), bound, candidates.maximal, view.adjacency, view.unit_of, eligible)
-
-
-def _commit(workspace: Workspace, kept: list[Region], refusals: RefusalColumn) -> None:
+        kept = keep_sound(turn, kept)
+    bound = _bound(turn, candidates, kept)
     for region in kept:
-        workspace.claim(region)
-        refusals.clear(map(workspace.order.__getitem__, region.ranks))
+        turn.work.claim(region)
+        turn.refusals.clear(map(turn.work.order.__getitem__, region.ranks))
     if any(region.copies for region in kept):
-        pull_in(workspace, kept, refusals)
+        pull_in(turn.work, kept, turn.refusals)
+    view = turn.view
+    return TurnOutcome(len(kept), bound, candidates.maximal, view.adjacency, view.unit_of, eligible)
 
 
-class _Turn:
-    """One property's turn up to the review: its view of the graph, its questions, its growth.
+def _grow_within_borders(turn: TurnInput, eligible: bytearray) -> Candidates:
+    """Grow candidate regions whose edges are crossed by permitted values only."""
+    view = turn.view
+    if not turn.watches_edges:
+        return _grow(turn, eligible)
+    for _ in range(_BORDER_ROUNDS):
+        peel(turn, eligible)
+        candidates = _grow(turn, eligible)
+        forbidden = forbidden_edges(turn, [view.ranks(units) for units in candidates.regions])
+        if not forbidden:
+            return candidates
+        for _, rank, refusal in forbidden:
+            unit = view.unit_of[rank]
+            if eligible[unit]:
+                eligible[unit] = 0
+                turn.refuse_group(view.ranks_of(unit), rank, refusal)
+    peel(turn, eligible)
+    candidates = _grow(turn, eligible)
+    reject_bad_edges(turn, candidates)
+    return candidates
 
-    Attributes:
-        loose: Ranks of groups that do not hang together by themselves.
-        torn: Atoms that could not be made one unit.
-        eligible: By unit, 1 for what the property may take.
+
+def _grow(turn: TurnInput, eligible: bytearray) -> Candidates:
+    adjacency, connectivity = turn.view.adjacency, turn.property_.connectivity
+    if not any(eligible):
+        return Candidates([], 0)
+    if not turn.selector.stateless:
+        return _grow_by_questions(turn, eligible)
+    if connectivity == "any":
+        regions = level_regions(adjacency, eligible, turn.nets)
+        return Candidates(regions, len(regions))
+    found = connected_regions(adjacency, eligible, turn.nets)
+    return Candidates(found.regions, found.lower_bound, found.maximal)
+
+
+def _grow_by_questions(turn: TurnInput, eligible: bytearray) -> Candidates:
+    adjacency, connectivity = turn.view.adjacency, turn.property_.connectivity
+    found = grow_regions(adjacency, eligible, _SelectorDriver(turn), connectivity=connectivity)
+    for exclusion in found.excluded:
+        refusal = Refusal("filtered", "the selector's filter dropped the node")
+        if exclusion.reason == "declined":
+            continue
+        if exclusion.reason == "not_convex":
+            nodes = [turn.work.node(turn.view.ranks_of(unit)[0]) for unit in exclusion.path]
+            shown = ": " * bool(nodes) + " > ".join(node.label for node in nodes)
+            text = f"taking the node would make subgraphs wait on each other{shown}"
+            refusal = Refusal("not_convex", text)
+        turn.refuse(turn.view.ranks_of(exclusion.unit), refusal)
+    return Candidates(found.regions, maximal=found.complete)
+
+
+def _bound(turn: TurnInput, candidates: Candidates, kept: Sequence[Region]) -> int:
+    """Return the fewest regions into which what was kept can be divided."""
+    view, bound, limit = turn.view, candidates.lower_bound, turn.property_.max_nodes
+    if candidates.rejected or bound is None:
+        claimed = bytearray(view.adjacency.count)
+        for region in kept:
+            for rank in region.ranks:
+                claimed[view.unit_of[rank]] = 1
+        bound = level_bound(view.adjacency, claimed) if kept else 0
+    if limit is None:
+        return bound
+    return max(bound, -(-sum(len(region.ranks) for region in kept) // limit))
+
+
+class _SelectorDriver:
+    """Puts the questions of the growing algorithm to selectors of one property.
+
+    A unit of several nodes is taken only if the selector takes each of them; they are offered one
+    by one along the edges between them. A selector that again and again takes the first nodes of a
+    group and not the others is at last not asked about it any more, except as a seed.
+
+    What is said of a seed outweighs what is said of an offered node, since the seed question is
+    about the node alone.
+
+    Args:
+        turn: The property's turn.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        claims: Sequence[Claim],
-        index: int,
-        refusals: RefusalColumn,
-        barred: bytearray,
-    ) -> None:
-        self.workspace = workspace
-        self.claim = claims[index]
-        self.refusals = refusals
-        self.barred = bytearray(barred)
-        self.inquiry = Inquiry(self.claim, workspace.graph)
-        self.loose: frozenset[int] = frozenset()
-        self.torn: list[Sequence[int]] = []
-        self._together: set[int] = set(workspace.in_atoms)
-        self.view: View = self._view()
-        self.selector: SubgraphSelector = self.inquiry.new_selector()
-        self.eligible = self._ask_eligible()
-        questions = BorderQuestions(self.inquiry, index, workspace)
-        copying = Copying(
-            self.inquiry,
-            workspace,
-            self.selector,
-            barred=self.barred,
-            together=self._together,
-            takes=self.view.by_rank(self.eligible),
-            claims=claims,
-            questions=questions,
-        )
-        self.borders = Borders(workspace, questions, copying)
+    def __init__(self, turn: TurnInput) -> None:
+        self._turn = turn
+        self._work = turn.work
+        self._view = turn.view
+        self._inquiry = turn.inquiry
+        self._selector = turn.selector
+        # By unit of several nodes, the questions that came to nothing.
+        self._in_vain: dict[int, int] = {}
 
-    def _ask_eligible(self) -> bytearray:
-        free = np.array(self.workspace.free, np.uint8)
-        candidates = bytearray((free & ~np.array(self.barred, np.uint8)).tobytes())
-        wanted = candidates
-        if self.selector.stateless:
-            wanted = self.inquiry.ask_each(self.selector, self.workspace, candidates, self.refusals)
-        eligible = self.view.whole_units(wanted)
-        if self.view.members is not None:
-            self._refuse_parts(wanted, eligible)
-        return eligible
+    @property
+    def splittable(self) -> bool:
+        """Whether a candidate may become several regions."""
+        return self._inquiry.flag(self._selector, "splittable")
 
-    def grow_within_borders(self, eligible: bytearray, reviewer: Reviewer) -> Candidates:
-        """Grow candidate regions whose edges are crossed by permitted values only."""
-        borders = self.borders
-        if not borders.active:
-            return self._grow(eligible)
-        for _ in range(_BORDER_ROUNDS):
-            borders.peel(self.view, eligible, self.refusals)
-            candidates = self._grow(eligible)
-            regions = [self.view.ranks(units) for units in candidates.regions]
-            forbidden = borders.forbidden(regions)
-            if not forbidden:
-                return candidates
-            for _, rank, refusal in forbidden:
-                unit = self.view.unit_of[rank]
-                if eligible[unit]:
-                    eligible[unit] = 0
-                    members = self.view.ranks_of(unit)
-                    refuse_unit(self.workspace, members, rank, refusal, self.refusals)
-        borders.peel(self.view, eligible, self.refusals)
-        candidates = self._grow(eligible)
-        reviewer.drop_bad_edges(candidates)
-        return candidates
+    def start(self, unit: int) -> bool:
+        """Make a new selector and ask whether a region may start at the unit."""
+        self._selector = self._inquiry.new_selector()
+        return self._seed(unit)
 
-    def bound(self, candidates: Candidates, kept: list[Region]) -> int:
-        """Return the fewest regions into which what was kept can be divided."""
-        bound = candidates.lower_bound
-        if candidates.rejected or bound is None:
-            claimed = bytearray(self.view.adjacency.count)
-            for region in kept:
-                for rank in region.ranks:
-                    claimed[self.view.unit_of[rank]] = 1
-            bound = level_bound(self.view.adjacency, claimed) if kept else 0
-        limit = self.claim.property.max_nodes
-        if limit is None:
-            return bound
-        return max(bound, -(-sum(len(region.ranks) for region in kept) // limit))
+    def restart(self, unit: int) -> bool:
+        """Make the selector forget what it has seen and ask about the seed again."""
+        with self._inquiry.blame("SGK121", "reset"):
+            self._selector.reset()
+        return self._seed(unit)
 
-    def _view(self) -> View:
-        groups = self._named_groups()
-        named = {rank for group in groups for rank in group}
-        view, dropped = self.workspace.view(groups)
-        for ranks in dropped:
-            if named.isdisjoint(ranks):
-                self.torn.append(ranks)
-            else:
-                self._bar(ranks, "the group cannot stay together: a path leaves it and comes back")
-        return view
+    def offer_input(self, unit: int, producer: int) -> bool:
+        """Offer a unit that feeds one taken before."""
+        if self._is_hopeless(producer):
+            return False
+        offered, taken = self._edge(producer, unit)
+        refusal = self._offer(self._work.node(taken), self._work.node(offered), is_input=True)
+        return self._take(producer, offered, refusal, is_seed=False)
 
-    def _named_groups(self) -> list[list[int]]:
-        """Return the property's groups as ranks; bar what is left of groups claimed in part."""
-        workspace = self.workspace
-        groups = []
-        for nodes in self.inquiry.groups():
-            ranks = {workspace.rank_of[node] for node in nodes}
-            inside = sorted(rank for rank in ranks if rank >= 0 and not workspace.constant[rank])
-            if len(ranks) > 1:
-                self._together.update(inside)
-            free = [rank for rank in inside if workspace.free[rank]]
-            if min(ranks, default=0) < 0 or len(free) < len(inside):
-                self._bar(free, "another node of the group was claimed before")
-            elif free:
-                groups.append(free)
-                if len(weak_components(workspace.adjacency, free)) > 1:
-                    self.loose |= frozenset(free)
-        return groups
+    def offer_output(self, unit: int, consumer: int) -> bool:
+        """Offer a unit that reads from one taken before."""
+        if self._is_hopeless(consumer):
+            return False
+        taken, offered = self._edge(unit, consumer)
+        refusal = self._offer(self._work.node(taken), self._work.node(offered), is_input=False)
+        return self._take(consumer, offered, refusal, is_seed=False)
 
-    def _bar(self, ranks: Collection[int], text: str) -> None:
-        refusal = Refusal("group", text)
-        for rank in ranks:
-            self.barred[rank] = 1
-            self.refusals.refuse(self.workspace.order[rank], refusal)
+    def filter(self, units: Sequence[int]) -> list[int]:
+        """Show the selector all that was taken, and return what it keeps.
 
-    def _refuse_parts(self, wanted: bytearray, eligible: bytearray) -> None:
-        """Refuse what is wanted of groups that are not wanted as a whole."""
-        unit_of, order = self.view.unit_of, self.workspace.order
-        missing: dict[int, int] = {}
-        for rank in compress(range(len(wanted)), wanted):
-            unit = unit_of[rank]
-            if eligible[unit]:
-                continue
-            if unit not in missing:
-                missing[unit] = next(r for r in self.view.ranks_of(unit) if not wanted[r])
-            at = missing[unit]
-            reason = self.refusals.of(order[at])
-            if reason is not None:
-                refuse_unit(self.workspace, [at, rank], at, reason, self.refusals)
+        Raises:
+            SelectorContractError: It raised or returned something that was not a candidate
+                (SGK121).
+        """
+        ranks = self._view.ranks(units)
+        candidates = [self._work.node(rank) for rank in ranks]
+        kept = self._inquiry.filter(self._selector, candidates)
+        order = self._work.order
+        return [unit for unit in units if all(order[r] in kept for r in self._view.ranks_of(unit))]
 
-    def _grow(self, eligible: bytearray) -> Candidates:
-        view = self.view
-        if not any(eligible):
-            return Candidates([], 0)
-        if not self.selector.stateless:
-            return self._grow_by_questions(eligible)
-        nets = self.workspace.nets(view)
-        if self.claim.property.connectivity == "any":
-            regions = level_regions(view.adjacency, eligible, nets)
-            return Candidates(regions, len(regions))
-        result = connected_regions(view.adjacency, eligible, nets)
-        return Candidates(result.regions, result.lower_bound, result.maximal)
+    def _seed(self, unit: int) -> bool:
+        first = self._view.ranks_of(unit)[0]
+        return self._take(unit, first, self._select(first), is_seed=True)
 
-    def _grow_by_questions(self, eligible: bytearray) -> Candidates:
-        driver = SelectorDriver(
-            self.inquiry, self.workspace, self.view, self.refusals, self.inquiry.new_selector()
-        )
-        connectivity = self.claim.property.connectivity
-        result = grow_regions(self.view.adjacency, eligible, driver, connectivity=connectivity)
-        for exclusion in result.excluded:
-            if exclusion.reason == "declined":
-                continue
-            refusal = self._excluded(exclusion.reason, exclusion.path)
-            for rank in self.view.ranks_of(exclusion.unit):
-                self.refusals.refuse(self.workspace.order[rank], refusal)
-        return Candidates(result.regions, maximal=result.complete)
+    def _take(self, unit: int, rank: int, refusal: Refusal | None, *, is_seed: bool) -> bool:
+        """Take the rest of a unit whose first node was asked about, or refuse all of it."""
+        ranks = self._view.ranks_of(unit)
+        at = rank
+        if refusal is None and len(ranks) > 1:
+            refusal, at, asked = self._take_rest(ranks, rank)
+            if refusal is not None:
+                self._in_vain[unit] = self._in_vain.get(unit, 0) + asked
+        if refusal is None:
+            return True
+        if is_seed or self._turn.refusals.of(self._work.order[at]) is None:
+            self._turn.refuse_group(ranks, at, refusal)
+        return False
 
-    def _excluded(self, reason: str, path: Sequence[int]) -> Refusal:
-        if reason == "filtered":
-            return Refusal("filtered", "the selector's filter dropped the node")
-        shown = " > ".join(self._label(unit) for unit in path)
-        text = "taking the node would make subgraphs wait on each other"
-        return Refusal("not_convex", f"{text}: {shown}" if shown else text)
+    def _is_hopeless(self, unit: int) -> bool:
+        limit = _QUESTIONS_PER_NODE * len(self._view.ranks_of(unit))
+        return self._in_vain.get(unit, 0) > limit
 
-    def _label(self, unit: int) -> str:
-        rank = self.view.ranks_of(unit)[0]
-        return Node(self.workspace.graph, self.workspace.order[rank]).label
+    def _take_rest(self, ranks: Sequence[int], first: int) -> tuple[Refusal | None, int, int]:
+        """Offer the other nodes of a group.
+
+        Returns:
+            The first refusal, where it was met, and how many nodes were asked about.
+        """
+        waiting = set(ranks) - {first}
+        adjacency = self._work.adjacency
+        frontier = deque([first])
+        unreached = iter(ranks)
+        while waiting:
+            if not frontier:
+                # The group is not connected, so that no edge leads to the rest.
+                rank = next(rank for rank in unreached if rank in waiting)
+                refusal = self._select(rank)
+                if refusal is not None:
+                    return refusal, rank, len(ranks) - len(waiting)
+                waiting.discard(rank)
+                frontier.append(rank)
+            rank = frontier.popleft()
+            node = self._work.node(rank)
+            steps = [(other, True) for other in adjacency.predecessors(rank)]
+            steps += [(other, False) for other in adjacency.successors(rank)]
+            for other, is_input in steps:
+                if other not in waiting:
+                    continue
+                refusal = self._offer(node, self._work.node(other), is_input=is_input)
+                if refusal is not None:
+                    return refusal, other, len(ranks) - len(waiting)
+                waiting.discard(other)
+                frontier.append(other)
+        return None, first, len(ranks)
+
+    def _select(self, rank: int) -> Refusal | None:
+        node, selector = self._work.node(rank), self._selector
+        return self._inquiry.ask("select", node, lambda: selector.select(node), "SGK121")
+
+    def _offer(self, node: Node, other: Node, *, is_input: bool) -> Refusal | None:
+        question = "select_input" if is_input else "select_output"
+        ask = self._selector.select_input if is_input else self._selector.select_output
+        return self._inquiry.ask(question, other, lambda: ask(node, other), "SGK121")
+
+    def _edge(self, producer: int, consumer: int) -> tuple[int, int]:
+        """Return the first edge between two units, as ranks."""
+        view = self._view
+        if view.members is None:
+            return producer, consumer
+        if len(view.members[producer]) == 1 and len(view.members[consumer]) == 1:
+            return view.members[producer][0], view.members[consumer][0]
+        return self._edges_of_groups[producer, consumer]
+
+    @cached_property
+    def _edges_of_groups(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """The first edge between any two units of which one has several nodes."""
+        unit_of, members = self._view.unit_of, self._view.members or ()
+        predecessors = self._work.adjacency.predecessors
+        first: dict[tuple[int, int], tuple[int, int]] = {}
+        for reader, consumer in enumerate(unit_of):
+            for rank in predecessors(reader):
+                producer = unit_of[rank]
+                if len(members[consumer]) > 1 or len(members[producer]) > 1:
+                    first.setdefault((producer, consumer), (rank, reader))
+        return first

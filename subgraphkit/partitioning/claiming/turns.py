@@ -1,4 +1,4 @@
-"""The turns: every property claims, in its order, of what those before it left."""
+"""Turns of all properties, each on what those before it left."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +13,9 @@ from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 from subgraphkit.partitioning.claiming.questions import Inquiry
 from subgraphkit.partitioning.claiming.refusals import RefusalColumn, RefusedBy, without_repeats
-from subgraphkit.partitioning.claiming.turn import Outcome, claim_regions
-from subgraphkit.partitioning.claiming.work_table import Workspace
+from subgraphkit.partitioning.claiming.turn import TurnOutcome, take_turn
+from subgraphkit.partitioning.claiming.turn_input import open_turn
+from subgraphkit.partitioning.claiming.work_table import WorkTable
 
 __all__ = ["Turns", "finish_turns", "require_all_claimed", "take_turns"]
 
@@ -34,12 +35,11 @@ class Turns:
 
     claims: tuple[Claim, ...]
     columns: tuple[RefusalColumn | None, ...]
-    outcomes: tuple[Outcome | None, ...]
+    outcomes: tuple[TurnOutcome | None, ...]
 
 
 def take_turns(
-    workspace: Workspace,
-    claims: Sequence[Claim],
+    work: WorkTable,
     barred: Callable[[int], Mapping[int, Refusal]],
     *,
     first: int = 0,
@@ -48,57 +48,48 @@ def take_turns(
     """Let every property claim regions of what those before it left.
 
     Args:
-        workspace: The work table; regions are entered into it.
-        claims: The properties in order.
-        barred: Tells for each place in ``claims`` which nodes are kept from it, and why.
+        work: The work table; regions are entered into it.
+        barred: Tells for each place among the properties which nodes are kept from it, and why.
         first: The first property to have a turn; those before it are passed over.
         earlier: What came of the turns when the whole graph was partitioned, if this is a second
             pass over a part of it; its columns are changed. The bounds of the properties that have
             a turn again are struck out: they were about other nodes.
     """
+    claims = tuple(inquiry.claim for inquiry in work.inquiries)
     columns: list[RefusalColumn | None] = [None] * len(claims)
-    outcomes: list[Outcome | None] = [None] * len(claims)
+    outcomes: list[TurnOutcome | None] = [None] * len(claims)
     if earlier is not None:
         columns = list(earlier.columns)
         outcomes = [
             replace(outcome, lower_bound=None) if outcome is not None and at >= first else outcome
             for at, outcome in enumerate(earlier.outcomes)
         ]
-    node_count = len(workspace.graph.table.op_types)
-    for index in range(first, len(claims)):
-        if not any(workspace.free):
-            break
-        claim = claims[index]
+    for index, inquiry in enumerate(work.inquiries):
+        if index < first or not any(work.free):
+            continue
         column = columns[index]
         if column is None:
-            column = columns[index] = RefusalColumn(node_count)
-            _prepare(workspace, claim)
-        kept_away = _keep_away(workspace, barred(index), column)
-        outcome = claim_regions(workspace, claims, index, column, kept_away)
+            column = columns[index] = RefusalColumn(len(work.graph.table.op_types))
+            with inquiry.blame("SGK122", "prepare"):
+                inquiry.claim.property.prepare(work.graph, inquiry.claim.context)
+        kept_away = _keep_away(work, barred(index), column)
+        outcome = take_turn(open_turn(work, index, column, kept_away))
         if outcomes[index] is None:
             outcomes[index] = replace(outcome, whole=earlier is None)
-    return Turns(tuple(claims), tuple(columns), tuple(outcomes))
+    return Turns(claims, tuple(columns), tuple(outcomes))
 
 
-def _keep_away(
-    workspace: Workspace, barred: Mapping[int, Refusal], column: RefusalColumn
-) -> bytearray:
+def _keep_away(work: WorkTable, barred: Mapping[int, Refusal], column: RefusalColumn) -> bytearray:
     """Return, by rank, 1 for what a property must not take, and keep the reasons."""
-    kept_away = bytearray(workspace.count)
+    kept_away = bytearray(work.count)
     for node, refusal in barred.items():
-        rank = workspace.rank_of[node]
+        rank = work.rank_of[node]
         if rank >= 0:
             # Of a node at home elsewhere it must not run a copy either.
             kept_away[rank] = 1
-            if workspace.free[rank]:
+            if work.free[rank]:
                 column.refuse(node, refusal)
     return kept_away
-
-
-def _prepare(workspace: Workspace, claim: Claim) -> None:
-    inquiry = Inquiry(claim, workspace.graph)
-    with inquiry.blame("SGK122", "prepare"):
-        claim.property.prepare(workspace.graph, claim.context)
 
 
 def finish_turns(
@@ -125,29 +116,26 @@ def finish_turns(
             claim.property.finish(partitioning, claim.context)
 
 
-def require_all_claimed(
-    workspace: Workspace, turns: Turns, constraints: ResolvedConstraints
-) -> None:
+def require_all_claimed(work: WorkTable, turns: Turns, constraints: ResolvedConstraints) -> None:
     """Raise if nodes are left that nobody claimed.
 
     Raises:
         ConfigError: Some of them are pinned to a backend that refused them (SGK123).
         UnclaimedNodesError: Names the nodes, why each was refused, and what to do (SGK120).
     """
-    left = sorted(compress(workspace.order, workspace.free))
+    left = sorted(compress(work.order, work.free))
     if not turns.claims:
-        left = sorted(workspace.order)
+        left = sorted(work.order)
     if not left:
         return
     listed = [
-        f"{Node(workspace.graph, node).label}: {_reasons(turns, node)}"
-        for node in left[:_SHOWN_NODES]
+        f"{Node(work.graph, node).label}: {_reasons(turns, node)}" for node in left[:_SHOWN_NODES]
     ]
     if len(left) > _SHOWN_NODES:
         listed.append(f"... and {len(left) - _SHOWN_NODES} more")
     pinned = next((node for node in left if node in constraints.pinned), None)
     if pinned is not None:
-        label, target = Node(workspace.graph, pinned).label, constraints.pinned[pinned]
+        label, target = Node(work.graph, pinned).label, constraints.pinned[pinned]
         raise ConfigError(
             "SGK123",
             f"node {label} is pinned to {target!r}, which refused it",
@@ -159,7 +147,7 @@ def require_all_claimed(
     raise UnclaimedNodesError(
         "SGK120",
         f"{nodes} claimed by no backend; asked: {', '.join(asked) or 'none'}",
-        hint="\n".join([*listed, *_remedies(workspace.graph, left, asked)]),
+        hint="\n".join([*listed, *_remedies(work.graph, left, asked)]),
         nodes=tuple(left),
         backends=asked,
     )

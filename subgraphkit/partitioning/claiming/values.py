@@ -1,11 +1,16 @@
-"""How many bytes a value takes, as far as anyone can tell before running."""
+"""Values as the algorithms see them: how many bytes each takes, who makes it and who reads it."""
 
 from array import array
 from collections.abc import Iterable
 
+import numpy as np
+
+from subgraphkit.ir import Adjacency, Graph
+from subgraphkit.partitioning.algorithms.arrays import as_array, as_ints, distinct
+from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.types import DataType, Shape, SparseTensorType, TensorType, ValueType
 
-__all__ = ["bytes_of", "bytes_of_all"]
+__all__ = ["bytes_of", "bytes_of_all", "nets_of_units", "nets_of_values"]
 
 _BITS_OF_TEXT = 128
 """Assumed for a string, and for an element type that is not known: two words."""
@@ -63,3 +68,59 @@ def _tensor_bytes(dtype: DataType, shape: Shape | None) -> int:
         if isinstance(dim, int):
             count *= dim
     return max(1, (count * (dtype.bits or _BITS_OF_TEXT) + 7) // 8)
+
+
+def nets_of_values(graph: Graph, adjacency: Adjacency, order: "array[int]") -> Nets:
+    """Return one net per rank, and one more for every value of a node that makes several.
+
+    Args:
+        graph: The graph.
+        adjacency: Dependencies between ranks.
+        order: The node of each rank.
+    """
+    made, types = graph.table.outputs, graph.types
+    source = array("i", range(len(order)))
+    sink_start, sinks = adjacency.succ_start[:], adjacency.succs[:]
+    rows = [made[node] for node in order]
+    sizes = bytes_of_all(map(types.get, [row[0] if row else "" for row in rows]))
+    for rank in [rank for rank, row in enumerate(rows) if len(row) > 1]:
+        sizes[rank] = 0
+        values = frozenset(rows[rank])
+        readers: dict[str, list[int]] = {}
+        for successor in adjacency.successors(rank):
+            for value in values.intersection(graph.read_by(order[successor])):
+                readers.setdefault(value, []).append(successor)
+        for value in rows[rank]:
+            if value in readers:
+                source.append(rank)
+                sizes.append(bytes_of(types.get(value)))
+                sinks.extend(readers[value])
+                sink_start.append(len(sinks))
+    return Nets(source, sizes, sink_start, sinks)
+
+
+def nets_of_units(nets: Nets, unit_of: "array[int]", count: int) -> Nets:
+    """Return the nets of ranks between the units that the ranks were contracted to.
+
+    Args:
+        nets: The nets between ranks.
+        unit_of: The unit of each rank.
+        count: Number of units.
+    """
+    home = as_ints(unit_of).astype(np.int64)
+    counts = np.diff(as_ints(nets.sink_start))
+    net = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    source = home[as_ints(nets.source)]
+    sinks = home[as_ints(nets.sinks)]
+    outside = sinks != source[net]
+    pairs = distinct(net[outside] * count + sinks[outside])
+    net, sinks = np.divmod(pairs, max(count, 1))
+    starts = np.flatnonzero(np.append(True, net[1:] != net[:-1])[: len(net)])
+    used = net[starts]
+    sizes = np.frombuffer(nets.bytes_, np.int64)[used] if len(used) else np.zeros(0, np.int64)
+    return Nets(
+        as_array(source[used]),
+        as_array(sizes, "q"),
+        as_array(np.append(starts, len(sinks))),
+        as_array(sinks),
+    )

@@ -5,15 +5,14 @@ see as one: a free node, an atomic group, or a region claimed before.
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Adjacency, BoundGraph, Node
-from subgraphkit.partitioning.algorithms.arrays import as_array, as_ints, distinct
+from subgraphkit.partitioning.algorithms.arrays import as_ints
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.quotient import (
     Contraction,
@@ -22,9 +21,11 @@ from subgraphkit.partitioning.algorithms.quotient import (
     run_order,
     tied_groups,
 )
-from subgraphkit.partitioning.claiming.values import bytes_of, bytes_of_all
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.values import nets_of_units, nets_of_values
 
-__all__ = ["Region", "View", "Workspace"]
+__all__ = ["Region", "View", "WorkTable"]
 
 _QUANTIZE = "QuantizeLinear"
 _DEQUANTIZE = "DequantizeLinear"
@@ -95,11 +96,12 @@ class View:
         return bytearray((lacking == 0).astype(np.uint8).tobytes())
 
 
-class Workspace:
+class WorkTable:
     """The state of one partition pass over a graph or over one convex region of it.
 
     Attributes:
         graph: The bound graph.
+        inquiries: The properties that claim, in order, to be asked.
         order: The node of each rank.
         rank_of: The rank of each node; -1 for nodes the pass does not work on.
         adjacency: Dependencies between ranks.
@@ -110,8 +112,6 @@ class Workspace:
         unavailable: Values of foreign nodes that no other subgraph hands out.
         wanted: Values that are read where the edges of the graph do not show it: outside the part
             that is worked on, or by a copy in a region claimed so far.
-        border_answers: What properties said of values at the edges of regions: by the property's
-            place, the question, the node and the value.
         regions: What was claimed so far.
         atoms: Sets of ranks that no property may cut: each QuantizeLinear with the
             DequantizeLinear nodes it feeds. Where a path leaves one and comes back, so that it is
@@ -120,6 +120,7 @@ class Workspace:
 
     Args:
         graph: The bound graph.
+        claims: The properties that claim, in order.
         nodes: Nodes of a convex region to work on, in an order in which they can run that is part
             of the graph's own; None for all.
         foreign: Those of ``nodes`` that are at home outside.
@@ -130,6 +131,7 @@ class Workspace:
     def __init__(
         self,
         graph: BoundModel,
+        claims: Iterable[Claim] = (),
         nodes: Sequence[int] | None = None,
         *,
         foreign: Collection[int] = (),
@@ -137,6 +139,7 @@ class Workspace:
         wanted: Collection[str] = (),
     ) -> None:
         self.graph = graph
+        self.inquiries = [Inquiry(claim, graph) for claim in claims]
         self.order, self.rank_of = _ranking(graph, nodes)
         self.adjacency = _by_rank(graph, self.order, self.rank_of)
         self.in_file_order = self.adjacency is graph.adjacency
@@ -146,7 +149,6 @@ class Workspace:
             self.foreign[self.rank_of[node]] = 1
         self.unavailable = frozenset(unavailable)
         self.wanted = set(wanted)
-        self.border_answers: dict[tuple[int, str, int, str], Refusal | None] = {}
         taken = np.array(self.constant, np.uint8) | np.array(self.foreign, np.uint8)
         self.free = bytearray((1 - taken).tobytes())
         self.regions: list[Region] = []
@@ -207,25 +209,31 @@ class Workspace:
     def nets(self, view: View) -> Nets:
         """Return which unit makes each value, how large it is, and which units read it."""
         if self._value_nets is None:
-            self._value_nets = _value_nets(self)
-        nets = self._value_nets
+            self._value_nets = nets_of_values(self.graph, self.adjacency, self.order)
         if view.members is None:
             # A copy, because nets keep large indices from first use on.
-            return replace(nets)
-        return _map_nets(nets, view)
-
-    def read_by(self, node: int) -> tuple[str, ...]:
-        """Return the names a node reads: its inputs and what its bodies capture."""
-        return (*self.graph.table.inputs[node], *self.graph.captures_of(node))
+            return replace(self._value_nets)
+        return nets_of_units(self._value_nets, view.unit_of, view.adjacency.count)
 
     def dynamic_inputs(self, rank: int) -> list[tuple[str, int | None]]:
         """Return the values a node reads that are not constant, with the ranks that make them."""
         constants = self.graph.constants
         return [
             (value, self.producer(value))
-            for value in self.read_by(self.order[rank])
+            for value in self.graph.read_by(self.order[rank])
             if value and value not in constants
         ]
+
+    def nodes_of(self, region: Region, also: Collection[int] = ()) -> list[int]:
+        """Return the nodes a region runs, with its copies and other ranks, in running order."""
+        ranks = region.ranks
+        if region.copies or also:
+            ranks = sorted({*ranks, *region.copies, *also})
+        return ranks if self.in_file_order else [self.order[rank] for rank in ranks]
+
+    def copied_nodes(self, region: Region) -> frozenset[int]:
+        """Return the nodes that a region runs and that are at home elsewhere."""
+        return frozenset(self.order[rank] for rank in region.copies)
 
     def node(self, rank: int) -> Node:
         """Return the node of a rank."""
@@ -326,54 +334,3 @@ def _contract(
             dropped += [loose[group] for group in sorted(at_fault, reverse=True)]
             loose = [group for index, group in enumerate(loose) if index not in at_fault]
             attempt += 1
-
-
-def _value_nets(workspace: Workspace) -> Nets:
-    """Return one net per node, and one more for every value of a node that makes several."""
-    graph, adjacency = workspace.graph, workspace.adjacency
-    made, types = graph.table.outputs, graph.types
-    source = array("i", range(workspace.count))
-    sink_start, sinks = adjacency.succ_start[:], adjacency.succs[:]
-    rows = [made[node] for node in workspace.order]
-    sizes = bytes_of_all(map(types.get, [row[0] if row else "" for row in rows]))
-    for rank in [rank for rank, row in enumerate(rows) if len(row) > 1]:
-        values = rows[rank]
-        sizes[rank] = 0
-        readers = _readers(workspace, rank)
-        for value in values:
-            if value in readers:
-                source.append(rank)
-                sizes.append(bytes_of(types.get(value)))
-                sinks.extend(readers[value])
-                sink_start.append(len(sinks))
-    return Nets(source, sizes, sink_start, sinks)
-
-
-def _readers(workspace: Workspace, rank: int) -> Mapping[str, list[int]]:
-    values = frozenset(workspace.graph.table.outputs[workspace.order[rank]])
-    readers: dict[str, list[int]] = {}
-    for successor in workspace.adjacency.successors(rank):
-        read = workspace.read_by(workspace.order[successor])
-        for value in values.intersection(read):
-            readers.setdefault(value, []).append(successor)
-    return readers
-
-
-def _map_nets(nets: Nets, view: View) -> Nets:
-    unit_of = as_ints(view.unit_of).astype(np.int64)
-    counts = np.diff(as_ints(nets.sink_start))
-    net = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    source = unit_of[as_ints(nets.source)]
-    sinks = unit_of[as_ints(nets.sinks)]
-    outside = sinks != source[net]
-    pairs = distinct(net[outside] * view.adjacency.count + sinks[outside])
-    net, sinks = np.divmod(pairs, max(view.adjacency.count, 1))
-    starts = np.flatnonzero(np.append(True, net[1:] != net[:-1])[: len(net)])
-    used = net[starts]
-    sizes = np.frombuffer(nets.bytes_, np.int64)[used] if len(used) else np.zeros(0, np.int64)
-    return Nets(
-        as_array(source[used]),
-        as_array(sizes, "q"),
-        as_array(np.append(starts, len(sinks))),
-        as_array(sinks),
-    )

@@ -7,7 +7,7 @@ one of the two shows.
 """
 
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import not_
@@ -17,13 +17,11 @@ import numpy as np
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError
-from subgraphkit.ir import Adjacency, Node, Subgraph
+from subgraphkit.ir import Adjacency, BoundGraph, Node, Subgraph
 from subgraphkit.partitioning.algorithms.arrays import Longs, as_ints, distinct
 from subgraphkit.partitioning.algorithms.quotient import cycle_path
-from subgraphkit.partitioning.claiming.claimants import Claim
-from subgraphkit.partitioning.claiming.questioning import BorderQuestions
 from subgraphkit.partitioning.claiming.questions import Inquiry
-from subgraphkit.partitioning.claiming.work_table import Region, Workspace
+from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
 
 __all__ = [
     "Violation",
@@ -144,26 +142,26 @@ def _reach(adjacency: Adjacency, region_of: Sequence[int], origin: int, reached:
                 stack.append(other)
 
 
-def region_by_rank(workspace: Workspace, regions: Sequence[Region]) -> "array[int]":
+def region_by_rank(work: WorkTable, regions: Sequence[Region]) -> "array[int]":
     """Return the region each rank is at home in, -1 for none."""
-    region_of = array("i", [-1]) * workspace.count
+    region_of = array("i", [-1]) * work.count
     for index, region in enumerate(regions):
         for rank in region.ranks:
             region_of[rank] = index
     return region_of
 
 
-def verify_regions(workspace: Workspace, regions: Sequence[Region]) -> None:
+def verify_regions(work: WorkTable, regions: Sequence[Region]) -> None:
     """Check that the regions are disjoint, cover everything, hang together and can run.
 
     Raises:
         InternalError: They are not, with the nodes that show it.
     """
-    taken_apart = np.array(workspace.constant, np.uint8) | np.array(workspace.foreign, np.uint8)
+    taken_apart = np.array(work.constant, np.uint8) | np.array(work.foreign, np.uint8)
     apart = np.flatnonzero(taken_apart).tolist()
-    if sum(len(region.ranks) for region in regions) + len(apart) != workspace.count:
+    if sum(len(region.ranks) for region in regions) + len(apart) != work.count:
         raise InternalError("the regions of a partitioning are not disjoint or do not cover it")
-    region_of = region_by_rank(workspace, regions)
+    region_of = region_by_rank(work, regions)
     connected = [region.connected for region in regions]
     count = len(regions)
     if apart:
@@ -172,14 +170,14 @@ def verify_regions(workspace: Workspace, regions: Sequence[Region]) -> None:
             region_of[rank] = count
         connected.append(False)
         count += 1
-    violation = find_violation(workspace.adjacency, region_of, count, connected)
+    violation = find_violation(work.adjacency, region_of, count, connected)
     if violation is not None:
-        raise _broken(workspace, violation)
+        raise _broken(work, violation)
 
 
-def _broken(workspace: Workspace, violation: Violation) -> InternalError:
-    labels = [Node(workspace.graph, workspace.order[rank]).label for rank in violation.path]
-    nodes = tuple(workspace.order[rank] for rank in violation.path)
+def _broken(work: WorkTable, violation: Violation) -> InternalError:
+    labels = [Node(work.graph, work.order[rank]).label for rank in violation.path]
+    nodes = tuple(work.order[rank] for rank in violation.path)
     return InternalError(
         f"partitioning is wrong ({violation.kind}, regions {list(violation.regions)}): "
         + " > ".join(labels),
@@ -189,12 +187,12 @@ def _broken(workspace: Workspace, violation: Violation) -> InternalError:
 
 
 def verify_edges(
-    workspace: Workspace, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
+    work: WorkTable, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
 ) -> None:
     """Check the inputs and outputs of all subgraphs.
 
     Args:
-        workspace: The work table.
+        work: The work table.
         subgraphs: The subgraphs cut from it.
         also_wanted: Values read outside the part of the graph that was worked on.
 
@@ -202,35 +200,28 @@ def verify_edges(
         InternalError: A subgraph takes in something other than its nodes read, or hands out
             something other than others read.
     """
-    check = _EdgeCheck(workspace, subgraphs, also_wanted)
+    check = _EdgeCheck(work, subgraphs, also_wanted)
     for field, at in (("inputs", check.wrong_inputs()), ("outputs", check.wrong_outputs())):
         if at is not None:
             name = subgraphs[at].id
             raise InternalError(f"the {field} of subgraph {name!r} differ from what is read")
 
 
-def verify_borders(
-    workspace: Workspace, made: Sequence[tuple[Subgraph, int]], claims: Sequence[Claim]
-) -> None:
+def verify_borders(work: WorkTable, made: Iterable[tuple[Subgraph, int]]) -> None:
     """Check that nothing crosses the edge of a subgraph that its property forbids.
 
     Only properties that answer ``accept_input`` or ``accept_output`` themselves are concerned, and
     hardly any is asked anew: their answers are kept with the work table.
 
     Args:
-        workspace: The work table.
+        work: The work table.
         made: The subgraphs with the places of the properties that claimed them.
-        claims: All properties in order.
 
     Raises:
         InternalError: A forbidden value crosses.
     """
-    questions = {
-        index: BorderQuestions(Inquiry(claims[index], workspace.graph), index, workspace)
-        for index in {index for _, index in made}
-    }
     for subgraph, index in made:
-        for value, refusal in _forbidden(workspace, subgraph, questions[index]):
+        for value, refusal in _forbidden(work.graph, subgraph, work.inquiries[index]):
             raise InternalError(
                 f"value {value!r} crosses the edge of subgraph {subgraph.id!r}, and may not: "
                 f"{refusal}"
@@ -238,16 +229,16 @@ def verify_borders(
 
 
 def _forbidden(
-    workspace: Workspace, subgraph: Subgraph, questions: BorderQuestions
+    graph: BoundGraph, subgraph: Subgraph, inquiry: Inquiry
 ) -> Iterator[tuple[str, Refusal]]:
-    graph, entering = workspace.graph, frozenset(subgraph.inputs if questions.inputs else ())
+    entering = frozenset(subgraph.inputs if inquiry.watches_inputs else ())
     for node in subgraph.nodes if entering else ():
-        for value in entering.intersection(workspace.read_by(node)):
-            refusal = questions.may_enter(Node(graph, node), value)
+        for value in entering.intersection(graph.read_by(node)):
+            refusal = inquiry.may_enter(Node(graph, node), value)
             if refusal is not None:
                 yield value, refusal
-    for value in subgraph.outputs if questions.outputs else ():
-        refusal = questions.may_leave(Node(graph, graph.producers[value]), value)
+    for value in subgraph.outputs if inquiry.watches_outputs else ():
+        refusal = inquiry.may_leave(Node(graph, graph.producers[value]), value)
         if refusal is not None:
             yield value, refusal
 
@@ -260,18 +251,18 @@ class _EdgeCheck:
     """
 
     def __init__(
-        self, workspace: Workspace, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
+        self, work: WorkTable, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
     ) -> None:
-        graph = workspace.graph
-        self.workspace = workspace
+        graph = work.graph
+        self.work = work
         self.subgraphs = subgraphs
-        self.count = max(workspace.count, 1)
+        self.count = max(work.count, 1)
         self.wanted = [v for v in (*graph.outputs, *also_wanted) if v not in graph.constants]
         self.home = self._home()
         self.copied_to = self._copied_to()
         made = graph.table.outputs
-        widths = map(len, map(made.__getitem__, workspace.order))
-        self.several = np.fromiter(widths, np.int64, workspace.count) != 1
+        widths = map(len, map(made.__getitem__, work.order))
+        self.several = np.fromiter(widths, np.int64, work.count) != 1
         self.needed = self._needed_pairs()
         self.several_in: dict[int, set[str]] = {}
         self.several_out: dict[int, set[str]] = {}
@@ -279,7 +270,7 @@ class _EdgeCheck:
 
     def wrong_inputs(self) -> int | None:
         """Return the first subgraph whose inputs are wrong."""
-        graph = self.workspace.graph
+        graph = self.work.graph
         given = {*graph.inputs, *graph.defaults}
         expected: dict[int, set[str]] = {at: set(names) for at, names in self.several_in.items()}
         for rank, values in self._reading(given):
@@ -289,7 +280,7 @@ class _EdgeCheck:
 
     def wrong_outputs(self) -> int | None:
         """Return the first subgraph whose outputs are wrong."""
-        rank_of, find = self.workspace.rank_of, self.workspace.graph.producers.get
+        rank_of, find = self.work.rank_of, self.work.graph.producers.get
         outside = [rank_of[node] for value in self.wanted if (node := find(value)) is not None]
         makers = np.concatenate([self.needed % self.count, np.array(outside, dtype=np.int64)])
         makers = makers[makers >= 0]
@@ -302,11 +293,11 @@ class _EdgeCheck:
         self, listed: Sequence[Sequence[str]], pairs: Longs, also: dict[int, set[str]]
     ) -> int | None:
         """Compare names; those that only nodes outside the work table make are left aside."""
-        workspace = self.workspace
-        made, find = workspace.graph.table.outputs, workspace.graph.producers.get
+        work = self.work
+        made, find = work.graph.table.outputs, work.graph.producers.get
         owners, ranks = np.divmod(pairs, self.count)
         starts = np.searchsorted(owners, np.arange(len(listed) + 1)).tolist()
-        nodes = as_ints(workspace.order)[ranks].tolist()
+        nodes = as_ints(work.order)[ranks].tolist()
         for at, names in enumerate(listed):
             expected = {made[node][0] for node in nodes[starts[at] : starts[at + 1]]}
             expected |= also.get(at, set())
@@ -315,14 +306,14 @@ class _EdgeCheck:
                 return at
             for name in found - expected:
                 maker = find(name)
-                if maker is None or workspace.rank_of[maker] >= 0:
+                if maker is None or work.rank_of[maker] >= 0:
                     return at
         return None
 
     def _home(self) -> Longs:
         """Return the subgraph each rank is at home in, -1 for foreign ones."""
-        home = np.full(self.workspace.count, -1, dtype=np.int64)
-        rank_of = as_ints(self.workspace.rank_of)
+        home = np.full(self.work.count, -1, dtype=np.int64)
+        rank_of = as_ints(self.work.rank_of)
         for index, subgraph in enumerate(self.subgraphs):
             home[rank_of[np.array(subgraph.home, dtype=np.int64)]] = index
         return home
@@ -332,7 +323,7 @@ class _EdgeCheck:
         copied: dict[int, set[int]] = {}
         for at, subgraph in enumerate(self.subgraphs):
             for node in subgraph.copies:
-                copied.setdefault(self.workspace.rank_of[node], set()).add(at)
+                copied.setdefault(self.work.rank_of[node], set()).add(at)
         return copied
 
     def _places(self, rank: int) -> set[int]:
@@ -341,7 +332,7 @@ class _EdgeCheck:
         return {*self.copied_to.get(rank, ()), *([home] if home >= 0 else [])}
 
     def _needed_pairs(self) -> Longs:
-        adjacency, count = self.workspace.adjacency, self.count
+        adjacency, count = self.work.adjacency, self.count
         preds = as_ints(adjacency.preds)
         degrees = np.diff(as_ints(adjacency.pred_start)).astype(np.int64)
         reader = np.repeat(self.home, degrees)
@@ -359,14 +350,14 @@ class _EdgeCheck:
 
     def _name_several(self) -> None:
         """Find by name what crosses of the nodes that make several values."""
-        workspace = self.workspace
-        made = workspace.graph.table.outputs
+        work = self.work
+        made = work.graph.table.outputs
         for rank in np.flatnonzero(self.several).tolist():
-            values = {name for name in made[workspace.order[rank]] if name}
+            values = {name for name in made[work.order[rank]] if name}
             leaving = values.intersection(self.wanted)
             inside = self._places(rank)
-            for reader in workspace.adjacency.successors(rank):
-                read = values.intersection(workspace.read_by(workspace.order[reader]))
+            for reader in work.adjacency.successors(rank):
+                read = values.intersection(work.graph.read_by(work.order[reader]))
                 for at in self._places(reader) - inside:
                     self.several_in.setdefault(at, set()).update(read)
                     leaving |= read
@@ -375,12 +366,12 @@ class _EdgeCheck:
 
     def _reading(self, values: Collection[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Go through the nodes that read any of the values."""
-        workspace, wanted = self.workspace, frozenset(values)
-        columns, bodies = workspace.graph.table.inputs, workspace.graph.table.bodies
-        apart = map(wanted.isdisjoint, map(columns.__getitem__, workspace.order))
-        for rank in compress(range(workspace.count), map(not_, apart)):
-            yield rank, workspace.read_by(workspace.order[rank])
+        work, wanted = self.work, frozenset(values)
+        columns, bodies = work.graph.table.inputs, work.graph.table.bodies
+        apart = map(wanted.isdisjoint, map(columns.__getitem__, work.order))
+        for rank in compress(range(work.count), map(not_, apart)):
+            yield rank, work.graph.read_by(work.order[rank])
         for node in bodies:
-            rank = workspace.rank_of[node]
-            if rank >= 0 and not wanted.isdisjoint(workspace.graph.captures_of(node)):
-                yield rank, workspace.graph.captures_of(node)
+            rank = work.rank_of[node]
+            if rank >= 0 and not wanted.isdisjoint(work.graph.captures_of(node)):
+                yield rank, work.graph.captures_of(node)

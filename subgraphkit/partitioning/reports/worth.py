@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound
-from subgraphkit.partitioning.claiming.turn import Outcome
+from subgraphkit.partitioning.claiming.turn import TurnOutcome
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 
 __all__ = ["Worth", "worth_of_operators"]
@@ -107,7 +107,7 @@ class _Supposing:
         self,
         partitioning: PartitioningData,
         index: int,
-        outcome: Outcome,
+        outcome: TurnOutcome,
         rank_of: Sequence[int],
     ) -> None:
         self._outcome = outcome

@@ -14,6 +14,7 @@ import subgraphkit as sk
 from subgraphkit.bundling import BundleFiles
 from subgraphkit.bundling.manifest import MARK
 from subgraphkit.errors import BundleError
+from subgraphkit.partitioning import Constraints
 from tests.models import CHAIN, LINEAR, parsed
 from tests.storing import Storing, storing
 from tests.unit.bundling.conftest import X, edited
@@ -240,6 +241,8 @@ def test_a_backend_that_cannot_say_or_restore_is_named(bundle: Path) -> None:
     ("call", "text"),
     [
         ({"shapes": {"N": 3}}, "shapes are given"),
+        ({"pin": "Relu=numpy"}, "nodes are pinned"),
+        ({"constraints": Constraints(pins={"Relu": "numpy"})}, "nodes are pinned"),
         ({"backend": "onnxruntime"}, "onnxruntime"),
         ({"options": {"storing": {"level": 2}}}, "'level'.* is 2 .*made with 1"),
     ],

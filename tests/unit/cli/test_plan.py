@@ -140,3 +140,15 @@ def test_an_option_for_a_backend_that_is_not_chosen_is_a_warning(cli: Cli, linea
     assert warning["type"] == "SubgraphkitWarning"
     assert "[SGK113]" in warning["message"]
     assert "warning: [SGK113]" in ended.err
+
+
+def test_nodes_are_pinned_and_kept_off_by_words(cli: Cli, diamond: Path) -> None:
+    with registered(claiming(["Relu", "Neg", "Abs", "Add"])):
+        words = (diamond, "--backend", "fake,numpy")
+        assert {one["backend"] for one in _plan(cli, *words)["subgraphs"]} == {"fake"}
+        data = _plan(cli, *words, "--pin", "left=numpy", "--keep-off", "#0=fake")
+        homes = {node: one["backend"] for one in data["subgraphs"] for node in one["nodes"]}
+        assert [node for node, home in sorted(homes.items()) if home == "numpy"] == [0, 1]
+        ended = cli("plan", *words, "--pin", "nowhere=numpy")
+    assert ended.code == 2
+    assert "[SGK123]" in ended.err

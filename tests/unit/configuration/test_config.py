@@ -61,6 +61,7 @@ def test_without_any_layer_the_defaults_hold() -> None:
     resolved = resolve()
     assert [choice.name for choice in resolved.backends] == ["numpy"]
     assert (resolved.strict, resolved.on_missing, resolved.fallback) == (False, "error", "numpy")
+    assert (resolved.pin, resolved.keep_off) == ((), ())
     assert (resolved.on_unsupported, resolved.on_compile_error) == ("repartition", "raise")
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("raise", True, 0)
     assert (resolved.block, resolved.plugins, resolved.cache_dir) == (frozenset(), None, None)
@@ -74,6 +75,8 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "STRICT": "yes",
         "ON_MISSING": "WARN",
         "FALLBACK": "none",
+        "PIN": "Conv=a, #3=b",
+        "KEEP_OFF": "head=a",
         "ON_UNSUPPORTED": "raise",
         "ON_COMPILE_ERROR": "fallback",
         "ON_RUN_ERROR": "fallback",
@@ -90,6 +93,8 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     resolved = resolve()
     assert [str(choice) for choice in resolved.backends] == ["a", "b?"]
     assert (resolved.strict, resolved.on_missing, resolved.fallback) == (True, "warn", "none")
+    assert resolved.pin == (("Conv", "a"), (3, "b"))
+    assert resolved.keep_off == (("head", "a"),)
     assert (resolved.on_unsupported, resolved.on_compile_error) == ("raise", "fallback")
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("fallback", False, 2)
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())

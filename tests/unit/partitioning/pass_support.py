@@ -9,6 +9,7 @@ filter keeps the first and last candidate only), ``whole`` (the same, but not sp
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import onnx
 
@@ -24,10 +25,10 @@ from subgraphkit.types import DataType, TensorType
 from tests.models import parsed
 
 
-def bound(source: str | onnx.ModelProto) -> BoundModel:
+def bound(source: str | onnx.ModelProto, **settings: Any) -> BoundModel:
     """Bind a model, or the text of a graph, with no backend and no fallback."""
     model = parsed(source) if isinstance(source, str) else source
-    return sk.bind(sk.load(model), backend="none", fallback="none")
+    return sk.bind(sk.load(model), backend="none", fallback="none", **settings)
 
 
 class All(SubgraphSelector):

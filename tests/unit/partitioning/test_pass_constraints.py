@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import subgraphkit as sk
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import Constraints, Partitioning, partition
+from tests.models import parsed
 from tests.unit.partitioning.pass_support import bound, regions, taking
 
 NAMED = """
@@ -172,3 +174,62 @@ def test_constraints_of_another_kind_are_refused(given: Any, problem: str) -> No
     with pytest.raises(ConfigError, match=problem) as caught:
         partition(bound(NAMED), [taking("*", "two")], constraints=given)
     assert caught.value.code == "SGK123"
+
+
+def configured(**settings: Any) -> Partitioning:
+    model = bound(NAMED, **settings)
+    return partition(model, [taking("Relu Neg Abs", "one"), taking("*", "two")])
+
+
+@pytest.mark.parametrize(
+    "pin",
+    ["body=two", " #1 = two ,", ["body=two"], {"body": "two"}, {1: "two"}, {"#1": "two"}],
+    ids=str,
+)
+def test_a_setting_pins_in_text_or_as_a_mapping(pin: object) -> None:
+    assert regions(configured(pin=pin), "two") == [[1]]
+
+
+def test_a_setting_keeps_nodes_off_backends() -> None:
+    found = configured(keep_off={"body": ["one"], "head": "one"})
+    assert regions(found, "two") == [[0, 1]]
+    assert [one.refusal.code for one in found.refusals[1]] == ["excluded"]
+
+
+def test_the_environment_pins_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_PIN", "body=two,Abs=two")
+    model = bound(NAMED)
+    found = partition(model, [taking("Relu Neg Abs", "one"), taking("*", "two")])
+    assert regions(found, "two") == [[1, 2]]
+    told = {key: value for key, value, *_ in model.settings.as_table()}
+    assert told["pin"] == "body=two,Abs=two"
+
+
+def test_what_a_call_demands_wins_over_a_setting_of_the_same_node() -> None:
+    model = bound(NAMED, pin="body=one,head=two")
+    found = partition(
+        model,
+        [taking("Relu Neg Abs", "one"), taking("*", "two")],
+        constraints=Constraints(pins={"body": "two"}, exclusions={"one": "Abs"}),
+    )
+    assert regions(found, "two") == [[0, 1, 2]]
+
+
+def test_a_session_takes_constraints() -> None:
+    demands = Constraints(pins={"body": "two"})
+    backends = [taking("Relu Neg Abs", "one"), taking("*", "two"), "numpy"]
+    with sk.InferenceSession(parsed(NAMED), backends, constraints=demands) as session:
+        assert session.partitioning.home_of(1).backend == "two"
+        (y,) = session.run(None, {"x": np.array([1, -2, 3, 0], np.float32)})
+    np.testing.assert_array_equal(y, [-1, 0, -3, 0])
+
+
+UNREADABLE = ["Conv", "=numpy", "Conv=", "Conv=NumPy", {"Conv": 3}, {"": "one"}, 7]
+
+
+@pytest.mark.parametrize("pin", UNREADABLE, ids=str)
+def test_a_pin_that_cannot_be_read_is_an_error_of_the_setting(pin: object) -> None:
+    expected = r"such as 'Conv=numpy, #12=openvino'|a list of strings"
+    with pytest.raises(ConfigError, match=expected) as caught:
+        bound(NAMED, pin=pin)
+    assert caught.value.code == "SGK108"

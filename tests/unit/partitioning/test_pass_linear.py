@@ -20,7 +20,7 @@ from subgraphkit.ir import Node
 from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.claiming.copies import most_copies
-from subgraphkit.partitioning.claiming.work_table import View, Workspace
+from subgraphkit.partitioning.claiming.work_table import View, WorkTable
 from tests.unit.partitioning.pass_support import DescribedProperty, backend, graph_of, taking
 
 Row = tuple[str, Sequence[str], Sequence[str]]
@@ -225,14 +225,14 @@ def test_the_sizes_of_values_are_gathered_once_for_all_regions_to_be_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gathered = 0
-    gather = Workspace.nets
+    gather = WorkTable.nets
 
-    def nets(workspace: Workspace, view: View) -> Nets:
+    def nets(work: WorkTable, view: View) -> Nets:
         nonlocal gathered
         gathered += 1
-        return gather(workspace, view)
+        return gather(work, view)
 
-    monkeypatch.setattr(Workspace, "nets", nets)
+    monkeypatch.setattr(WorkTable, "nets", nets)
     rows, outputs, one = many_pieces_of_small_groups(200)
     found = partition(graph_of(rows, outputs), [one, taking("*", "rest")])
     assert len(found.subgraphs) > 10

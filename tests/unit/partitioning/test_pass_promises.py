@@ -12,9 +12,9 @@ from subgraphkit.ir import Node
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.partitioning.algorithms.quotient import tied_groups
 from subgraphkit.partitioning.claiming import turn
-from subgraphkit.partitioning.claiming.pulling import pull_in
+from subgraphkit.partitioning.claiming.copies import pull_in
 from subgraphkit.partitioning.claiming.refusals import RefusalColumn
-from subgraphkit.partitioning.claiming.work_table import Region, Workspace
+from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
 from subgraphkit.partitioning.outcome.verification import verify_borders
 from tests.unit.partitioning.pass_support import (
     bound,
@@ -288,10 +288,10 @@ def test_a_node_that_a_copy_elsewhere_reads_is_not_pulled_in() -> None:
     graph = graph_of([("Exp", ["x"], ["s"]), ("Neg", ["s"], ["y"])], ["y"])
 
     def pulled(wanted: tuple[str, ...]) -> list[int]:
-        workspace = Workspace(graph, wanted=wanted)
+        work = WorkTable(graph, wanted=wanted)
         region = Region(0, [1], frozenset({0}))
-        workspace.claim(region)
-        pull_in(workspace, [region], RefusalColumn(2))
+        work.claim(region)
+        pull_in(work, [region], RefusalColumn(2))
         return region.ranks
 
     assert pulled(()) == [0, 1]
@@ -304,10 +304,10 @@ def test_a_forbidden_value_at_an_edge_is_a_bug_and_is_found(question: str, value
     one = taking("Neg", "one")
     found = partition(graph, [one, taking("*", "rest")])
     made = list(zip(found.subgraphs, found.claimed_by, strict=True))
-    verify_borders(Workspace(graph), made, found.turns.claims)
+    verify_borders(WorkTable(graph, found.turns.claims), made)
     having(one, **{question: lambda node, name: name != value})
     with pytest.raises(InternalError, match=f"value '{value}' crosses the edge of .*'one_1'"):
-        verify_borders(Workspace(graph), made, found.turns.claims)
+        verify_borders(WorkTable(graph, found.turns.claims), made)
 
 
 # Last resorts

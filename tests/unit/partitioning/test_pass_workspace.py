@@ -9,7 +9,7 @@ from subgraphkit.ir import Boundary, boundaries, boundary
 from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.claiming.values import bytes_of, bytes_of_all
-from subgraphkit.partitioning.claiming.work_table import Region, Workspace
+from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
 from subgraphkit.partitioning.outcome import subgraphs
 from subgraphkit.partitioning.outcome.verification import verify_regions
 from subgraphkit.types import DataType, SequenceType, TensorType
@@ -31,17 +31,17 @@ def rows_of(nets: Nets) -> set[tuple[int, int, tuple[int, ...]]]:
 
 
 def test_every_value_is_a_net_with_its_own_size_and_readers() -> None:
-    workspace = Workspace(bound(SPLIT))
-    view, _ = workspace.view()
-    assert rows_of(workspace.nets(view)) == {(0, 8, (1, 3)), (0, 8, (2, 3))}
+    work = WorkTable(bound(SPLIT))
+    view, _ = work.view()
+    assert rows_of(work.nets(view)) == {(0, 8, (1, 3)), (0, 8, (2, 3))}
 
 
 def test_nets_follow_their_units_when_units_are_contracted() -> None:
-    workspace = Workspace(bound(SPLIT))
-    workspace.claim(Region(0, [1, 3]))
-    view, _ = workspace.view()
+    work = WorkTable(bound(SPLIT))
+    work.claim(Region(0, [1, 3]))
+    view, _ = work.view()
     first, joined, other = view.unit_of[0], view.unit_of[1], view.unit_of[2]
-    assert rows_of(workspace.nets(view)) == {
+    assert rows_of(work.nets(view)) == {
         (first, 8, (joined,)),
         (first, 8, tuple(sorted((joined, other)))),
     }
@@ -119,11 +119,11 @@ def test_wrong_edges_are_a_bug_and_are_found(
 def test_wrong_regions_are_a_bug_and_are_found(regions: list[list[int]], message: str) -> None:
     rows = [("Exp", ["x"], ["a"]), ("Exp", ["a"], ["b"]), ("Cos", ["a"], ["c"])]
     graph = graph_of([*rows, ("Add", ["b", "c"], ["d"])], ["d"])
-    workspace = Workspace(graph)
+    work = WorkTable(graph)
     for ranks in regions:
-        workspace.regions.append(Region(0, ranks, connected=len(ranks) == 2))
+        work.regions.append(Region(0, ranks, connected=len(ranks) == 2))
     with pytest.raises(InternalError, match=message) as caught:
-        verify_regions(workspace, workspace.regions)
+        verify_regions(work, work.regions)
     assert "bug in subgraphkit" in str(caught.value)
 
 

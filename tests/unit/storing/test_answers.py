@@ -111,6 +111,25 @@ def test_a_file_that_others_could_have_planted_is_not_believed(planted: str, fol
     assert Answers("answers").recall("q", Library(), folder) == ["dtype", "no"]
 
 
+def test_answers_that_come_with_a_project_are_not_believed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+        Answers("answers").put("q", ["dtype", "yes"], folder)
+    assert Answers("answers").recall("q", Library(), folder) == ["dtype", "no"]
+
+
+def test_an_answer_to_another_question_is_not_believed(folder: Path) -> None:
+    answers = Answers("answers")
+    answers.put("other", ["dtype", "yes"], folder)
+    other = _file(folder)
+    answers.put("q", ["dtype", "no"], folder)
+    (path,) = (one for one in folder.rglob("*.answer") if one != other)
+    path.write_bytes(other.read_bytes())
+    assert known(Answers("answers"), "q", folder) is None
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 def test_a_folder_that_others_can_write_to_keeps_no_answers(tmp_path: Path, folder: Path) -> None:
     folder.chmod(0o777)

@@ -33,6 +33,37 @@ def test_what_is_of_something_else_or_damaged_is_not_read(
     assert caplog.text.count("are damaged and not used") == 6
 
 
+def test_what_came_with_a_project_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+        KeptFile(tmp_path / "a", "acme timings").write(b"planted")
+        assert KeptFile(tmp_path / "a", "acme timings").read() == b"planted"
+    assert KeptFile(tmp_path / "a", "acme timings").read() == b""
+
+
+def test_a_file_is_not_read_under_the_name_of_another(tmp_path: Path) -> None:
+    KeptFile(tmp_path / "a", "acme timings").write(b"one")
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert KeptFile(tmp_path / "b", "acme timings").read() == b""
+
+
+def test_without_a_key_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+    file.write(b"one")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "subgraphkit").symlink_to(tmp_path / "open")
+    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
+        assert file.read() == b""
+        file.write(b"two")
+    assert caplog.text.count("is a symbolic link") == 2
+
+
 def test_what_others_could_have_written_is_not_read(tmp_path: Path) -> None:
     file = KeptFile(tmp_path / "a", "acme timings")
     file.write(b"one")

@@ -1,1 +1,1 @@
-"""From a subgraph to a plan: network, profiles, builder configuration, build, report."""
+"""Builds: network, profiles, builder configuration and report, from a subgraph to a plan."""

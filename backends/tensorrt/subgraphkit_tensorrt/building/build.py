@@ -1,4 +1,4 @@
-"""One subgraph in, one plan out: parse, configure, build, and say what went wrong if it did."""
+"""The build of one subgraph: parsed, configured, built, and its failure explained."""
 
 import threading
 import time
@@ -14,20 +14,20 @@ from subgraphkit_tensorrt.building.configuration import add_profile, configure
 from subgraphkit_tensorrt.building.failure import build_failure
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
-from subgraphkit_tensorrt.building.plan import Plan
+from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
 from subgraphkit_tensorrt.building.progress import BuildPhases, cancellable, monitor_for
 from subgraphkit_tensorrt.building.range_checks import check_names, check_ranges
 from subgraphkit_tensorrt.building.report import describe, memory_told
-from subgraphkit_tensorrt.building.sharing import (
+from subgraphkit_tensorrt.building.shared_plans import (
     SHELF,
     check_separate,
     plan_key,
     separate_weights,
 )
 from subgraphkit_tensorrt.building.timing_cache import timing_cache_for
-from subgraphkit_tensorrt.library.devices import machine
 from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.gpus import machine
 from subgraphkit_tensorrt.library.logger import listening, noting
 
 __all__ = ["build_engine"]
@@ -41,7 +41,7 @@ def build_engine(
     context: BindContext[Options],
     library: Library,
     ranges: Mapping[str, InputRange] | None = None,
-) -> Plan:
+) -> EnginePlan:
     """Build the plan of a subgraph, or share that of an equal one.
 
     A shared plan has the names of the subgraph it was built for; go by the order of ``inputs`` and
@@ -69,7 +69,7 @@ def build_engine(
     check_names(wanted, subgraph)
     model = prepare_model(subgraph, options)
 
-    def build() -> Plan:
+    def build() -> EnginePlan:
         return _build(subgraph, model, wanted, library, context)
 
     return SHELF.obtain(plan_key(model, subgraph, wanted, library, options), build)
@@ -81,7 +81,7 @@ def _build(
     wanted: Mapping[str, InputRange],
     library: Library,
     context: BindContext[Options],
-) -> Plan:
+) -> EnginePlan:
     options = context.options
     separate = separate_weights(subgraph, options)
     with parse_model(model, subgraph, library, options) as parsed:
@@ -98,7 +98,7 @@ def _build(
         report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
         report["memory"] = memory_told(told)
         del config
-    return Plan(
+    return EnginePlan(
         data,
         subgraph.inputs,
         subgraph.outputs,

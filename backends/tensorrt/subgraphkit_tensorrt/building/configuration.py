@@ -1,4 +1,4 @@
-"""From options to a builder configuration; what nobody asked for is left as the library has it."""
+"""Builder configurations from options; what nobody asked for is left as the library has it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Why a build failed: because of what is built, or of the machine and what is asked of it."""
+"""Reasons of failed builds: what is built, or the machine and what is asked of it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,7 +8,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel
 from subgraphkit_tensorrt.library.checks import tail
-from subgraphkit_tensorrt.library.devices import machine
+from subgraphkit_tensorrt.library.gpus import machine
 
 __all__ = ["build_failure", "fault_of_machine"]
 

@@ -23,7 +23,7 @@ from subgraphkit.rewriting import (
     rewrite,
 )
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
+from subgraphkit_tensorrt.building.name_map import NameMap, mark_places, rename
 from subgraphkit_tensorrt.lowering import lower
 
 __all__ = ["PreparedModel", "in_precision", "prepare_model", "read_calibration"]
@@ -45,7 +45,7 @@ class PreparedModel:
 
     proto: Any
     weights: Mapping[str, npt.NDArray[Any]]
-    names: Names
+    names: NameMap
     rewriting: Rewriting | None = None
 
     def whole(self) -> Any:
@@ -87,7 +87,7 @@ class PreparedModel:
 def prepare_model(subgraph: Subgraph, options: Options) -> PreparedModel:
     """Write a subgraph as the model that is parsed: converted, and in the precision asked for.
 
-    Whoever refits an engine calls it again for the weights of the day: the names are the same.
+    To refit an engine, call it again with the new weights: the names are the same.
 
     Args:
         subgraph: The subgraph.

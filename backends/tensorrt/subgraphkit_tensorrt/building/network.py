@@ -1,4 +1,4 @@
-"""From a prepared model to a network of TensorRT, alive in the right order and held to the model.
+"""Networks of TensorRT from prepared models, alive in the right order and held to the model.
 
 The library is not given an error recorder: on the build side one hides errors, or crashes.
 """

@@ -1,4 +1,4 @@
-"""A plan: what the builder made, for which shapes, and how plans are written down and read.
+"""Plans: what the builder made, for which shapes, and how it is written down and read.
 
 The written form is a line that says what it is, a JSON description, and the bytes as they came from
 the builder; a plan is looked at before any library sees it.
@@ -14,7 +14,7 @@ from typing import Any, Final
 from subgraphkit.errors import CompileError
 from subgraphkit_tensorrt.building.profiles import InputRange
 
-__all__ = ["Plan", "plan_problem", "read_plans", "write_plans"]
+__all__ = ["EnginePlan", "plan_problem", "read_plans", "write_plans"]
 
 _MAGIC: Final = b"subgraphkit-tensorrt plans 1\n"
 _LENGTH: Final = struct.Struct("<Q")
@@ -25,7 +25,7 @@ _VERSION_AT: Final = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class EnginePlan:
     """One engine as the builder serialized it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Plan:
         return all(one.covers(shape) for one, shape in zip(self.ranges, shapes, strict=True))
 
 
-def write_plans(plans: Sequence[Plan]) -> bytes:
+def write_plans(plans: Sequence[EnginePlan]) -> bytes:
     """Write plans, for the engine cache or a bundle."""
     described = [
         {
@@ -67,7 +67,7 @@ def write_plans(plans: Sequence[Plan]) -> bytes:
     return b"".join([_MAGIC, _LENGTH.pack(len(head)), head, *(plan.data for plan in plans)])
 
 
-def read_plans(blob: bytes) -> list[Plan]:
+def read_plans(blob: bytes) -> list[EnginePlan]:
     """Read what ``write_plans`` wrote.
 
     Raises:
@@ -84,7 +84,7 @@ def read_plans(blob: bytes) -> list[Plan]:
         ) from error
 
 
-def _read(blob: memoryview) -> list[Plan]:
+def _read(blob: memoryview) -> list[EnginePlan]:
     start = len(_MAGIC)
     if bytes(blob[:start]) != _MAGIC:
         raise ValueError("they begin otherwise")
@@ -98,7 +98,7 @@ def _read(blob: memoryview) -> list[Plan]:
             raise ValueError("they end early")
         place += len(data)
         plans.append(
-            Plan(
+            EnginePlan(
                 data,
                 tuple(one["inputs"]),
                 tuple(one["outputs"]),

@@ -1,4 +1,4 @@
-"""Ranges of shapes: from what the user says of the model to what a profile says of a network.
+"""Ranges of shapes: what the user says of the model, said of the inputs of a subgraph.
 
 A user speaks of symbolic dimensions and inputs of the model. A subgraph in the middle of it has
 inputs of its own, whose ranges follow: shapes are inferred three times, with the model's inputs at

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import DataType, Dim
-from subgraphkit_tensorrt.building.naming import Names
+from subgraphkit_tensorrt.building.name_map import NameMap
 from subgraphkit_tensorrt.building.network import ParsedNetwork, element_type
 from subgraphkit_tensorrt.library.flavours import Library
 
@@ -100,7 +100,7 @@ def readable(report: Mapping[str, Any], subgraph: Subgraph) -> dict[str, Any]:
     def told(one: Mapping[str, Any]) -> dict[str, Any]:
         return {**one, "nodes": [labels[place] for place in one["nodes"] if place in labels]}
 
-    names = Names(labels=labels)
+    names = NameMap(labels=labels)
     found = {**report}
     found["layers"] = [
         {**told(one), "name": names.readable(one["name"])} for one in report["layers"]

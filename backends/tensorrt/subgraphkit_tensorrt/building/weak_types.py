@@ -1,4 +1,4 @@
-"""TensorRT 8, whose networks do not keep the types of the model: flags allow those it holds.
+"""Builder flags for TensorRT 8, whose networks do not keep the types of the model.
 
 Nothing else in the backend knows of it, so that it can be taken out in one piece.
 """

@@ -13,7 +13,7 @@ from subgraphkit.ir import Graph
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tensorrt.building.network import element_type
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
 __all__ = ["Expectation", "disagreements"]
 

@@ -1,4 +1,4 @@
-"""The third sieve: nodes of which the builder could make nothing although the parser took them.
+"""The third sieve: nodes the builder could make nothing of although the parser took them.
 
 They are learnt for one graph, library, device and set of options that shape an engine, and left out
 from the start the next time.
@@ -14,7 +14,7 @@ from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.storing import Answers, Passing
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.naming import Names
+from subgraphkit_tensorrt.building.name_map import NameMap
 
 __all__ = ["Learned", "blamed_nodes"]
 
@@ -67,7 +67,7 @@ def blamed_nodes(subgraph: Subgraph, error: CompileError) -> tuple[int, ...]:
     lines: Sequence[str] = error.context.get("lines", ())
     if not lines:
         return tuple(error.context.get("nodes", ()))
-    names = Names()
+    names = NameMap()
     places = {
         place
         for line in lines

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from subgraphkit.backend import Answer, BindContext, Refusal
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.claiming.borders import Borders
+from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
 from subgraphkit_tensorrt.claiming.coverage import check_coverage
 from subgraphkit_tensorrt.claiming.filters import Exclusions, check_filters
 from subgraphkit_tensorrt.claiming.learned import Learned
+from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.claiming.plugins import load_plugins, plugin_refusal
-from subgraphkit_tensorrt.claiming.questions import Questions
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered, rules_for
-from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
 __all__ = ["Sieves"]
 
@@ -36,8 +36,8 @@ class Sieves:
     Thread-safety: used by one thread at a time.
     """
 
-    borders: Borders
-    _questions: Questions
+    borders: BoundaryRules
+    _questions: ParserQueries
     _learned: Learned
 
     def __init__(self, library: Library, options: Options, identity: str) -> None:
@@ -72,7 +72,7 @@ class Sieves:
         rules = rules_for(library, options)
         conversions = Conversions(rules)
         self._graph = graph
-        self.borders = Borders(graph, rules)
+        self.borders = BoundaryRules(graph, rules)
         self._learned = Learned(graph, self._identity, options, folder)
         if options.on_build_failure != "raise":
             self.refusals = self._learned.refusals()
@@ -85,7 +85,7 @@ class Sieves:
             refusal = refusal if refusal is not None else self._static(node, rules, conversions)
             if refusal is not None:
                 self.refusals[node.id] = refusal
-        self._questions = Questions(graph, library, options, rules, conversions, folder)
+        self._questions = ParserQueries(graph, library, options, rules, conversions, folder)
         left = [i for i in graph.order if i not in self.refusals and not graph.is_constant_node(i)]
         for node_id, refusal in self._questions.refusals(left).items():
             self.refusals[node_id] = conversions.advice(Node(graph, node_id), refusal)

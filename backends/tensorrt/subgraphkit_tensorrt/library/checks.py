@@ -1,4 +1,4 @@
-"""Failures of TensorRT, which returns None or False, told as errors that quote what it said."""
+"""Failures of TensorRT, which returns None or False, as errors that quote what it said."""
 
 from collections.abc import Sequence
 from typing import TypeVar

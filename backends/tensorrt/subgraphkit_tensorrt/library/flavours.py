@@ -1,4 +1,4 @@
-"""The four libraries that go by the name TensorRT: which is installed, and does it load.
+"""The four libraries that go by the name TensorRT, and the state in which each is found here.
 
 A library that is absent, one whose package is there and whose shared libraries are not, and one
 without a GPU to run on are three states, each with its own remedy. Nothing is imported before a
@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.library.devices import Machine, machine
+from subgraphkit_tensorrt.library.gpus import Machine, machine
 from subgraphkit_tensorrt.library.logger import listening, logger_for
 
-__all__ = ["FLAVOURS", "Finding", "Flavour", "Library", "find", "wanted_flavour"]
+__all__ = ["FLAVOURS", "Flavour", "Installation", "Library", "find", "wanted_flavour"]
 
 _VARIABLE: Final = "SUBGRAPH_TENSORRT_FLAVOUR"
 _LAZY: Final = "CUDA_MODULE_LOADING"
@@ -95,7 +95,7 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Installation:
     """What was found.
 
     Attributes:
@@ -120,7 +120,7 @@ def wanted_flavour() -> str:
     return os.environ.get(_VARIABLE, "").strip() or "auto"
 
 
-def find(flavour: str = "auto") -> Finding:
+def find(flavour: str = "auto") -> Installation:
     """Look for a library, import it and see what it can do here.
 
     Args:
@@ -148,12 +148,14 @@ def find(flavour: str = "auto") -> Finding:
     hints = [f"Install it: {one.install}" for one in looked_for]
     if flavour == "auto":
         hints.append(f"Or, for GeForce RTX and RTX PRO: {FLAVOURS['tensorrt_rtx'].install}")
-    return Finding("absent package", None, machine(), problem, "\n".join(hints))
+    return Installation("absent package", None, machine(), problem, "\n".join(hints))
 
 
-def _unknown(flavour: str) -> Finding:
+def _unknown(flavour: str) -> Installation:
     problem = f"{_VARIABLE} is {flavour!r}, expected auto, {', '.join(FLAVOURS)}"
-    return Finding("absent package", None, machine(), problem, f"Correct {_VARIABLE}, or unset it.")
+    return Installation(
+        "absent package", None, machine(), problem, f"Correct {_VARIABLE}, or unset it."
+    )
 
 
 def _installed_module(flavour: Flavour) -> str:
@@ -171,7 +173,7 @@ _LIBRARIES: Final[dict[str, Library]] = {}
 _LOCK: Final = threading.Lock()
 
 
-def _load(flavour: Flavour, module: str) -> Finding:
+def _load(flavour: Flavour, module: str) -> Installation:
     with _LOCK:
         # Lazy loading saves device memory and time; CUDA reads the variable when it starts.
         os.environ.setdefault(_LAZY, "LAZY")
@@ -188,14 +190,14 @@ def _load(flavour: Flavour, module: str) -> Finding:
     return _placed(library, here)
 
 
-def _broken(flavour: Flavour, module: str, error: Exception, here: Machine) -> Finding:
+def _broken(flavour: Flavour, module: str, error: Exception, here: Machine) -> Installation:
     text = " ".join(str(error).split()) or type(error).__name__
     problem = f"{flavour.title} is installed ({_distribution(module)}) but does not load: {text}"
     hint = (
         f"Install its shared libraries: {flavour.install}\n"
         "Or add the folder that holds them to LD_LIBRARY_PATH (on Windows, PATH)."
     )
-    return Finding("absent library", None, here, problem, hint)
+    return Installation("absent library", None, here, problem, hint)
 
 
 def _distribution(module: str) -> str:
@@ -203,14 +205,14 @@ def _distribution(module: str) -> str:
     return ", ".join(f"{name} {version(name)}" for name in dict.fromkeys(names)) or module
 
 
-def _placed(library: Library, here: Machine) -> Finding:
+def _placed(library: Library, here: Machine) -> Installation:
     if here.devices:
-        return Finding("ready", library, here)
+        return Installation("ready", library, here)
     title = f"{library.flavour.title} {library.capabilities.version}"
     if _builds(library):
         problem = f"{title} can build engines here but cannot run them: {here.problem}"
-        return Finding("build only", library, here, problem, here.hint)
-    return Finding(
+        return Installation("build only", library, here, problem, here.hint)
+    return Installation(
         "absent device", library, here, f"{title} needs a GPU: {here.problem}", here.hint
     )
 

@@ -1,4 +1,4 @@
-"""Trials of a library: one node built and loaded, and operators its parser is asked for by name."""
+"""Trials of a library: it builds one node, loads it, and says which operators its parser has."""
 
 import threading
 from functools import cache

@@ -17,8 +17,8 @@ the definitions that ONNX gives of its composed operators, both for nodes that T
 take as they are.
 """
 
-from subgraphkit_tensorrt.lowering.applying import Conversions, lower, rules_for
-from subgraphkit_tensorrt.lowering.proving import converter
+from subgraphkit_tensorrt.lowering.conversions import Conversions, lower, rules_for
+from subgraphkit_tensorrt.lowering.registration import converter
 from subgraphkit_tensorrt.lowering.registry import (
     Converter,
     Replacement,

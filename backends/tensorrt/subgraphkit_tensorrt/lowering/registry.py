@@ -1,4 +1,4 @@
-"""The converters that others registered."""
+"""The registry of converters that others registered."""
 
 import hashlib
 import importlib

@@ -1,4 +1,4 @@
-"""Element types as TensorRT has them: which exist, and which may cross the edge of a network."""
+"""Element types that TensorRT has, and those that may cross the edge of a network."""
 
 from functools import lru_cache
 from types import MappingProxyType

@@ -1,1 +1,1 @@
-"""From a plan to results: device memory, engines, contexts, execution."""
+"""Runs: device memory, engines, contexts and execution, from a plan to results."""

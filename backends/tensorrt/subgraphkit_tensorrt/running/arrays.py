@@ -1,4 +1,4 @@
-"""Arrays on the device: what neighbours hand over without a copy."""
+"""Arrays on the device, handed over by neighbours without a copy."""
 
 import weakref
 from typing import Any, Self

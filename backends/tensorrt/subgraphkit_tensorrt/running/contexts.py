@@ -9,11 +9,11 @@ from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.checks import check_run
 from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.running.callbacks import LayerTimes, output_allocator, profiler
 from subgraphkit_tensorrt.running.cuda_graphs import Recordings
 from subgraphkit_tensorrt.running.device import Device, Lane
 from subgraphkit_tensorrt.running.kernels import Kernels
-from subgraphkit_tensorrt.running.listening import LayerTimes, output_allocator, profiler
-from subgraphkit_tensorrt.running.loading import Loader
+from subgraphkit_tensorrt.running.loader import Loader
 
 __all__ = ["Context", "Contexts"]
 

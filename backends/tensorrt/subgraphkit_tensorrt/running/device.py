@@ -8,7 +8,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from subgraphkit.errors import ExecutionError
-from subgraphkit_tensorrt.running.allocating import Allocator
+from subgraphkit_tensorrt.running.allocators import Allocator
 from subgraphkit_tensorrt.running.cudart import Cuda
 from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, Pinned
 

@@ -1,4 +1,4 @@
-"""Both ends of a run: where inputs come from, where outputs go, and their element types there."""
+"""Both ends of a run: sources of inputs, places of outputs, and their element types."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,17 +8,17 @@ import numpy.typing as npt
 
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign
-from subgraphkit_tensorrt.running.engine import Tensor
+from subgraphkit_tensorrt.running.engine import IOTensor
 from subgraphkit_tensorrt.running.memory import Block
 
-__all__ = ["Result", "Source", "check_target", "from_engine", "overlap", "to_engine"]
+__all__ = ["EngineInput", "EngineOutput", "check_target", "from_engine", "overlap", "to_engine"]
 
 
 @dataclass(slots=True)
-class Source:
+class EngineInput:
     """An input on its way: an array of the host, or one on the device."""
 
-    tensor: Tensor
+    tensor: IOTensor
     array: npt.NDArray[Any] | DeviceArray | Foreign
 
     @property
@@ -38,10 +38,10 @@ class Source:
 
 
 @dataclass(slots=True)
-class Result:
+class EngineOutput:
     """An output: where it is and is to be, and its shape when that is known."""
 
-    tensor: Tensor
+    tensor: IOTensor
     wanted: Any
     shape: tuple[int, ...] = ()
     host: npt.NDArray[Any] | None = None
@@ -69,7 +69,7 @@ class Result:
         return block.address if block is not None else 0
 
 
-def check_target(name: str, target: Foreign, result: Result) -> None:
+def check_target(name: str, target: Foreign, result: EngineOutput) -> None:
     """Hold the caller's memory against an output, as far as its shape is known.
 
     Raises:
@@ -94,7 +94,7 @@ def overlap(one: Foreign, other: DeviceArray | Foreign) -> bool:
     return one.address < other.address + other.nbytes and other.address < one.address + one.nbytes
 
 
-def to_engine(array: npt.NDArray[Any], tensor: Tensor) -> npt.NDArray[Any]:
+def to_engine(array: npt.NDArray[Any], tensor: IOTensor) -> npt.NDArray[Any]:
     """Return an array of the engine's element type in row-major order, the same one if it is.
 
     Wide numbers become narrow ones where TensorRT has no others: int64 before 10.0, float64.

@@ -11,12 +11,12 @@ from subgraphkit.errors import CompileError
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.running.callbacks import error_recorder
 from subgraphkit_tensorrt.running.contexts import Contexts
 from subgraphkit_tensorrt.running.kernels import Kernels
-from subgraphkit_tensorrt.running.listening import error_recorder
-from subgraphkit_tensorrt.running.loading import Loader
+from subgraphkit_tensorrt.running.loader import Loader
 
-__all__ = ["DTYPES", "Engine", "Tensor"]
+__all__ = ["DTYPES", "IOTensor", "LoadedEngine"]
 
 DTYPES: Final = {
     "FLOAT": np.dtype(np.float32),
@@ -35,7 +35,7 @@ _FREE_FOR_WEIGHTS: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class IOTensor:
     """An input or output of an engine.
 
     Attributes:
@@ -51,7 +51,7 @@ class Tensor:
     on_host: bool
 
 
-class Engine:
+class LoadedEngine:
     """An engine on a device.
 
     Args:
@@ -146,10 +146,10 @@ _NOT_LOADED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    inputs: Mapping[str, Tensor]
-    outputs: Mapping[str, Tensor]
+    inputs: Mapping[str, IOTensor]
+    outputs: Mapping[str, IOTensor]
 
-    def output(self, name: str) -> Tensor:
+    def output(self, name: str) -> IOTensor:
         if name not in self.outputs:
             raise _mismatch(f"it has no output {name!r}, only {', '.join(self.outputs)}")
         return self.outputs[name]
@@ -171,14 +171,14 @@ def _mismatch(what: str) -> CompileError:
 
 def _tables(trt: Any, engine: Any) -> _Tables:
     names = {member: name for name, member in trt.DataType.__members__.items()}
-    inputs: dict[str, Tensor] = {}
-    outputs: dict[str, Tensor] = {}
+    inputs: dict[str, IOTensor] = {}
+    outputs: dict[str, IOTensor] = {}
     for index in range(engine.num_io_tensors):
         name = engine.get_tensor_name(index)
         label = names[engine.get_tensor_dtype(name)]
         if label not in DTYPES:
             raise _mismatch(f"tensor {name!r} is {label}, which has no whole bytes")
-        tensor = Tensor(
+        tensor = IOTensor(
             name,
             DTYPES[label],
             tuple(engine.get_tensor_shape(name)),

@@ -13,21 +13,21 @@ from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
-from subgraphkit_tensorrt.building.plan import Plan
+from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges
-from subgraphkit_tensorrt.library.devices import machine
 from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.gpus import machine
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import fetched, is_on_device
 from subgraphkit_tensorrt.running.device import Device
-from subgraphkit_tensorrt.running.engine import Engine, Tensor
+from subgraphkit_tensorrt.running.engine import IOTensor, LoadedEngine
 from subgraphkit_tensorrt.running.kernels import kernels_for
-from subgraphkit_tensorrt.running.loading import Loader
-from subgraphkit_tensorrt.running.refitting import refit
+from subgraphkit_tensorrt.running.loader import Loader
+from subgraphkit_tensorrt.running.refit import refit
 
 __all__ = ["Builder", "Engines", "builder_for"]
 
-Builder = Callable[[Subgraph, Mapping[str, InputRange]], Plan]
+Builder = Callable[[Subgraph, Mapping[str, InputRange]], EnginePlan]
 """Builds a plan for a subgraph and the ranges of its inputs."""
 
 
@@ -37,14 +37,14 @@ def builder_for(library: Library, context: BindContext[Options]) -> Builder | No
         return None
     context = replace(context, logger=LOGGER)  # that of the property is of the bind
 
-    def build(subgraph: Subgraph, ranges: Mapping[str, InputRange]) -> Plan:
+    def build(subgraph: Subgraph, ranges: Mapping[str, InputRange]) -> EnginePlan:
         return build_engine(subgraph, context, library, ranges)
 
     return build
 
 
 @dataclass(eq=False)
-class _Entry:
+class _PooledEngine:
     """An engine with the plan it was loaded from.
 
     Attributes:
@@ -53,8 +53,8 @@ class _Entry:
         met: Whether its range comes from shapes that were met, and may grow.
     """
 
-    plan: Plan
-    engine: Engine
+    plan: EnginePlan
+    engine: LoadedEngine
     met: bool = False
     users: int = 0
     retired: bool = False
@@ -96,7 +96,7 @@ class Engines:
         self._context = context
         self._options = context.options
         self._builder = builder
-        self._entries: list[_Entry] = []  # the one used last is last
+        self._entries: list[_PooledEngine] = []  # the one used last is last
         self._lock = threading.Lock()
         self._building = threading.Lock()
 
@@ -105,12 +105,12 @@ class Engines:
         """Whether a shape that no engine covers gets one."""
         return self._builder is not None and bool(self._options.allow_runtime_build)
 
-    def current(self) -> list[tuple[Plan, Engine]]:
+    def current(self) -> list[tuple[EnginePlan, LoadedEngine]]:
         """Return plans and engines, the one used last at the end."""
         with self._lock:
             return [(entry.plan, entry.engine) for entry in self._entries]
 
-    def add(self, plan: Plan, *, met: bool = False) -> None:
+    def add(self, plan: EnginePlan, *, met: bool = False) -> None:
         """Load a plan; the engine used longest ago makes room if there are too many.
 
         Raises:
@@ -118,14 +118,16 @@ class Engines:
         """
         kind = _kind_of_device(self._options.device)
         kernels = kernels_for(plan.data, self._context, self._library, kind)
-        loaded = Engine(plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels)
+        loaded = LoadedEngine(
+            plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels
+        )
         try:
             if plan.needs_weights:
                 refit(loaded, self.subgraph, self._options, self._library)
         except Exception:
             loaded.close()
             raise
-        entry = _Entry(plan, loaded, met)
+        entry = _PooledEngine(plan, loaded, met)
         with self._lock:
             # An engine that grew out of another takes its place.
             inner = [one for one in self._entries if met and one.met and _within(one, entry)]
@@ -136,7 +138,7 @@ class Engines:
         self._retire(retired)
 
     @contextmanager
-    def using(self, inputs: Sequence[Any]) -> Iterator[Engine]:
+    def using(self, inputs: Sequence[Any]) -> Iterator[LoadedEngine]:
         """Hold an engine that covers the shapes of arrays; it is built if there is none.
 
         Raises:
@@ -159,7 +161,7 @@ class Engines:
             entries, self._entries = self._entries, []
         self._retire(entries)
 
-    def _retire(self, entries: Sequence[_Entry]) -> None:
+    def _retire(self, entries: Sequence[_PooledEngine]) -> None:
         with self._lock:
             for entry in entries:
                 entry.retired = True
@@ -167,7 +169,7 @@ class Engines:
         for entry in idle:
             entry.engine.close()
 
-    def _held(self, inputs: Sequence[Any]) -> _Entry | None:
+    def _held(self, inputs: Sequence[Any]) -> _PooledEngine | None:
         with self._lock:
             covering = [entry for entry in self._entries if _covers(entry, inputs)]
             if not covering:
@@ -179,7 +181,7 @@ class Engines:
             entry.users += 1
             return entry
 
-    def _built(self, inputs: Sequence[Any]) -> _Entry:
+    def _built(self, inputs: Sequence[Any]) -> _PooledEngine:
         with self._building:
             found = self._held(inputs)  # another thread may have built it meanwhile
             if found is None:
@@ -189,7 +191,7 @@ class Engines:
                 raise self._uncovered(inputs)
             return found
 
-    def _plan_for(self, inputs: Sequence[Any]) -> Plan:
+    def _plan_for(self, inputs: Sequence[Any]) -> EnginePlan:
         if self._builder is None or not self._options.allow_runtime_build:
             raise self._uncovered(inputs)
         ranges = self._ranges_for(inputs)
@@ -238,7 +240,7 @@ def _kind_of_device(index: int) -> str:
     return str(devices[index].name) if index < len(devices) else ""
 
 
-def _covers(entry: _Entry, inputs: Sequence[Any]) -> bool:
+def _covers(entry: _PooledEngine, inputs: Sequence[Any]) -> bool:
     places = zip(entry.plan.ranges, entry.engine.inputs, inputs, strict=True)
     # The elements of an input count only if shapes are computed from them, on the host.
     return all(
@@ -252,12 +254,12 @@ def _covers(entry: _Entry, inputs: Sequence[Any]) -> bool:
     )
 
 
-def _covers_values(one: InputRange, tensor: Tensor, value: Any, device: Device) -> bool:
+def _covers_values(one: InputRange, tensor: IOTensor, value: Any, device: Device) -> bool:
     host = fetched(value, tensor.name, device) if is_on_device(value) else np.asarray(value)
     return one.covers_values([int(element) for element in host.reshape(-1)])
 
 
-def _within(inner: _Entry, outer: _Entry) -> bool:
+def _within(inner: _PooledEngine, outer: _PooledEngine) -> bool:
     return all(
         big.covers(small.min) and big.covers(small.max)
         for small, big in zip(inner.plan.ranges, outer.plan.ranges, strict=True)

@@ -19,8 +19,14 @@ from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign, foreign, i
 from subgraphkit_tensorrt.running.contexts import Context
 from subgraphkit_tensorrt.running.cuda_graphs import Recording
 from subgraphkit_tensorrt.running.device import Lane
-from subgraphkit_tensorrt.running.ends import Result, Source, check_target, overlap, to_engine
-from subgraphkit_tensorrt.running.engine import Engine, Tensor
+from subgraphkit_tensorrt.running.ends import (
+    EngineInput,
+    EngineOutput,
+    check_target,
+    overlap,
+    to_engine,
+)
+from subgraphkit_tensorrt.running.engine import IOTensor, LoadedEngine
 from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block, aligned
 
 __all__ = ["Execution"]
@@ -38,7 +44,9 @@ class Execution:
     Thread-safety: none; made for one run.
     """
 
-    def __init__(self, loaded: Engine, context: Context, lane: Lane, *, records: bool) -> None:
+    def __init__(
+        self, loaded: LoadedEngine, context: Context, lane: Lane, *, records: bool
+    ) -> None:
         self._loaded = loaded
         self._context = context
         self._execution_context = context.execution_context
@@ -86,22 +94,22 @@ class Execution:
 
     # -- inputs ------------------------------------------------------------------------------
 
-    def _sources(self, inputs: Sequence[Any]) -> list[Source]:
+    def _sources(self, inputs: Sequence[Any]) -> list[EngineInput]:
         return [
             self._source(tensor, value)
             for tensor, value in zip(self._loaded.inputs, inputs, strict=True)
             if tensor is not None
         ]
 
-    def _source(self, tensor: Tensor, value: Any) -> Source:
+    def _source(self, tensor: IOTensor, value: Any) -> EngineInput:
         if is_on_device(value):
             remote = self._remote(tensor, value)
             if remote.dtype == tensor.dtype and not tensor.on_host:
-                return Source(tensor, remote)
+                return EngineInput(tensor, remote)
             value = self._downloaded(remote)
-        return Source(tensor, to_engine(np.asarray(value), tensor))
+        return EngineInput(tensor, to_engine(np.asarray(value), tensor))
 
-    def _remote(self, tensor: Tensor, value: Any) -> DeviceArray | Foreign:
+    def _remote(self, tensor: IOTensor, value: Any) -> DeviceArray | Foreign:
         if isinstance(value, DeviceArray) and value.__dlpack_device__()[1] == (
             self._loaded.device.index
         ):
@@ -119,7 +127,7 @@ class Execution:
             self._lane.wait()
         return array
 
-    def _set_shapes(self, sources: Sequence[Source], lines: Sequence[str]) -> None:
+    def _set_shapes(self, sources: Sequence[EngineInput], lines: Sequence[str]) -> None:
         known = self._context.shapes
         for source in sources:
             name, shape = source.tensor.name, source.shape
@@ -142,11 +150,11 @@ class Execution:
 
     # -- outputs -----------------------------------------------------------------------------
 
-    def _results(self, wanted: Sequence[Any], lines: Sequence[str]) -> list[Result]:
+    def _results(self, wanted: Sequence[Any], lines: Sequence[str]) -> list[EngineOutput]:
         results = []
         for tensor, place in zip(self._loaded.outputs, wanted, strict=True):
             shape = tuple(self._execution_context.get_tensor_shape(tensor.name))
-            result = Result(tensor, place, shape)
+            result = EngineOutput(tensor, place, shape)
             if tensor.on_host:
                 result.host = np.empty(shape, tensor.dtype)
                 self._set_address(tensor.name, result.host.ctypes.data, lines)
@@ -156,7 +164,9 @@ class Execution:
             results.append(result)
         return results
 
-    def _take_targets(self, sources: Sequence[Source], results: Sequence[Result]) -> None:
+    def _take_targets(
+        self, sources: Sequence[EngineInput], results: Sequence[EngineOutput]
+    ) -> None:
         """Look at what outputs are to be written into, and take it where the engine can write."""
         device, stream = self._loaded.device, self._lane.stream
         read = [source.array for source in sources if not isinstance(source.array, np.ndarray)]
@@ -179,10 +189,10 @@ class Execution:
 
     # -- on the device -----------------------------------------------------------------------
 
-    def _key(self, sources: Sequence[Source], scratch: int) -> tuple[Any, ...]:
+    def _key(self, sources: Sequence[EngineInput], scratch: int) -> tuple[Any, ...]:
         return (self._lane.stream, scratch, *(source.shape for source in sources))
 
-    def _place(self, sources: Sequence[Source], results: Sequence[Result]) -> None:
+    def _place(self, sources: Sequence[EngineInput], results: Sequence[EngineOutput]) -> None:
         """Put inputs and outputs where the engine finds them, and tell it where that is."""
         remote = [source for source in sources if not source.tensor.on_host]
         uploads = [source for source in remote if source.host is not None]
@@ -201,7 +211,7 @@ class Execution:
                         result.block = self._block(result.tensor.name, result.nbytes)
                     self._set_address(result.tensor.name, result.address, lines)
 
-    def _stage(self, uploads: Sequence[Source]) -> dict[str, int]:
+    def _stage(self, uploads: Sequence[EngineInput]) -> dict[str, int]:
         """Copy arrays of the host to where the device can read them by itself."""
         offsets, end = {}, 0
         for source in uploads:
@@ -215,7 +225,7 @@ class Execution:
             np.copyto(staged, np.asarray(source.array))
         return offsets
 
-    def _address_of(self, source: Source) -> int:
+    def _address_of(self, source: EngineInput) -> int:
         """Return where the engine reads an input, having copied it there if it is elsewhere."""
         remote = None if isinstance(source.array, np.ndarray) else source.array
         if remote is not None and self._recording is None and _is_usable(remote.address):
@@ -240,7 +250,7 @@ class Execution:
         done = self._execution_context.set_tensor_address(name, address)
         check_run(done, f"take the address of tensor {name!r}", lines)
 
-    def _enqueue(self, results: Sequence[Result]) -> None:
+    def _enqueue(self, results: Sequence[EngineOutput]) -> None:
         if self._recording is None:
             self._execute(results, self._lane.stream)
         else:
@@ -248,7 +258,7 @@ class Execution:
                 self._recording, self._lane, lambda stream: self._execute(results, stream)
             )
 
-    def _execute(self, results: Sequence[Result], stream: int) -> None:
+    def _execute(self, results: Sequence[EngineOutput], stream: int) -> None:
         with listening() as lines:
             done = self._execution_context.execute_async_v3(stream)
             for result in results:
@@ -258,7 +268,7 @@ class Execution:
 
     # -- results -----------------------------------------------------------------------------
 
-    def _delivered(self, results: Sequence[Result]) -> list[Any]:
+    def _delivered(self, results: Sequence[EngineOutput]) -> list[Any]:
         for result in results:
             if result.allocator is not None:
                 if result.allocator.memory.shape is None:
@@ -271,13 +281,13 @@ class Execution:
                 self._lane.wait()
             return [self._handed_over(result, offsets) for result in results]
 
-    def _is_waited_for(self, result: Result) -> bool:
-        """Say whether somebody reads an output who is not in the order of streams."""
+    def _is_waited_for(self, result: EngineOutput) -> bool:
+        """Say whether an output is read outside the order of streams, so that the host waits."""
         # Memory of the caller is read on streams we do not know, unless this one is theirs.
         unordered = result.target is not None and not self._lane.is_users
         return result.goes or result.host is not None or unordered
 
-    def _write(self, result: Result, target: Foreign) -> None:
+    def _write(self, result: EngineOutput, target: Foreign) -> None:
         """Bring an output to where the caller wants it, unless the engine wrote it there."""
         check_target(result.tensor.name, target, result)
         if result.is_direct or not result.nbytes:
@@ -290,7 +300,7 @@ class Execution:
         self._cuda.upload(target.address, data, result.nbytes, self._lane.stream)
 
     @contextmanager
-    def _downloading(self, results: Sequence[Result]) -> Iterator[dict[str, int]]:
+    def _downloading(self, results: Sequence[EngineOutput]) -> Iterator[dict[str, int]]:
         offsets, end = {}, 0
         for result in results:
             offsets[result.tensor.name] = end
@@ -303,13 +313,13 @@ class Execution:
                 self._cuda.download(host, result.address, result.nbytes, self._lane.stream)
         yield offsets
 
-    def _copied_out(self, result: Result, offsets: dict[str, int]) -> npt.NDArray[Any]:
+    def _copied_out(self, result: EngineOutput, offsets: dict[str, int]) -> npt.NDArray[Any]:
         if result.host is not None:
             return result.host
         place = offsets[result.tensor.name]
         return self._lane.down.array(place, result.shape, result.tensor.dtype).copy()
 
-    def _handed_over(self, result: Result, offsets: dict[str, int]) -> Any:
+    def _handed_over(self, result: EngineOutput, offsets: dict[str, int]) -> Any:
         tensor, device = result.tensor, self._loaded.device
         stream = self._lane.stream
         if result.target is not None:
@@ -320,7 +330,7 @@ class Execution:
             return self._copied_out(result, offsets)
         return DeviceArray(device, self._kept(result), result.shape, tensor.dtype, stream)
 
-    def _kept(self, result: Result) -> Block:
+    def _kept(self, result: EngineOutput) -> Block:
         """Return the memory of an output that leaves with it."""
         if result.allocator is not None:
             block: Block = result.allocator.memory.give_up()

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import ExecutionError
-from subgraphkit_tensorrt.running.allocating import Allocator
+from subgraphkit_tensorrt.running.allocators import Allocator
 from subgraphkit_tensorrt.running.cudart import Cuda
 
 __all__ = ["ALIGNMENT", "Block", "DeviceMemory", "Pinned", "aligned"]

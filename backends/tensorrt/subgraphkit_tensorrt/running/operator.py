@@ -12,17 +12,17 @@ from subgraphkit.errors import CompileError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.plan import Plan, write_plans
+from subgraphkit_tensorrt.building.plan import EnginePlan, write_plans
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import DeviceArray, is_on_device
 from subgraphkit_tensorrt.running.ends import from_engine
-from subgraphkit_tensorrt.running.engine import Engine
+from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.engines import Builder, Engines
 from subgraphkit_tensorrt.running.execution import Execution
-from subgraphkit_tensorrt.running.profiling import describe_layers
-from subgraphkit_tensorrt.running.refitting import refit
+from subgraphkit_tensorrt.running.layers import describe_layers
+from subgraphkit_tensorrt.running.refit import refit
 from subgraphkit_tensorrt.running.streams import stream_for
 
 __all__ = ["TensorRTOperator"]
@@ -52,7 +52,7 @@ class TensorRTOperator(SubgraphOperator):
 
     def __init__(
         self,
-        plans: Sequence[Plan],
+        plans: Sequence[EnginePlan],
         subgraph: Subgraph,
         library: Library,
         context: BindContext[Options],
@@ -174,7 +174,7 @@ class TensorRTOperator(SubgraphOperator):
         self._engines.close()
         self._device.release()
 
-    def _recorded(self, loaded: Engine) -> bool:
+    def _recorded(self, loaded: LoadedEngine) -> bool:
         return self._records and not loaded.has_host_tensors and loaded.weight_budget is None
 
     def _check_remote(self, inputs: Sequence[Any]) -> None:
@@ -198,7 +198,7 @@ class TensorRTOperator(SubgraphOperator):
         np.copyto(buffer, array)
         return buffer
 
-    def _described(self, plan: Plan, loaded: Engine) -> dict[str, Any]:
+    def _described(self, plan: EnginePlan, loaded: LoadedEngine) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "ranges": [one.to_json() for one in plan.ranges],
             # What an engine does not tell of itself, the builder told.

@@ -8,7 +8,7 @@ from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
-from subgraphkit_tensorrt.building.plan import Plan, plan_problem, read_plans, write_plans
+from subgraphkit_tensorrt.building.plan import EnginePlan, plan_problem, read_plans, write_plans
 from subgraphkit_tensorrt.building.profiles import buckets_at_bind
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
@@ -39,7 +39,7 @@ def compile_region(
     return _operator(plans, subgraph, library, context)
 
 
-def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) -> list[Plan]:
+def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) -> list[EnginePlan]:
     """Build plans if the shapes are known, or have to be."""
     options = context.options
     may_wait = options.build_at == "auto" and not options.build_only
@@ -105,7 +105,7 @@ def restore(
 
 
 def _operator(
-    plans: Sequence[Plan], subgraph: Subgraph, library: Library, context: BindContext[Options]
+    plans: Sequence[EnginePlan], subgraph: Subgraph, library: Library, context: BindContext[Options]
 ) -> SubgraphOperator:
     if context.options.build_only:
         return BuiltPlans(plans, subgraph)
@@ -122,7 +122,7 @@ class BuiltPlans(SubgraphOperator):
 
     thread_safe: ClassVar[bool] = True
 
-    def __init__(self, plans: Sequence[Plan], subgraph: Subgraph) -> None:
+    def __init__(self, plans: Sequence[EnginePlan], subgraph: Subgraph) -> None:
         self._plans = tuple(plans)
         self._subgraph = subgraph
 

@@ -1,4 +1,4 @@
-"""The GPU checklist: what only a device can show; run by ``subgraphkit selftest tensorrt``."""
+"""The GPU checklist: all that only a device can show; run by ``subgraphkit selftest tensorrt``."""
 
 from subgraphkit_tensorrt.selftest.checklist import run_checklist
 

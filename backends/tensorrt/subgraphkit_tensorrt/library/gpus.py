@@ -1,4 +1,4 @@
-"""The GPUs of this machine, as NVIDIA's driver tells them; CUDA's runtime library is not needed.
+"""The GPUs of this machine, as NVIDIA's driver reports them; CUDA's runtime library is not needed.
 
 Asking the driver makes no context and takes no device memory.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["Device", "Machine", "machine"]
+__all__ = ["Gpu", "Machine", "machine"]
 
 _LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _MULTIPROCESSORS: Final = 16
@@ -27,7 +27,7 @@ _NO_DRIVER: Final = "Install NVIDIA's driver; in a container, start it with acce
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class Gpu:
     """One GPU.
 
     Attributes:
@@ -61,7 +61,7 @@ class Machine:
         hint: What to do about it.
     """
 
-    devices: tuple[Device, ...] = ()
+    devices: tuple[Gpu, ...] = ()
     driver: str = ""
     problem: str = ""
     hint: str = ""
@@ -99,7 +99,7 @@ def _asked(driver: Any) -> Machine:
     return Machine(tuple(_device(driver, index) for index in range(count)), named)
 
 
-def _device(driver: Any, index: int) -> Device:
+def _device(driver: Any, index: int) -> Gpu:
     handle = _number(lambda place: _call(driver, "cuDeviceGet", place, index))
     name = ctypes.create_string_buffer(_NAME_LENGTH)
     _call(driver, "cuDeviceGetName", name, _NAME_LENGTH, handle)
@@ -109,7 +109,7 @@ def _device(driver: Any, index: int) -> Device:
     def attribute(which: int) -> int:
         return _number(lambda place: _call(driver, "cuDeviceGetAttribute", place, which, handle))
 
-    return Device(
+    return Gpu(
         index,
         name.value.decode("utf-8", "replace"),
         (attribute(_COMPUTE_MAJOR), attribute(_COMPUTE_MINOR)),

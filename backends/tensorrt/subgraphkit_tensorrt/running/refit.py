@@ -12,12 +12,12 @@ from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening
-from subgraphkit_tensorrt.running.engine import Engine
+from subgraphkit_tensorrt.running.engine import LoadedEngine
 
 __all__ = ["refit"]
 
 
-def refit(loaded: Engine, subgraph: Subgraph, options: Options, library: Library) -> None:
+def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: Library) -> None:
     """Put the weights of a subgraph into an engine, which nothing may be running on.
 
     Args:

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from subgraphkit.ir import Subgraph
-from subgraphkit_tensorrt.building.naming import Names
+from subgraphkit_tensorrt.building.name_map import NameMap
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.running.engine import Engine
-from subgraphkit_tensorrt.running.listening import LayerTimes
+from subgraphkit_tensorrt.running.callbacks import LayerTimes
+from subgraphkit_tensorrt.running.engine import LoadedEngine
 
 __all__ = ["describe_layers"]
 
 
 def describe_layers(
-    loaded: Engine, subgraph: Subgraph, library: Library, times: LayerTimes | None
+    loaded: LoadedEngine, subgraph: Subgraph, library: Library, times: LayerTimes | None
 ) -> list[dict[str, Any]]:
     """Describe the layers.
 
@@ -30,7 +30,7 @@ def describe_layers(
         mean of all runs. Layers that only the profiler knows come last.
     """
     labels = {place: subgraph.graph.nodes[node].label for place, node in enumerate(subgraph.nodes)}
-    names = Names(labels=labels)
+    names = NameMap(labels=labels)
     layers: dict[str, dict[str, Any]] = {}
     for layer in _inspected(loaded, library):
         details = layer if isinstance(layer, dict) else {}
@@ -48,11 +48,11 @@ def describe_layers(
     return list(layers.values())
 
 
-def _nodes(names: Names, text: str) -> list[str]:
+def _nodes(names: NameMap, text: str) -> list[str]:
     return [names.labels[place] for place in names.places(text) if place in names.labels]
 
 
-def _inspected(loaded: Engine, library: Library) -> list[Any]:
+def _inspected(loaded: LoadedEngine, library: Library) -> list[Any]:
     """Return what the inspector says of each layer; nothing if it says nothing that can be read."""
     trt = library.trt
     if loaded.handle is None or not hasattr(trt, "EngineInspector"):
@@ -67,7 +67,7 @@ def _inspected(loaded: Engine, library: Library) -> list[Any]:
     return layers if isinstance(layers, list) else []
 
 
-def _readable(names: Names, details: Mapping[str, Any]) -> dict[str, Any]:
+def _readable(names: NameMap, details: Mapping[str, Any]) -> dict[str, Any]:
     text = names.readable(json.dumps(details))
     found: dict[str, Any] = json.loads(text)
     return found

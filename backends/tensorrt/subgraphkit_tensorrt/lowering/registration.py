@@ -12,7 +12,7 @@ import onnx
 from subgraphkit.errors import BackendError
 from subgraphkit.onnx_io import load
 from subgraphkit_tensorrt.lowering.registry import Converter, Lowering, Replacement, add
-from subgraphkit_tensorrt.lowering.rewriting import Namer, replace_nodes
+from subgraphkit_tensorrt.lowering.replacements import Namer, replace_nodes
 from subgraphkit_tensorrt.lowering.samples import Sample, sample_model, sample_of_schema
 
 __all__ = ["converter", "prove"]

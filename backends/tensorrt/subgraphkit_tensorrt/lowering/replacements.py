@@ -1,4 +1,4 @@
-"""Putting replacements into a model."""
+"""Replacements put into a model, with names for the values in between."""
 
 from collections.abc import Mapping
 from typing import Any

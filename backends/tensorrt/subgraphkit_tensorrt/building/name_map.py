@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from subgraphkit.ir import Node, Subgraph
 
-__all__ = ["Names", "mark_places", "rename"]
+__all__ = ["NameMap", "mark_places", "rename"]
 
 _PLACE: Final = "subgraphkit.place"
 _NODE: Final = re.compile(r"\bsgk(\d+)_(?:\d+_)?\w+")
@@ -20,7 +20,7 @@ _VALUE: Final = re.compile(r"\bsgk_v\d+\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameMap:
     """What names of our own stand for.
 
     Attributes:
@@ -56,7 +56,7 @@ def mark_places(proto: Any, subgraph: Subgraph) -> None:
             node.metadata_props.add(key=_PLACE, value=str(place_of[producers[made]]))
 
 
-def rename(proto: Any, subgraph: Subgraph) -> Names:
+def rename(proto: Any, subgraph: Subgraph) -> NameMap:
     """Give nodes and inner values names of our own, in place; marks are taken out.
 
     Args:
@@ -68,7 +68,7 @@ def rename(proto: Any, subgraph: Subgraph) -> Names:
     renamed.graph(proto.graph)
     _put_in_order(proto.graph)
     nodes = [Node(subgraph.graph, node) for node in subgraph.nodes]
-    return Names(
+    return NameMap(
         values={ours: theirs for theirs, ours in renamed.names.items() if ours != theirs},
         labels={place: node.label for place, node in enumerate(nodes)},
         place_of={node.name or node.outputs[0]: place for place, node in enumerate(nodes)},
@@ -114,7 +114,7 @@ class _Renaming:
 
 
 def _put_in_order(graph: Any) -> None:
-    """Sort what a graph lists beside its nodes; it was in the order of the names there were."""
+    """Sort the lists of a graph beside its nodes, which were in the order of the former names."""
     graph.value_info.sort(key=_length_and_name)
     graph.initializer.sort(key=_length_and_name)
 

@@ -10,14 +10,14 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.rules.element_types import CROSSING, MAX_RANK
 from subgraphkit_tensorrt.rules.folding import computes_shapes, shape_values
-from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["Borders"]
+__all__ = ["BoundaryRules"]
 
 _INTEGERS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 
 
-class Borders:
+class BoundaryRules:
     """Judges the values at edges.
 
     Args:

@@ -1,4 +1,4 @@
-"""Equal subgraphs are built once: what makes them equal, and where finished plans are found again.
+"""Shared plans: equal subgraphs are built once, and finished plans are found again.
 
 The engine cache of the core does the same across binds. Ranges of shapes are options that name
 dimensions of the model, so there names count; here they do not, and nothing is written to a disk.
@@ -18,7 +18,7 @@ from subgraphkit.types import DataType
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel
 from subgraphkit_tensorrt.building.network import ParsedNetwork
-from subgraphkit_tensorrt.building.plan import Plan
+from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.lowering import registered
@@ -151,10 +151,10 @@ class Shelf:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._plans: weakref.WeakValueDictionary[str, Plan] = weakref.WeakValueDictionary()
+        self._plans: weakref.WeakValueDictionary[str, EnginePlan] = weakref.WeakValueDictionary()
         self._locks: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
 
-    def obtain(self, key: str, build: Callable[[], Plan]) -> Plan:
+    def obtain(self, key: str, build: Callable[[], EnginePlan]) -> EnginePlan:
         """Return the plan of a key, built now if nobody holds it.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Deciding which nodes are converted, and doing it to the model of a subgraph."""
+"""Conversions: the choice of nodes that are converted, and the model with their replacements."""
 
 from functools import partial
 from typing import Any, Final
@@ -14,8 +14,8 @@ from subgraphkit_tensorrt.library.trial import has_operator
 from subgraphkit_tensorrt.lowering.defined import as_defined
 from subgraphkit_tensorrt.lowering.own import OWN
 from subgraphkit_tensorrt.lowering.registry import Lowering, Replacement, registered
-from subgraphkit_tensorrt.lowering.rewriting import Namer, replace_nodes
-from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.lowering.replacements import Namer, replace_nodes
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
 __all__ = ["Conversions", "apply", "lower", "rules_for"]
 

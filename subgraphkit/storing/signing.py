@@ -1,7 +1,7 @@
-"""The key with which this user's engines are signed.
+"""The key with which this user's engines, kept files and answers are signed.
 
-It lies outside the cache, so a cache that comes with a project, an archive or a volume is worth
-nothing to who made it: its engines are not signed with this user's key and are compiled again.
+It is outside the cache, so a cache that comes with a project, an archive or a volume is worth
+nothing to who made it: nothing in it is signed with this user's key, and all of it is made again.
 """
 
 import contextlib
@@ -9,8 +9,8 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from subgraphkit.compiling.caching import messages
 from subgraphkit.errors import CacheError
+from subgraphkit.storing import messages
 from subgraphkit.storing.files import open_plain, write_whole
 from subgraphkit.storing.folders import default_state_dir, private_folder
 

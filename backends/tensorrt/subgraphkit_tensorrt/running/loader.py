@@ -1,4 +1,4 @@
-"""From plans to engines: the runtime, and what a plan may do to the host."""
+"""The loader: engines from plans, and what a plan may do to the host."""
 
 import threading
 from typing import Any, Final
@@ -8,7 +8,7 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening
-from subgraphkit_tensorrt.running.allocating import allocator_named
+from subgraphkit_tensorrt.running.allocators import allocator_named
 from subgraphkit_tensorrt.running.cudart import cuda_runtime
 from subgraphkit_tensorrt.running.device import Device
 

@@ -1,4 +1,4 @@
-"""Device memory from an allocator of the user's: for TensorRT's own needs and for ours.
+"""Allocators of the user's: device memory for TensorRT's own needs and for ours.
 
 The option names an object. TensorRT is handed one of its own classes that calls it, because what
 is raised inside does not pass through TensorRT, which has to be told 0 instead.

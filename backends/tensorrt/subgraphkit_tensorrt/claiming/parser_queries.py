@@ -1,4 +1,4 @@
-"""The second sieve: the parser is asked about whole regions, until all that is left is proven.
+"""The second sieve: queries to the parser about whole regions, until all that is left is proven.
 
 Asked about a model, the parser says yes to all of it or names what is wrong: at first every node
 that fails a check by itself, later the first node that cannot be imported. So what it names is left
@@ -21,17 +21,17 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.naming import Names, mark_places, rename
+from subgraphkit_tensorrt.building.name_map import NameMap, mark_places, rename
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
-from subgraphkit_tensorrt.claiming.standing_in import model_file, put_small_weights_in, stand_in
+from subgraphkit_tensorrt.claiming.stand_ins import model_file, put_small_weights_in, stand_in
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.library.trial import network_flags
 from subgraphkit_tensorrt.lowering import Conversions
-from subgraphkit_tensorrt.lowering.applying import apply
-from subgraphkit_tensorrt.rules.judging import Rules
+from subgraphkit_tensorrt.lowering.conversions import apply
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["Questions"]
+__all__ = ["ParserQueries"]
 
 _FORMAT: Final = "1"
 """Changes with what a question is or how its answer is kept."""
@@ -57,7 +57,7 @@ class _Asked:
     subgraph: Subgraph
     proto: Any
     data: bytes
-    names: Names
+    names: NameMap
     file_size: int
 
 
@@ -76,7 +76,7 @@ class _Answer:
     words: str = ""
 
 
-class Questions:
+class ParserQueries:
     """Asks about the nodes of one graph.
 
     Args:
@@ -136,7 +136,8 @@ class Questions:
         """Ask until the rest is taken; return place, code and text of what is not."""
         found = self._asked_until_taken(first)
         rows = [[place, *said] for place, said in sorted(found.items())]
-        return Passing(rows) if any(is_machine_fault(str(text)) for *_, text in rows) else rows
+        passes = any(is_machine_fault(text) for _, text in found.values())
+        return Passing(rows) if passes else rows
 
     def _asked_until_taken(self, first: _Asked) -> _Faults:
         left = list(range(len(first.subgraph.nodes)))
