@@ -102,8 +102,8 @@ class SubgraphProperty(Dated, ABC):
 
     connectivity: Connectivity = "connected"
     """``"connected"`` is MXNet's rule. ``"any"`` gives provably the fewest regions of the nodes
-    taken: what selectors with a state grew from several seeds is divided anew together. Regions
-    of a selector that is not ``splittable`` alone stay as they were grown."""
+    taken: what selectors with a state grew from several seeds is divided anew together. Those of
+    a selector that is not ``splittable`` are the exception: they stay as they were grown."""
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Look at the whole graph before the first question is asked."""
