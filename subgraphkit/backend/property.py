@@ -10,10 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Generic, Literal, Protocol
+
+from typing_extensions import TypeVar
 
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.options import PlainOptions
 from subgraphkit.backend.plugin_api import Dated
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
@@ -21,7 +23,10 @@ from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import Shape, ValueType
 
-__all__ = ["BindContext", "Connectivity", "PartitionSummary", "SubgraphProperty"]
+__all__ = ["BindContext", "Connectivity", "OptionsT", "PartitionSummary", "SubgraphProperty"]
+
+OptionsT = TypeVar("OptionsT", default=Any)
+"""The class ``Options`` of a backend; without one, a type checker does not know the options."""
 
 Reshape = Callable[[Mapping[str, int], Mapping[str, Shape]], Mapping[str, ValueType]]
 """From sizes of named dimensions and shapes of inputs to the types that follow from them."""
@@ -42,6 +47,10 @@ class PartitionSummary(Protocol):
 
         That is what its properties said, or the partition pass, for one of a region too small.
         """
+
+
+def _no_options() -> Any:
+    return PlainOptions()
 
 
 def _no_fallback(subgraph: Subgraph) -> SubgraphOperator:
@@ -66,7 +75,7 @@ def _no_folder() -> Path | None:
 
 
 @dataclass(frozen=True, slots=True)
-class BindContext:
+class BindContext(Generic[OptionsT]):
     """What a property is told about the bind it works for.
 
     ``fallback``, ``partition`` and ``compose`` are for ``create_operator`` and raise
@@ -74,7 +83,8 @@ class BindContext:
 
     Attributes:
         backend: Name of the backend.
-        options: The backend's options, validated against its schema, defaults filled in.
+        options: The backend's options as attributes, validated, defaults filled in; a
+            ``BindContext[Options]`` has those of the class ``Options``.
         fallback: Compiles a subgraph on the fallback backend; what ``create_operator`` does unless
             overridden.
         partition: Divides a subgraph among properties that are not asked otherwise, in order; what
@@ -93,7 +103,7 @@ class BindContext:
     """
 
     backend: str
-    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    options: OptionsT = field(default_factory=_no_options)
     fallback: Callable[[Subgraph], SubgraphOperator] = _no_fallback
     partition: "Callable[[Subgraph, Sequence[SubgraphProperty]], PartitionSummary]" = _no_partition
     compose: Callable[[PartitionSummary], SubgraphOperator] = _no_composition
@@ -123,7 +133,9 @@ class SubgraphProperty(Dated, ABC):
     is not ``splittable``; None for no limit. Copies count, ``Constant`` nodes do not."""
 
     connectivity: Connectivity = "connected"
-    """``"connected"`` is MXNet's rule; ``"any"`` gives provably the fewest regions."""
+    """``"connected"`` is MXNet's rule. ``"any"`` gives provably the fewest regions of the nodes
+    taken: what selectors with a state grew from several seeds is divided anew together. Those of
+    a selector that is not ``splittable`` are the exception: they stay as they were grown."""
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Look at the whole graph before the first question is asked."""
