@@ -217,7 +217,7 @@ class DnnlLibrary:
             function.restype = ctypes.c_int
 
 
-def open_library(path: str | None = None) -> DnnlLibrary:
+def open_library(path: Path | None = None) -> DnnlLibrary:
     """Load oneDNN; the same library is loaded once.
 
     Args:

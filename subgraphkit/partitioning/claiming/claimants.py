@@ -1,6 +1,6 @@
 """Who claims: the properties of the chosen backends in order, and the fallback backend last."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import index
@@ -9,17 +9,20 @@ from typing import Any
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
-from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.property import BindContext, SubgraphProperty
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import Selection
-from subgraphkit.errors import BackendNotFoundError, SelectorContractError, describe_exception
+from subgraphkit.errors import (
+    BackendNotFoundError,
+    ConfigError,
+    SelectorContractError,
+    describe_exception,
+)
 from subgraphkit.finding.opening import open_backends, open_fallback
 from subgraphkit.finding.properties import properties_of
-from subgraphkit.ir import Subgraph
 
-__all__ = ["AT_FAULT", "Claim", "choose_claimants"]
+__all__ = ["AT_FAULT", "Claim", "choose_claimants", "choose_claimants_within"]
 
 AT_FAULT = "This is a fault of the backend; report it to its author."
 """The hint where a backend's own code raised."""
@@ -34,6 +37,7 @@ class Claim:
     Attributes:
         backend: The backend.
         context: What the property was told about the bind.
+        fallback: Who compiles what the property hands on; None if nobody does.
         is_fallback: Whether the backend was not chosen but runs what nobody else claimed.
         property_name: Name of the property in reports: its own, or that of its class.
         property: The property.
@@ -41,6 +45,7 @@ class Claim:
 
     backend: Backend
     context: BindContext
+    fallback: "Claim | None"
     is_fallback: bool
     property_name: str
     # Last, because it hides the decorator of that name from what follows it.
@@ -73,15 +78,76 @@ def choose_claimants(bound: BoundModel, backends: Selection | None) -> list[Clai
     resolved = _resolved(bound.settings, backends)
     opened = open_backends(resolved, on_skip=partial(_tell_skipped, bound))
     fallback = None if resolved.strict else _open_fallback(resolved)
-    compile_on_fallback = _compiler(bound, fallback) if fallback is not None else None
+    return _claims(bound, [(backend, properties_of(backend)) for backend in opened], fallback)
+
+
+def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | str) -> list[Claim]:
+    """List properties that are to claim in a subgraph, and the fallback backend's after them.
+
+    A backend is not its own fallback: what properties of the fallback backend leave, nobody takes.
+
+    Args:
+        bound: The model as the subgraph sees it.
+        among: The properties in order.
+        divider: Who claimed the subgraph, or the name of the backend that did.
+
+    Raises:
+        ConfigError: They are no list of properties (SGK123).
+        BackendError: The fallback backend cannot be loaded or cannot run here.
+        SelectorContractError: A property declares something its contract forbids, or is to divide
+            what it claimed itself (SGK122).
+    """
+    properties = _checked(among)
+    if isinstance(divider, str):
+        settings = bound.settings
+        backend: Backend = type(divider, (_PropertiesAlone,), {"name": divider})()
+        return _claims(
+            bound,
+            [(backend, properties)],
+            None if settings.strict else _open_fallback(settings),
+        )
+    if any(one is divider.property for one in properties):
+        raise divider.fault("SGK122", "is to divide what it claimed itself, which would never end")
+    fallback = divider.fallback.backend if divider.fallback is not None else None
+    return _claims(bound, [(divider.backend, properties)], fallback)
+
+
+def _checked(among: object) -> list[SubgraphProperty]:
+    given = among if isinstance(among, list | tuple) else (among,)
+    properties = [one for one in given if isinstance(one, SubgraphProperty)]
+    if len(properties) < len(given) or given is not among:
+        raise ConfigError(
+            "SGK123",
+            f"a subgraph is to be divided among {among!r}, expected a list of SubgraphProperty",
+            hint="Backends by name divide whole models; give properties, such as [MyProperty()].",
+        )
+    return properties
+
+
+class _PropertiesAlone(Backend):
+    """Stands for the backend whose subgraph is divided by properties from outside."""
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return ()
+
+
+def _claims(
+    bound: BoundModel,
+    chosen: Sequence[tuple[Backend, Sequence[SubgraphProperty]]],
+    fallback: Backend | None,
+) -> list[Claim]:
+    last = None
+    if fallback is not None:
+        compiles = next(iter(fallback.properties()), None)
+        last = _claim(bound, fallback, compiles, None, is_fallback=True) if compiles else None
     claims = [
-        _claim(bound, backend, property_, compile_on_fallback, is_fallback=False)
-        for backend in opened
-        for property_ in properties_of(backend)
+        _claim(bound, backend, property_, last, is_fallback=False)
+        for backend, properties in chosen
+        for property_ in properties
     ]
-    if fallback is not None and all(backend.name != fallback.name for backend in opened):
+    if fallback is not None and all(backend.name != fallback.name for backend, _ in chosen):
         claims += [
-            _claim(bound, fallback, property_, compile_on_fallback, is_fallback=True)
+            _claim(bound, fallback, property_, last, is_fallback=True)
             for property_ in properties_of(fallback)
         ]
     return claims
@@ -120,30 +186,24 @@ def _claim(
     bound: BoundModel,
     backend: Backend,
     property_: SubgraphProperty,
-    compile_on_fallback: Callable[[Subgraph], SubgraphOperator] | None,
+    fallback: Claim | None,
     *,
     is_fallback: bool,
 ) -> Claim:
-    context = _context(bound, backend)
-    if compile_on_fallback is not None:
-        context = replace(context, fallback=compile_on_fallback)
+    context = BindContext(
+        backend.name,
+        backend.option_values,
+        kept_folder=partial(bound.kept_folder, backend.name),
+        reshape=bound.reshape,
+    )
     # Its own name is not known to be sound before it was looked at.
-    nameless = Claim(backend, context, is_fallback, type(property_).__name__, property_)
+    nameless = Claim(backend, context, fallback, is_fallback, type(property_).__name__, property_)
     name = _declared(nameless, "name")
     if not isinstance(name, str):
         raise nameless.fault("SGK122", f"name is {name!r}, expected text")
     claim = replace(nameless, property_name=name or nameless.property_name)
     _check_declaration(claim)
     return claim
-
-
-def _context(bound: BoundModel, backend: Backend) -> BindContext:
-    return BindContext(
-        backend.name,
-        backend.option_values,
-        kept_folder=partial(bound.kept_folder, backend.name),
-        reshape=bound.reshape,
-    )
 
 
 def _check_declaration(claim: Claim) -> None:
@@ -180,21 +240,3 @@ def _declared(claim: Claim, name: str) -> Any:
         raise claim.fault(
             "SGK122", f"{name} raised {describe_exception(error)}", AT_FAULT
         ) from error
-
-
-def _compiler(bound: BoundModel, fallback: Backend) -> Callable[[Subgraph], SubgraphOperator]:
-    def compile_on_fallback(subgraph: Subgraph) -> SubgraphOperator:
-        property_ = fallback.properties()[0]
-        operator: object = property_.create_operator(subgraph, _context(bound, fallback))
-        if not isinstance(operator, SubgraphOperator):
-            raise SelectorContractError(
-                "SGK122",
-                f"create_operator of property {type(property_).__name__!r} returned a "
-                f"{type(operator).__name__}, expected a SubgraphOperator",
-                backend=fallback.name,
-                subgraph=subgraph.id,
-            )
-        operator.made_by = fallback.name
-        return operator
-
-    return compile_on_fallback

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
+from subgraphkit_numpy.kernels.rows import row_sums
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, pad_spatial
 from subgraphkit_numpy.kernels.wrapping import is_half
@@ -123,9 +124,8 @@ def _covers_everything(spatial: tuple[int, ...], geometry: Geometry) -> bool:
 
 
 def _totals(x: Array) -> Array:
-    """Return the sum of every channel, in which a product with ones beats a reduction."""
-    flat = x.reshape(*x.shape[:2], prod(x.shape[2:]))
-    totals: Array = np.matmul(flat, np.ones(flat.shape[2], x.dtype))
+    """Return the sum of every channel, each added up alike, as a product with ones would not."""
+    totals = row_sums(x.reshape(prod(x.shape[:2]), prod(x.shape[2:])))
     return totals.reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
 
 

@@ -3,12 +3,16 @@
 from typing import Final
 
 from subgraphkit.ir import Node
+from subgraphkit.types import DataType
 from subgraphkit_onednn.lowering.draft import GraphDraft
 from subgraphkit_onednn.lowering.registry import lowers, require, single_output
 
 __all__ = ["cast", "concat", "dropout", "reshape", "transpose"]
 
 _MOST_CONCATENATED: Final = 64
+
+_CONVERTED: Final = frozenset({DataType.BFLOAT16})
+"""Element types that oneDNN converts on processors that cannot compute with them, too."""
 
 
 @lowers("Identity", "Flatten")
@@ -63,7 +67,8 @@ def concat(draft: GraphDraft, node: Node) -> None:
 @lowers("Cast")
 def cast(draft: GraphDraft, node: Node) -> None:
     """Lower a cast between the floating-point types that oneDNN has."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x = draft.value(node.inputs[0], _CONVERTED)
+    y = draft.value(single_output(node), _CONVERTED)
     if x.dtype == y.dtype:
         draft.stand_for(node.outputs[0], x)
     else:
