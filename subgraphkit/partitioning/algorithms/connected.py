@@ -1,4 +1,4 @@
-"""As few regions as possible when every region must hang together.
+"""Few regions where every region must hang together.
 
 Finding the fewest is NP-hard, so the work is staged: whole components where that is best, then
 exact reductions, then, for the knots that are left, the best of several greedy attempts within a

@@ -1,4 +1,4 @@
-"""Who claims: the properties of the chosen backends in order, and the fallback backend last."""
+"""Claimants: the properties of the chosen backends in order, and the fallback backend last."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Why a node is where it is: every backend asked, in order, with what it said."""
+"""Explanations of where a node is: every backend asked, in order, with its answer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

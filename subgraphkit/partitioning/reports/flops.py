@@ -1,4 +1,4 @@
-"""How much arithmetic a node does, from the shapes of what it reads and makes.
+"""The arithmetic of a node, from the shapes of what it reads and makes.
 
 A multiply-add counts as two operations, and so does what a matrix product does per term. Dimensions
 that are not known before running count as 1, so estimates of a model with symbolic shapes hold for

@@ -1,4 +1,4 @@
-"""What supporting an operator would be worth: how many subgraphs would vanish."""
+"""The worth of supporting an operator: how many subgraphs would vanish."""
 
 from array import array
 from collections.abc import Iterator, Sequence
