@@ -21,7 +21,7 @@ from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import Shape, ValueType
 
-__all__ = ["BindContext", "Connectivity", "PartitionSummary", "SubgraphProperty"]
+__all__ = ["BindContext", "Connectivity", "PartitionSummary", "SubgraphProperty", "no_fallback"]
 
 Reshape = Callable[[Mapping[str, int], Mapping[str, Shape]], Mapping[str, ValueType]]
 """From sizes of named dimensions and shapes of inputs to the types that follow from them."""
@@ -44,7 +44,12 @@ class PartitionSummary(Protocol):
         """
 
 
-def _no_fallback(subgraph: Subgraph) -> SubgraphOperator:
+def no_fallback(subgraph: Subgraph) -> SubgraphOperator:
+    """Stand in for a fallback backend where there is none.
+
+    Raises:
+        LookupError: Always.
+    """
     raise LookupError(f"no fallback backend is available to run subgraph {subgraph.id!r}")
 
 
@@ -77,7 +82,7 @@ class BindContext:
 
     backend: str
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    fallback: Callable[[Subgraph], SubgraphOperator] = _no_fallback
+    fallback: Callable[[Subgraph], SubgraphOperator] = no_fallback
     kept_folder: Callable[[], Path | None] = _no_folder
     reshape: Reshape = _no_reshape
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))

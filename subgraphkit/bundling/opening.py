@@ -171,7 +171,7 @@ def _claims(folder: Path, bound: BoundModel, manifest: Manifest) -> list[Claim]:
             bundle.
     """
     try:
-        return choose_claimants(bound, None)
+        return next(choose_claimants(bound, None, lambda _: False))
     except (BackendNotFoundError, BackendUnavailableError) as error:
         backend = error.context.get("backend") or getattr(error, "backend", None)
         mine = sum(one.backend == backend for one in manifest.subgraphs)

@@ -1,9 +1,9 @@
 """The partition step: from a bound graph to a partitioning, and what can be done with one."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from typing import Any
 
@@ -13,9 +13,10 @@ from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.partitioning.algorithms.collector import collector_paused
-from subgraphkit.partitioning.claiming.claimants import choose_claimants
+from subgraphkit.partitioning.claiming.claimants import Claim, choose_claimants
 from subgraphkit.partitioning.claiming.constraints import (
     Constraints,
+    ResolvedConstraints,
     configured,
     resolve_constraints,
 )
@@ -260,12 +261,13 @@ def partition(
         SelectorContractError: A selector (SGK121) or a property (SGK122) broke its contract.
         InternalError: The verifier found a broken promise (SGK900).
     """
-    claims = choose_claimants(bound, backends)
-    names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
-    demanded = resolve_constraints(bound, configured(bound.settings, constraints), names)
+    demands = configured(bound.settings, constraints)
+    choices = choose_claimants(bound, backends, partial(_takes_all, bound))
+    claims = next(choices) if demands is None else list(choices)[-1]
     with collector_paused():
-        work = WorkTable(bound, claims)
-        turns = take_turns(work, lambda index: demanded.refusals_for(claims[index].backend.name))
+        work, turns, demanded = _claimed(bound, claims, demands)
+        while _wants_more(work) and (wider := next(choices, None)) is not None:
+            work, turns, demanded = _claimed(bound, wider, demands)
         require_all_claimed(work, turns, demanded)
         made = cut(work, turns)
     partitioning = Partitioning(
@@ -279,6 +281,27 @@ def partition(
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
+
+
+def _claimed(
+    bound: BoundModel, claims: Sequence[Claim], demands: Constraints | None
+) -> tuple[WorkTable, Turns, ResolvedConstraints]:
+    names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
+    demanded = resolve_constraints(bound, demands, names)
+    work = WorkTable(bound, claims)
+    turns = take_turns(work, lambda index: demanded.refusals_for(claims[index].backend.name))
+    return work, turns, demanded
+
+
+def _wants_more(work: WorkTable) -> bool:
+    """Say whether another backend could have nodes: those that nobody took, or the fallback."""
+    return any(work.free) or any(
+        work.inquiries[region.claimant].claim.is_fallback for region in work.regions
+    )
+
+
+def _takes_all(bound: BoundModel, claims: Sequence[Claim]) -> bool:
+    return not any(_claimed(bound, claims, None)[0].free)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -1,6 +1,6 @@
 """Who claims: the properties of the chosen backends in order, and the fallback backend last."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import index
@@ -10,12 +10,12 @@ from typing import Any
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.property import BindContext, SubgraphProperty
+from subgraphkit.backend.property import BindContext, SubgraphProperty, no_fallback
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig, resolve
-from subgraphkit.configuration.selection import Selection
-from subgraphkit.errors import BackendNotFoundError, SelectorContractError, describe_exception
-from subgraphkit.finding.opening import open_backends, open_fallback
+from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection
+from subgraphkit.errors import SelectorContractError, describe_exception
+from subgraphkit.finding.opening import open_fallback, open_in_turn
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 
@@ -57,12 +57,19 @@ class Claim:
         )
 
 
-def choose_claimants(bound: BoundModel, backends: Selection | None) -> list[Claim]:
+def choose_claimants(
+    bound: BoundModel, backends: Selection | None, takes_all: Callable[[Sequence[Claim]], bool]
+) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
     Args:
         bound: The bound graph; what was configured at bind holds unless ``backends`` is given.
         backends: A selection in any of its forms, or None.
+        takes_all: Says whether nobody else would be needed for the graph.
+
+    Yields:
+        The claimants; then more of them, for those who have nodes left: one more backend that
+        ``auto`` stands for, and at last a fallback that has to be found.
 
     Raises:
         ConfigError: The selection cannot be read.
@@ -71,34 +78,49 @@ def choose_claimants(bound: BoundModel, backends: Selection | None) -> list[Clai
         SelectorContractError: A property declares something its contract forbids (SGK122).
     """
     resolved = _resolved(bound.settings, backends)
-    opened = open_backends(resolved, on_skip=partial(_tell_skipped, bound))
-    fallback = None if resolved.strict else _open_fallback(resolved)
-    compile_on_fallback = _compiler(bound, fallback) if fallback is not None else None
-    claims = [
-        _claim(bound, backend, property_, compile_on_fallback, is_fallback=False)
-        for backend in opened
+    fallback = None if resolved.strict else open_fallback(resolved)
+    find = partial(_found_fallback, bound, resolved, takes_all)
+    opened: list[Backend] = []
+    for opened in open_in_turn(resolved, on_skip=partial(_tell_skipped, bound)):
+        yield _claims(bound, opened, fallback, find)
+    if resolved.fallback == AUTO and not resolved.strict:
+        found = find()
+        yield _claims(bound, opened, found, lambda: found)
+
+
+def _claims(
+    bound: BoundModel,
+    opened: Sequence[Backend],
+    fallback: Backend | None,
+    find: Callable[[], Backend | None],
+) -> list[Claim]:
+    compile_on_fallback = _compiler(bound, find if fallback is None else lambda: fallback)
+    last = [fallback] if fallback is not None else []
+    names = {backend.name for backend in opened}
+    return [
+        _claim(bound, backend, property_, compile_on_fallback, is_fallback=is_fallback)
+        for backends, is_fallback in ((opened, False), (last, True))
+        for backend in backends
+        if not (is_fallback and backend.name in names)
         for property_ in properties_of(backend)
     ]
-    if fallback is not None and all(backend.name != fallback.name for backend in opened):
-        claims += [
-            _claim(bound, fallback, property_, compile_on_fallback, is_fallback=True)
-            for property_ in properties_of(fallback)
-        ]
-    return claims
+
+
+def _found_fallback(
+    bound: BoundModel, resolved: ResolvedConfig, takes_all: Callable[[Sequence[Claim]], bool]
+) -> Backend | None:
+    """Open the first ready backend that takes every node; None if there is none, or none is due."""
+    if resolved.fallback != AUTO or resolved.strict:
+        return None
+    anybody = replace(resolved, backends=(BackendChoice(AUTO, origin="the fallback"),))
+    for opened in open_in_turn(anybody):
+        if opened and takes_all(_claims(bound, opened[-1:], None, lambda: None)):
+            return opened[-1]
+    return None
 
 
 def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
     bound.extensions.notify("subgraphkit_fallback", event=event)
-
-
-def _open_fallback(resolved: ResolvedConfig) -> Backend | None:
-    try:
-        return open_fallback(resolved)
-    except BackendNotFoundError:
-        # Nobody named it. If nodes are left over, the error then says what to install.
-        if resolved.sources["fallback"][0] == "default":
-            return None
-        raise
 
 
 def _resolved(settings: ResolvedConfig, backends: Selection | None) -> ResolvedConfig:
@@ -120,13 +142,11 @@ def _claim(
     bound: BoundModel,
     backend: Backend,
     property_: SubgraphProperty,
-    compile_on_fallback: Callable[[Subgraph], SubgraphOperator] | None,
+    compile_on_fallback: Callable[[Subgraph], SubgraphOperator],
     *,
     is_fallback: bool,
 ) -> Claim:
-    context = _context(bound, backend)
-    if compile_on_fallback is not None:
-        context = replace(context, fallback=compile_on_fallback)
+    context = replace(_context(bound, backend), fallback=compile_on_fallback)
     # Its own name is not known to be sound before it was looked at.
     nameless = Claim(backend, context, is_fallback, type(property_).__name__, property_)
     name = _declared(nameless, "name")
@@ -182,8 +202,13 @@ def _declared(claim: Claim, name: str) -> Any:
         ) from error
 
 
-def _compiler(bound: BoundModel, fallback: Backend) -> Callable[[Subgraph], SubgraphOperator]:
+def _compiler(
+    bound: BoundModel, find: Callable[[], Backend | None]
+) -> Callable[[Subgraph], SubgraphOperator]:
     def compile_on_fallback(subgraph: Subgraph) -> SubgraphOperator:
+        fallback = find()
+        if fallback is None or fallback.name == subgraph.backend:
+            return no_fallback(subgraph)
         property_ = fallback.properties()[0]
         operator: object = property_.create_operator(subgraph, _context(bound, fallback))
         if not isinstance(operator, SubgraphOperator):
