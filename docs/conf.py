@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "mapping_table",
+    "options_table",
     "support_table",
 ]
 exclude_patterns = ["_build", "_extensions"]

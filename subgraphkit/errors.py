@@ -152,6 +152,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK322": "a backend computes something other than expected",
         "SGK330": "a new backend cannot be given that name",
         "SGK331": "a new backend cannot be written there",
+        "SGK332": "the typed options of a backend cannot be written there",
         # us
         "SGK900": "a bug in subgraphkit",
     }

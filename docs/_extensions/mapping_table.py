@@ -29,7 +29,7 @@ class MappingTable(Directive):
         columns = self.options.get("columns", "").split()
         head = [word.strip() for word in self.options["head"].split(",")]
         rows = [[str(key), *_cells(value, columns)] for key, value in mapping.items()]
-        return [_table(head, rows)]
+        return [table(head, rows)]
 
 
 def _cells(value: Any, columns: Sequence[str]) -> list[str]:
@@ -42,7 +42,8 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> nodes.table:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> nodes.table:
+    """Build a table; the first column is code."""
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
     group += nodes.thead("", _row(head))

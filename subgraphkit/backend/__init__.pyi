@@ -20,12 +20,16 @@ from subgraphkit.backend.hookspecs import (
 )
 from subgraphkit.backend.manifest import (
     Manifest,
+    options_of,
     parse_manifest,
     read_manifest,
 )
 from subgraphkit.backend.operator import (
     ON_DEVICE,
     SubgraphOperator,
+)
+from subgraphkit.backend.option_values import (
+    OptionShapes,
 )
 from subgraphkit.backend.options import (
     Option,
@@ -73,6 +77,7 @@ __all__ = [
     "Manifest",
     "OpSelector",
     "Option",
+    "OptionShapes",
     "PartitionSummary",
     "PatternSelector",
     "Predicate",
@@ -89,6 +94,7 @@ __all__ = [
     "cache_values",
     "hookimpl",
     "hookspec",
+    "options_of",
     "parse_manifest",
     "read_manifest",
     "validate_options",

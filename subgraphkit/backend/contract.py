@@ -1,17 +1,18 @@
 """The backend class: a named set of properties, and what the core must know about its library."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, get_args, get_origin
 
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.events import Check
+from subgraphkit.backend.manifest import options_of
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.options import Option
+from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import PLUGIN_API, Dated
-from subgraphkit.backend.property import BindContext, SubgraphProperty
+from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
 from subgraphkit.backend.selftest import Bench
 from subgraphkit.ir import Subgraph
@@ -57,13 +58,18 @@ class ProbeResult:
     builds_only: bool = False
 
 
-class Backend(Dated, ABC):
+class Backend(Dated, ABC, Generic[OptionsT]):
     """A library that can run subgraphs, as the core sees it.
 
-    A new instance is made for every bind, with the options of that bind.
+    A new instance is made for every bind, with the options of that bind. Options are declared once:
+    in the manifest of a package, where the class is a ``Backend[Options]`` of the class that
+    ``subgraphkit manifest write`` wrote from it, or else in ``options``.
 
     Args:
-        options: Values by option name; already validated against ``options``.
+        options: Validated values as attributes; defaults if not given.
+
+    Attributes:
+        option_values: The same.
     """
 
     name: ClassVar[str]
@@ -73,10 +79,33 @@ class Backend(Dated, ABC):
     """The newest ``PLUGIN_API`` the backend uses, as ``"major.minor"``."""
 
     options: ClassVar[Sequence[Option]] = ()
-    """The options the backend understands."""
+    """The options the backend understands; those of the manifest in a ``Backend[Options]``."""
 
-    def __init__(self, options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        self.option_values = options
+    option_class: ClassVar[Callable[..., Any]] = PlainOptions
+    """What holds their values: ``Options`` in a ``Backend[Options]``; not to be set by hand."""
+
+    def __init__(self, options: OptionsT | None = None) -> None:
+        if options is None:
+            options = self.option_class(**{one.name: one.default for one in self.options})
+        self.option_values: OptionsT = options
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        """Take the options from the manifest if the class says that it has them there.
+
+        Raises:
+            TypeError: The class declares options as well.
+            BackendLoadError: There is no such manifest, or it has other options (SGK116).
+        """
+        super().__init_subclass__(**words)
+        if "options" in vars(cls):
+            cls.option_class = PlainOptions
+        for base in vars(cls).get("__orig_bases__", ()):
+            declared = next(iter(get_args(base)), None) if get_origin(base) is Backend else None
+            if not isinstance(declared, type) or declared is Any:
+                continue
+            if "options" in vars(cls):
+                raise TypeError(f"{cls.__qualname__} declares options that its manifest declares")
+            cls.options, cls.option_class = options_of(declared), declared
 
     @abstractmethod
     def properties(self) -> Sequence[SubgraphProperty]:

@@ -10,7 +10,7 @@ another. New arguments are only ever appended.
 """
 
 from argparse import ArgumentParser
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pluggy
@@ -44,8 +44,8 @@ class BackendHooks:
     """Hooks of a backend that is a namespace; called on that one plugin only."""
 
     @hookspec(firstresult=True)
-    def subgraphkit_backend(self, options: Mapping[str, Any]) -> Backend | None:
-        """Build an instance for one bind, with options already validated."""
+    def subgraphkit_backend(self, options: Any) -> Backend | None:
+        """Build an instance for one bind; ``options`` has validated values as attributes."""
 
     @hookspec(firstresult=True)
     def subgraphkit_probe(self, deep: bool) -> ProbeResult | None:  # noqa: FBT001 (pluggy passes it by name)

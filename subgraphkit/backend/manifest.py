@@ -10,8 +10,9 @@ versions before importing.
 
 import importlib.util
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,10 +25,12 @@ from subgraphkit.errors import OptionError, describe_exception
 
 __all__ = [
     "MANIFEST_FILE",
+    "OPTIONS_FILE",
     "Manifest",
     "OperatorSupport",
     "Requirement",
     "find_manifest",
+    "options_of",
     "parse_manifest",
     "read_manifest",
 ]
@@ -35,11 +38,19 @@ __all__ = [
 MANIFEST_FILE: Final = "subgraphkit-backend.toml"
 """Name of the file beside the package's ``__init__.py``."""
 
+OPTIONS_FILE: Final = "backend_options.py"
+"""Name of the module beside it whose class ``Options`` is written from it."""
+
+_COPIED_KEYS: Final = ("type", "default", "help", "choices", "unit", "scope", "cache", "alias")
 _OPTION_KEYS: Final = {
-    **{key: key for key in ("type", "default", "help", "choices", "unit", "scope", "cache")},
-    "alias": "alias",
+    **{key: key for key in (*_COPIED_KEYS, "expected", "elsewhere")},
     "min": "minimum",
     "max": "maximum",
+}
+_KINDS_OF_KEYS: Final = {
+    **dict.fromkeys(("help", "unit", "alias", "expected"), str),
+    "cache": bool,
+    "elsewhere": dict,
 }
 
 
@@ -134,41 +145,87 @@ def find_manifest(module: str) -> Path | None:
     return None
 
 
-def read_manifest(path: Path, backend: str) -> Manifest:
-    """Read the manifest of a backend.
+def read_manifest(path: Path, backend: str = "") -> Manifest:
+    """Read the manifest of a backend; a file that has not changed since is not read again.
 
     Args:
         path: The file.
-        backend: The name under which the backend is registered.
+        backend: The name under which the backend is registered; any if not given.
 
     Raises:
         BackendLoadError: If the file cannot be read, is malformed, or names another backend
             (SGK116).
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        problem = describe_exception(error)
-        raise messages.bad_manifest(backend, str(path), problem) from error
-    return parse_manifest(text, backend, source=str(path))
+
+    def read() -> Manifest:
+        state = path.stat()
+        return _remembered(path, state.st_mtime_ns, state.st_size)
+
+    return _read(read, backend, str(path))
 
 
-def parse_manifest(text: str, backend: str, *, source: str = MANIFEST_FILE) -> Manifest:
+@lru_cache(maxsize=64)
+def _remembered(path: Path, changed: int, size: int) -> Manifest:
+    del changed, size
+    return _parse(path.read_text(encoding="utf-8"))
+
+
+def parse_manifest(text: str, backend: str = "", *, source: str = MANIFEST_FILE) -> Manifest:
     """Read the text of a manifest.
 
     Args:
         text: TOML.
-        backend: The name under which the backend is registered.
+        backend: The name under which the backend is registered; any if not given.
         source: Where the text comes from, for messages.
 
     Raises:
         BackendLoadError: If the text is malformed, or names another backend (SGK116).
     """
+    return _read(lambda: _parse(text), backend, source)
+
+
+def _parse(text: str) -> Manifest:
+    return _Reader(tomllib.loads(text)).manifest()
+
+
+def _read(read: Callable[[], Manifest], backend: str, source: str) -> Manifest:
     try:
-        return _Reader(tomllib.loads(text)).manifest(backend)
+        manifest = read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise messages.bad_manifest(backend, source, describe_exception(error)) from error
     except (tomllib.TOMLDecodeError, _MalformedError, OptionError) as error:
         problem = error.message if isinstance(error, OptionError) else str(error)
         raise messages.bad_manifest(backend, source, problem) from error
+    if backend and manifest.name != backend:
+        problem = f"it names backend {manifest.name!r}, but the entry point is called {backend!r}"
+        raise messages.bad_manifest(backend, source, problem)
+    return manifest
+
+
+@cache
+def options_of(declared: type) -> tuple[Option, ...]:
+    """Return the options in the manifest that a class ``Options`` was written from.
+
+    Args:
+        declared: The class, of the package that the manifest lies in.
+
+    Raises:
+        BackendLoadError: The package has no manifest that can be read, or one with other options
+            than the class has (SGK116).
+    """
+    package = declared.__module__.partition(".")[0]
+    path = find_manifest(declared.__module__)
+    if path is None:
+        raise messages.bad_manifest(package, f"{package}/{MANIFEST_FILE}", "there is no such file")
+    manifest = read_manifest(path)
+    held = [one.name for one in fields(declared)] if is_dataclass(declared) else []
+    if set(held) != {option.name for option in manifest.options}:
+        problem = (
+            f"{declared.__module__}.{declared.__qualname__} was not written from it as it is: "
+            f"subgraphkit manifest write {path.parent}"
+        )
+        raise messages.bad_manifest(manifest.name, str(path), problem)
+    return manifest.options
 
 
 class _MalformedError(ValueError):
@@ -183,15 +240,11 @@ class _Reader:
         self.where = where
         self.seen: list[str] = []
 
-    def manifest(self, backend: str) -> Manifest:
+    def manifest(self) -> Manifest:
         name = self.text("name", required=True)
         if BACKEND_NAME.fullmatch(name) is None:
             raise _MalformedError(
                 f"name = {name!r} is not a lower-case identifier of 1 to 32 letters"
-            )
-        if name != backend:
-            raise _MalformedError(
-                f"it names backend {name!r}, but the entry point is called {backend!r}"
             )
         api = self.text("api", required=True)
         try:
@@ -283,16 +336,18 @@ def _operator(reader: _Reader) -> OperatorSupport:
 
 
 def _option(name: str, reader: _Reader) -> Option:
-    fields: dict[str, Any] = {"type": reader.text("type", required=True)}
+    given: dict[str, Any] = {"type": reader.text("type", required=True)}
     for key, attribute in _OPTION_KEYS.items():
         if key in reader.table:
             # Option checks the values; a manifest only says under which keys they are written
-            fields[attribute] = reader.take(key, object, None)
+            given[attribute] = reader.take(key, object, None)
     reader.seen.extend(_OPTION_KEYS)
     reader.finish()
-    for key, kind in (("help", str), ("unit", str), ("alias", str), ("cache", bool)):
-        if not isinstance(fields.get(key, kind()), kind):
-            raise _MalformedError(f"{reader.where}{key} = {fields[key]!r} has the wrong type")
-    if not isinstance(fields.get("choices", []), list):
-        raise _MalformedError(f"{reader.where}choices = {fields['choices']!r}, expected a list")
-    return Option(name, **fields)
+    for key, kind in _KINDS_OF_KEYS.items():
+        if not isinstance(given.get(key, kind()), kind):
+            raise _MalformedError(f"{reader.where}{key} = {given[key]!r} has the wrong type")
+    if not isinstance(given.get("choices", []), list):
+        raise _MalformedError(f"{reader.where}choices = {given['choices']!r}, expected a list")
+    if not all(isinstance(word, str) for word in given.get("elsewhere", {}).values()):
+        raise _MalformedError(f"{reader.where}elsewhere = {given['elsewhere']!r}, expected texts")
+    return Option(name, **given)

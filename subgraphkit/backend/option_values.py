@@ -10,7 +10,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["READERS", "read_bool", "read_bytes", "read_float", "read_int", "read_path", "read_str"]
+__all__ = [
+    "READERS",
+    "OptionShapes",
+    "read_bool",
+    "read_bytes",
+    "read_float",
+    "read_int",
+    "read_path",
+    "read_str",
+]
+
+OptionShapes = Mapping[str, tuple[int | str | tuple[int, ...] | None, ...]]
+"""What an option of the kind ``shapes`` holds: by name, a number, a symbol, nothing or a range."""
 
 _WORDS: Final = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -93,7 +105,7 @@ def read_list(value: object) -> tuple[str, ...]:
     raise ValueError("a list of strings, or words separated by commas")
 
 
-def read_shapes(value: object) -> Mapping[str, tuple[int | str | tuple[int, ...] | None, ...]]:
+def read_shapes(value: object) -> OptionShapes:
     """Read shapes by input name: a mapping, or ``x=1x3x224x224;mask=N,128``.
 
     In a mapping, several shapes of whole numbers may stand in the place of one, for options that

@@ -1,21 +1,24 @@
 """Typed options of backends: declared once, checked at every bind, never imported with a runtime.
 
-An option is one line in the backend class. From it follow the check of a given value, the default,
-the name of the environment variable, the line in ``subgraphkit info`` and whether the value is part
-of the key under which a compiled engine is stored.
+An option is one table of the manifest, or one line in the class of a backend that has none. From it
+follow the check of a given value, the default, the name of the environment variable, the line in
+``subgraphkit info`` and whether the value is part of the key under which a compiled engine is
+stored.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field
+from keyword import iskeyword
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, Final, Literal, Never
 
 from subgraphkit.backend import messages
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.option_values import READERS
 from subgraphkit.errors import OptionError
 
-__all__ = ["Option", "OptionKind", "cache_values", "validate_options"]
+__all__ = ["Option", "OptionKind", "PlainOptions", "cache_values", "validate_options"]
 
 OptionKind = Literal["bool", "int", "float", "str", "enum", "bytes", "path", "list", "shapes"]
 """The kinds of values: ``bytes`` is a size such as ``2GiB``, ``shapes`` maps inputs to shapes."""
@@ -31,7 +34,7 @@ class Option:
     """One option of a backend.
 
     Attributes:
-        name: Lower-case identifier.
+        name: Lower-case identifier; no keyword of Python, because backends read it as an attribute.
         type: Kind of the value; ``bool``, ``int``, ``float`` and ``str`` may be given as classes.
         default: Value if none is given; None means the backend decides.
         help: One sentence for people.
@@ -46,6 +49,7 @@ class Option:
             count as well if such an option is given.
         alias: Former name, still accepted with a warning.
         expected: What a value has to be, for messages, where more is asked than the kind says.
+        elsewhere: What other tools call the same, by tool; for documentation only.
 
     Raises:
         OptionError: If default, bounds or choices do not fit the kind (SGK111, SGK112), or the
@@ -64,11 +68,13 @@ class Option:
     cache: bool = False
     alias: str = ""
     expected: str = ""
+    elsewhere: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         """Normalise the kind, the choices, the bounds and the default; check them."""
         kind = self.type if isinstance(self.type, str) else self.type.__name__
-        self._require(_NAME.fullmatch(self.name) is not None, "a lower-case identifier as its name")
+        is_name = _NAME.fullmatch(self.name) is not None and not iskeyword(self.name)
+        self._require(is_name, "a lower-case identifier as its name")
         self._require(kind in _KINDS, f"one of the kinds {', '.join(sorted(_KINDS))}, not {kind!r}")
         self._require(kind != "enum" or bool(self.choices), "choices")
         self._require(self.scope in {"bind", "run"}, "scope 'bind' or 'run'")
@@ -189,10 +195,28 @@ def validate_options(
     return values
 
 
-def cache_values(schema: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that belong into the key of a stored engine, in order of name."""
+class PlainOptions(SimpleNamespace):
+    """The values of options that the class of a backend declares: attributes, read-only."""
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise AttributeError(f"option {name!r} cannot be set to {value!r}: options are read-only")
+
+    def __delattr__(self, name: str) -> Never:
+        raise AttributeError(f"option {name!r} cannot be deleted: options are read-only")
+
+
+def cache_values(schema: Iterable[Option], values: object) -> dict[str, Any]:
+    """Return the values that belong into the key of a stored engine, in order of name.
+
+    Args:
+        schema: The options the backend understands.
+        values: Their values, as attributes.
+
+    Raises:
+        AttributeError: A value is missing.
+    """
     names = sorted(option.name for option in schema if option.cache)
-    return {name: values[name] for name in names if name in values}
+    return {name: getattr(values, name) for name in names}
 
 
 def _rename_aliases(

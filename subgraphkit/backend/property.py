@@ -7,13 +7,15 @@ Source: MXNet subgraph API, ``SubgraphProperty``. ``CreateSubgraphSelector`` is 
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Generic, Literal, Protocol
+
+from typing_extensions import TypeVar
 
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.options import PlainOptions
 from subgraphkit.backend.plugin_api import Dated
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
@@ -21,7 +23,10 @@ from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import Shape, ValueType
 
-__all__ = ["BindContext", "Connectivity", "PartitionSummary", "SubgraphProperty", "no_fallback"]
+__all__ = ["BindContext", "Connectivity", "OptionsT", "PartitionSummary", "SubgraphProperty"]
+
+OptionsT = TypeVar("OptionsT", default=Any)
+"""The class ``Options`` of a backend; without one, a type checker does not know the options."""
 
 Reshape = Callable[[Mapping[str, int], Mapping[str, Shape]], Mapping[str, ValueType]]
 """From sizes of named dimensions and shapes of inputs to the types that follow from them."""
@@ -44,13 +49,21 @@ class PartitionSummary(Protocol):
         """
 
 
-def no_fallback(subgraph: Subgraph) -> SubgraphOperator:
-    """Stand in for a fallback backend where there is none.
+def _no_options() -> Any:
+    return PlainOptions()
 
-    Raises:
-        LookupError: Always.
-    """
+
+def _no_fallback(subgraph: Subgraph) -> SubgraphOperator:
     raise LookupError(f"no fallback backend is available to run subgraph {subgraph.id!r}")
+
+
+def _no_partition(subgraph: Subgraph, properties: "Sequence[SubgraphProperty]") -> PartitionSummary:
+    del properties
+    raise LookupError(f"subgraph {subgraph.id!r} is divided while it is compiled, and not before")
+
+
+def _no_composition(partitioning: PartitionSummary) -> SubgraphOperator:
+    raise LookupError(f"{partitioning!r} is run while a subgraph is compiled, and not before")
 
 
 def _no_reshape(sizes: Mapping[str, int], shapes: Mapping[str, Shape]) -> Mapping[str, ValueType]:
@@ -62,14 +75,23 @@ def _no_folder() -> Path | None:
 
 
 @dataclass(frozen=True, slots=True)
-class BindContext:
+class BindContext(Generic[OptionsT]):
     """What a property is told about the bind it works for.
+
+    ``fallback``, ``partition`` and ``compose`` are for ``create_operator`` and raise
+    ``LookupError`` elsewhere.
 
     Attributes:
         backend: Name of the backend.
-        options: The backend's options, validated against its schema, defaults filled in.
+        options: The backend's options as attributes, validated, defaults filled in; a
+            ``BindContext[Options]`` has those of the class ``Options``.
         fallback: Compiles a subgraph on the fallback backend; what ``create_operator`` does unless
             overridden.
+        partition: Divides a subgraph among properties that are not asked otherwise, in order; what
+            they leave goes to the fallback backend. Nodes keep their numbers. Raises
+            ``Unsupported`` if nobody takes a node.
+        compose: Compiles every subgraph of what ``partition`` returned, and returns one operator
+            that runs them in order; in between, values live as long as they are read.
         kept_folder: Returns the folder where the backend may keep what makes later binds quicker,
             such as timings, made if need be; None if nothing is to be kept. It is this user's
             alone, and what is in it may be gone tomorrow.
@@ -81,8 +103,10 @@ class BindContext:
     """
 
     backend: str
-    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    fallback: Callable[[Subgraph], SubgraphOperator] = no_fallback
+    options: OptionsT = field(default_factory=_no_options)
+    fallback: Callable[[Subgraph], SubgraphOperator] = _no_fallback
+    partition: "Callable[[Subgraph, Sequence[SubgraphProperty]], PartitionSummary]" = _no_partition
+    compose: Callable[[PartitionSummary], SubgraphOperator] = _no_composition
     kept_folder: Callable[[], Path | None] = _no_folder
     reshape: Reshape = _no_reshape
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))

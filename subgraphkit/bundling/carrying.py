@@ -39,7 +39,7 @@ def carried_options(
     given = settings.options_for(backend.name)
     carried = {}
     for option in backend.options:
-        value = backend.option_values.get(option.name, option.default)
+        value = getattr(backend.option_values, option.name, option.default)
         asked = option.name in given or bool(option.alias and option.alias in given)
         if value == option.default or not (option.cache if has_engines else asked):
             continue
@@ -97,7 +97,7 @@ def check_options(backend: Backend, entry: BackendEntry, settings: ResolvedConfi
     for option in backend.options:
         if not option.cache or option.kind == "path":
             continue
-        here = backend.option_values.get(option.name, option.default)
+        here = getattr(backend.option_values, option.name, option.default)
         there = _stored(option, entry)
         if here != there:
             given = settings.options_for(entry.name).get(option.name)

@@ -2,9 +2,16 @@
 
 from subgraphkit.compiling.compilation import (
     CompiledSubgraphs,
-    close_all,
+    compile_elsewhere,
     compile_subgraph,
     compile_subgraphs,
 )
+from subgraphkit.compiling.creation import close_all
 
-__all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]
+__all__ = [
+    "CompiledSubgraphs",
+    "close_all",
+    "compile_elsewhere",
+    "compile_subgraph",
+    "compile_subgraphs",
+]

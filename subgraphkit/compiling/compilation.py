@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import index as as_index
 from types import MappingProxyType
@@ -12,17 +12,18 @@ from typing import Any, overload
 from subgraphkit.backend.events import CompileEvent, FallbackEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
+from subgraphkit.compiling.composition import ComposedOperator
+from subgraphkit.compiling.creation import Creation, close_all, failure
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import BackendError, CompileError, OptionError, SelectorContractError
+from subgraphkit.errors import CompileError, SelectorContractError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.partitioning.claiming.claimants import Claim
 
-__all__ = ["CompiledSubgraphs", "close_all", "compile_subgraph", "compile_subgraphs"]
+__all__ = ["CompiledSubgraphs", "compile_elsewhere", "compile_subgraph", "compile_subgraphs"]
 
 _logger = logging.getLogger("subgraphkit.compile")
 
@@ -90,9 +91,16 @@ def compile_subgraphs(
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
     """
+    cache = _cache_of(partitioning.graph.settings)
+    means = _Means(cache, progress or Progress())
+    compiled = _compiled(partitioning, means)
+    means.progress("compiling", len(compiled), len(compiled))
+    return compiled
+
+
+def _compiled(partitioning: Partitioning, means: "_Means") -> CompiledSubgraphs:
     settings, extensions = partitioning.graph.settings, partitioning.graph.extensions
-    current, progress = partitioning, progress or Progress()
-    cache = _cache_of(settings)
+    current, cache, progress = partitioning, means.cache, means.progress
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
     restored: set[str] = set()
@@ -101,11 +109,13 @@ def compile_subgraphs(
         while len(done) < len(current.subgraphs):
             place = len(done)
             subgraph = current.subgraphs[place]
-            _announce(subgraph, place, len(current.subgraphs), progress)
+            progress.check()
+            if means.tells:
+                progress("compiling", place, len(current.subgraphs), subgraph.id)
             started = time.perf_counter()
             try:
                 claim = current.turns.claims[current.claimed_by[place]]
-                operator, from_cache = _obtain(subgraph, claim, cache, progress)
+                operator, from_cache = _obtain(current, subgraph, claim, means)
             except (Unsupported, CompileError) as error:
                 refused = _given_back(subgraph, error, settings)
                 _tell_given_back(extensions, subgraph, error, refused)
@@ -119,7 +129,6 @@ def compile_subgraphs(
     except BaseException:
         close_all(done)
         raise
-    progress("compiling", len(done), len(done))
     return CompiledSubgraphs(
         current,
         partitioning,
@@ -128,11 +137,6 @@ def compile_subgraphs(
         frozenset(restored),
         frozenset(cache.kept if cache is not None else ()),
     )
-
-
-def _announce(subgraph: Subgraph, place: int, count: int, progress: Progress) -> None:
-    progress.check()
-    progress("compiling", place, count, subgraph.id)
 
 
 def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
@@ -145,42 +149,62 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
         CompileError: The backend failed in any other way (SGK130).
         SelectorContractError: It returned something that is not an operator (SGK122).
     """
-    return _obtain(subgraph, partitioning.claim_of(subgraph), None, Progress())[0]
+    claim = partitioning.claim_of(subgraph)
+    return _obtain(partitioning, subgraph, claim, _Means(None, Progress()))[0]
+
+
+def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
+    """Compile one subgraph on the fallback backend instead of the one that claimed it.
+
+    Raises:
+        LookupError: There is no fallback backend.
+        Exception: Whatever the fallback backend raises.
+    """
+    claim = partitioning.claim_of(subgraph)
+    creation = _creation(partitioning, _Means(None, Progress()))
+    return creation.on_fallback(subgraph, claim)
 
 
 def _cache_of(settings: ResolvedConfig) -> EngineCache | None:
     return EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """What subgraphs are compiled with.
+
+    Attributes:
+        cache: Where engines are found and kept, or None.
+        progress: Told how far it is, and stops the work.
+        tells: Whether the subgraphs are counted to those who listen: not those inside of one.
+    """
+
+    cache: EngineCache | None
+    progress: Progress
+    tells: bool = True
+
+
 def _obtain(
-    subgraph: Subgraph, claim: Claim, cache: EngineCache | None, progress: Progress
+    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, means: _Means
 ) -> tuple[SubgraphOperator, bool]:
     """Return the operator, and whether it came from the cache."""
     if not subgraph.outputs:
         return _Idle(), False
-    if cache is None or not stores_engines(claim.backend):
-        return _compile(subgraph, claim, progress, claim.context), False
-    return cache.obtain(subgraph, claim, partial(_compile, subgraph, claim, progress))
+    compile_ = partial(_creation(partitioning, means).compiled, subgraph, claim)
+    if means.cache is None or not stores_engines(claim.backend):
+        return compile_(), False
+    return means.cache.obtain(subgraph, claim, compile_)
 
 
-def _compile(
-    subgraph: Subgraph, claim: Claim, progress: Progress, context: BindContext
-) -> SubgraphOperator:
-    try:
-        operator = claim.property.create_operator(subgraph, replace(context, progress=progress))
-    except (Unsupported, BackendError, OptionError):
-        raise
-    except Exception as error:
-        raise _failure(subgraph, error) from error
-    if not isinstance(operator, SubgraphOperator):
-        raise SelectorContractError(
-            "SGK122",
-            f"create_operator of property {type(claim.property).__name__!r} returned a "
-            f"{type(operator).__name__}, expected a SubgraphOperator",
-            backend=subgraph.backend,
-            subgraph=subgraph.id,
-        )
-    return operator
+def _creation(partitioning: Partitioning, means: _Means) -> Creation:
+    return Creation(partitioning.constraints, means.progress, partial(_composed, means))
+
+
+def _composed(means: _Means, division: Partitioning) -> SubgraphOperator:
+    cache = means.cache.apart() if means.cache is not None else None
+    compiled = _compiled(division, _Means(cache, means.progress, tells=False))
+    parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
+    return ComposedOperator(division.graph, parts)
 
 
 class _Idle(SubgraphOperator):
@@ -207,7 +231,7 @@ def _given_back(
         refusal, nodes = Refusal("compile_failed", error.message), subgraph.nodes
     else:
         if settings.on_unsupported == "raise":
-            raise _failure(subgraph, error) from error
+            raise failure(subgraph, error) from error
         refusal, nodes = error.refusal, _named_nodes(subgraph, error) or subgraph.nodes
     return dict.fromkeys(nodes, refusal)
 
@@ -285,26 +309,3 @@ def _tell_compiled(
             info=operator.info(),
         )
         extensions.notify("subgraphkit_compiled", event=event)
-
-
-def _failure(subgraph: Subgraph, error: Exception) -> CompileError:
-    members = subgraph.members or tuple(subgraph.graph.nodes[i] for i in subgraph.nodes)
-    return CompileError(
-        "SGK130",
-        f"backend {subgraph.backend!r} claimed subgraph {subgraph.id!r} ({len(subgraph.nodes)} "
-        f"nodes, {members[0].label} .. {members[-1].label}) but failed to compile it: "
-        f"{type(error).__name__}: {error}",
-        backend=subgraph.backend,
-        subgraph=subgraph.id,
-        hint="To run these nodes elsewhere, leave the backend out of the list or set "
-        "on_compile_error='fallback'.",
-    )
-
-
-def close_all(operators: Iterable[SubgraphOperator]) -> None:
-    """Close operators; one that fails is logged, so that the others are closed all the same."""
-    for operator in operators:
-        try:
-            operator.close()
-        except Exception:
-            _logger.exception("closing %s failed", type(operator).__name__)

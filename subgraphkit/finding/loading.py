@@ -8,7 +8,6 @@ inside the process; see ``child_probe``.
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from subgraphkit.backend.conformance import Conformance
@@ -23,7 +22,7 @@ from subgraphkit.backend.hookspecs import (
 )
 from subgraphkit.backend.messages import unavailable
 from subgraphkit.backend.notices import mark_as_plugin_error
-from subgraphkit.backend.options import Option
+from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import is_compatible, parse_api
 from subgraphkit.backend.selftest import Bench
 from subgraphkit.configuration.names import BACKENDS_GROUP
@@ -44,6 +43,7 @@ class HookFactory:
         name: Name of the backend.
         namespace: The module, class or object the entry point refers to.
         options: The options the backend understands, from the manifest, or else from the backend.
+        option_class: What holds their values.
         api: The plugin API it uses, from the same place.
 
     Thread-safety: as far as the plugin's own functions.
@@ -57,22 +57,25 @@ class HookFactory:
         self._hooks = hook_manager()
         self._hooks.register(namespace, name=record.name)
         self.options: tuple[Option, ...] = ()
+        self.option_class = PlainOptions
         self.api = "1.0"
         _check_hooks(self._hooks, record, namespace)
         if record.manifest is not None:
             self.options = record.manifest.options
             self.api = "{}.{}".format(*record.manifest.api)
         else:
-            example = self({})
+            example = self()
             self.options = tuple(example.options)
             self.api = example.api
 
-    def __call__(self, options: Mapping[str, Any] = MappingProxyType({})) -> Backend:
-        """Build an instance for one bind.
+    def __call__(self, options: Any = None) -> Backend:
+        """Build an instance for one bind; without options, with the defaults.
 
         Raises:
             TypeError: If the hook returns something else.
         """
+        if options is None:
+            options = PlainOptions(**{one.name: one.default for one in self.options})
         backend = self._hooks.hook.subgraphkit_backend(options=options)
         if not isinstance(backend, Backend):
             raise TypeError(f"subgraphkit_backend returned {backend!r}, expected a Backend")
@@ -203,13 +206,13 @@ def build(
     *,
     raise_errors: bool = False,
 ) -> Backend:
-    """Build an instance with validated options.
+    """Build an instance with validated options, which it gets as attributes.
 
     Raises:
         BackendLoadError: If the plugin raised (SGK103).
     """
-    frozen = MappingProxyType(dict(options))
-    return _run_plugin(lambda: factory(frozen), record, raise_errors=raise_errors)
+    values = factory.option_class(**options)
+    return _run_plugin(lambda: factory(values), record, raise_errors=raise_errors)
 
 
 def _run_plugin(

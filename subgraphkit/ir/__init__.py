@@ -18,7 +18,15 @@ from subgraphkit.ir.graph import (
     NodeTable,
     WeightsPlace,
 )
-from subgraphkit.ir.subgraph import Boundary, Subgraph, boundaries, boundary, make_subgraph
+from subgraphkit.ir.subgraph import (
+    Boundary,
+    Subgraph,
+    boundaries,
+    boundary,
+    last_uses,
+    make_subgraph,
+    within,
+)
 
 __all__ = [
     "Adjacency",
@@ -34,5 +42,7 @@ __all__ = [
     "boundaries",
     "boundary",
     "build_graph",
+    "last_uses",
     "make_subgraph",
+    "within",
 ]

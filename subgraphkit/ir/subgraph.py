@@ -12,17 +12,18 @@ so that its value need not cross.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, filterfalse
-from typing import Any
+from typing import Any, TypeVar
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir.graph import BoundGraph, Graph, Initializer, Node, WeightsPlace
 from subgraphkit.types import ValueType
 
-__all__ = ["Boundary", "Subgraph", "boundaries", "boundary", "make_subgraph"]
+__all__ = ["Boundary", "Subgraph", "boundaries", "boundary", "last_uses", "make_subgraph", "within"]
 
+_Bound = TypeVar("_Bound", bound=BoundGraph)
 _NO_COPIES: Mapping[int, Collection[int]] = {}
 
 
@@ -247,3 +248,49 @@ def make_subgraph(
         property_name=property_name,
         copies=tuple(sorted(copies)),
     )
+
+
+def within(graph: _Bound, subgraph: Subgraph) -> _Bound:
+    """Return a graph as one subgraph of it sees it, to be cut again.
+
+    Nodes and values are those of the graph, under the same numbers and names; ``order`` has the
+    subgraph's nodes alone, and inputs and outputs are its boundary. Constants that the subgraph has
+    new data of have it.
+
+    Args:
+        graph: The graph the subgraph was cut from; not changed.
+        subgraph: The subgraph.
+    """
+    constants = graph.constants
+    if any(constants[name] is not stored for name, stored in subgraph.constants.items()):
+        constants = {**constants, **subgraph.constants}
+    return replace(
+        graph,
+        name=subgraph.id,
+        inputs=subgraph.inputs,
+        outputs=subgraph.outputs,
+        defaults={},
+        order=subgraph.nodes,
+        constants=constants,
+    )
+
+
+def last_uses(subgraphs: Sequence[Subgraph], kept: Collection[str]) -> list[tuple[str, ...]]:
+    """Return, per subgraph, the values made by any of them that go after it.
+
+    Args:
+        subgraphs: Subgraphs in the order in which they run.
+        kept: Values that never go.
+    """
+    made = {value for subgraph in subgraphs for value in subgraph.outputs}
+    seen = set(kept)
+    drops: list[tuple[str, ...]] = []
+    for subgraph in reversed(subgraphs):
+        last = [
+            value
+            for value in (*subgraph.inputs, *subgraph.outputs)
+            if value in made and value not in seen
+        ]
+        seen.update(last)
+        drops.append(tuple(last))
+    return drops[::-1]

@@ -7,7 +7,7 @@ in exactly one subgraph, every region convex, the whole acyclic, and a reason fo
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector
 from subgraphkit.partitioning.claiming.refusals import RefusedBy
-from subgraphkit.partitioning.partitioning import Partitioning, partition
+from subgraphkit.partitioning.partitioning import Partitioning, partition, partition_within
 from subgraphkit.partitioning.reports.explanation import AskedProperty, Explanation
 from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
 
@@ -22,4 +22,5 @@ __all__ = [
     "Quality",
     "RefusedBy",
     "partition",
+    "partition_within",
 ]

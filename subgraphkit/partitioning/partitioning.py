@@ -5,15 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import compress
-from typing import Any
+from typing import Any, overload
 
+from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
-from subgraphkit.ir import Node, Subgraph
+from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.partitioning.algorithms.collector import collector_paused
-from subgraphkit.partitioning.claiming.claimants import Claim, choose_claimants
+from subgraphkit.partitioning.claiming.claimants import (
+    Claim,
+    choose_claimants,
+    choose_claimants_within,
+)
 from subgraphkit.partitioning.claiming.constraints import (
     Constraints,
     ResolvedConstraints,
@@ -33,7 +38,7 @@ from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.quality import Quality, measure
 from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text
 
-__all__ = ["Partitioning", "partition"]
+__all__ = ["Partitioning", "partition", "partition_within"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -226,18 +231,27 @@ class Partitioning(PartitioningData):
 
     def __repr__(self) -> str:
         """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs)``."""
-        nodes = _counted(len(self.graph.nodes), "node")
+        nodes = _counted(len(self.graph.order), "node")
         subgraphs = _counted(len(self.subgraphs), "subgraph")
         return f"Partitioning({self.graph.name!r}, {nodes} in {subgraphs})"
 
 
+@overload
 def partition(
     bound: BoundModel,
     backends: Selection | None = None,
     *,
     constraints: Constraints | None = None,
+) -> Partitioning: ...
+@overload
+def partition(bound: Subgraph, backends: Sequence[SubgraphProperty]) -> Partitioning: ...
+def partition(
+    bound: BoundModel | Subgraph,
+    backends: Selection | Sequence[SubgraphProperty] | None = None,
+    *,
+    constraints: Constraints | None = None,
 ) -> Partitioning:
-    """Divide a model among backends.
+    """Divide a model among backends, or a subgraph of one among properties.
 
     The backends claim in order, each with its properties in order, what those before them left; at
     last the fallback backend takes the rest. Every region is convex and all can run one after the
@@ -245,63 +259,100 @@ def partition(
     returned.
 
     Args:
-        bound: The bound model; not changed.
+        bound: The bound model, or a subgraph of one; not changed. Nodes of a subgraph keep their
+            numbers, and what no property takes goes to the fallback backend.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
             instance, a pair ``(name, options)``, or a list of them. None for what was configured
-            when it was bound.
+            when it was bound. For a subgraph, the properties in order.
         constraints: Nodes to be pinned to backends or kept from them, beside those that the
             settings ``pin`` and ``keep_off`` name; what is given here wins.
 
     Raises:
         ConfigError: The selection cannot be read (SGK107), or a constraint names what does not
-            exist or cannot be met (SGK123).
+            exist or cannot be met, or a subgraph is not of a bound model or not to be divided among
+            properties (SGK123).
         BackendNotFoundError: A backend is not installed (SGK101) or not known (SGK102).
         BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
         UnclaimedNodesError: Nodes are left that nobody takes (SGK120).
         SelectorContractError: A selector (SGK121) or a property (SGK122) broke its contract.
         InternalError: The verifier found a broken promise (SGK900).
     """
+    if isinstance(bound, Subgraph):
+        return partition_within(bound, backends, bound.backend, ResolvedConstraints({}, {}))
     demands = configured(bound.settings, constraints)
     choices = choose_claimants(bound, backends, partial(_takes_all, bound))
+    # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
+    names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
+    demanded = resolve_constraints(bound, demands, names)
     with collector_paused():
-        work, turns, demanded = _claimed(bound, claims, demands)
+        work, turns = _claimed(bound, claims, demanded)
         while _wants_more(work) and (wider := next(choices, None)) is not None:
-            work, turns, demanded = _claimed(bound, wider, demands)
-        require_all_claimed(work, turns, demanded)
-        made = cut(work, turns)
-    partitioning = Partitioning(
-        graph=bound,
-        subgraphs=tuple(subgraph for subgraph, _ in made),
-        turns=turns,
-        claimed_by=tuple(index for _, index in made),
-        constraints=demanded,
-    )
-    finish_turns(bound, partitioning, turns)
+            work, turns = _claimed(bound, wider, demanded)
+        partitioning = _finished(work, turns, demanded)
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
 
 
+def partition_within(
+    subgraph: Subgraph, properties: object, divider: Claim | str, demanded: ResolvedConstraints
+) -> Partitioning:
+    """Divide a subgraph among properties, and the fallback backend after them.
+
+    Args:
+        subgraph: The subgraph.
+        properties: The properties in order.
+        divider: Who claimed the subgraph, or the name of the backend that did.
+        demanded: What the user demanded of the model.
+
+    Raises:
+        SubgraphkitError: As ``partition``.
+    """
+    bound = subgraph.graph
+    if not isinstance(bound, BoundModel):
+        raise ConfigError(
+            "SGK123",
+            f"subgraph {subgraph.id!r} was not cut out of a bound model, so it cannot be divided",
+            hint="Cut it out of what bind() returned.",
+        )
+    inside = within(bound, subgraph)
+    claims = choose_claimants_within(inside, properties, divider)
+    with collector_paused():
+        return _finished(*_claimed(inside, claims, demanded), demanded)
+
+
 def _claimed(
-    bound: BoundModel, claims: Sequence[Claim], demands: Constraints | None
-) -> tuple[WorkTable, Turns, ResolvedConstraints]:
-    names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
-    demanded = resolve_constraints(bound, demands, names)
+    bound: BoundModel, claims: Sequence[Claim], demanded: ResolvedConstraints
+) -> tuple[WorkTable, Turns]:
     work = WorkTable(bound, claims)
-    turns = take_turns(work, lambda index: demanded.refusals_for(claims[index].backend.name))
-    return work, turns, demanded
+    refusals = [demanded.refusals_for(claim.backend.name) for claim in claims]
+    return work, take_turns(work, lambda index: refusals[index])
 
 
 def _wants_more(work: WorkTable) -> bool:
-    """Say whether another backend could have nodes: those that nobody took, or the fallback."""
+    """Say whether one more backend could have nodes: those that nobody took, or the fallback."""
     return any(work.free) or any(
         work.inquiries[region.claimant].claim.is_fallback for region in work.regions
     )
 
 
 def _takes_all(bound: BoundModel, claims: Sequence[Claim]) -> bool:
-    return not any(_claimed(bound, claims, None)[0].free)
+    return not any(_claimed(bound, claims, ResolvedConstraints({}, {}))[0].free)
+
+
+def _finished(work: WorkTable, turns: Turns, demanded: ResolvedConstraints) -> Partitioning:
+    require_all_claimed(work, turns, demanded)
+    made = cut(work, turns)
+    partitioning = Partitioning(
+        graph=work.graph,
+        subgraphs=tuple(subgraph for subgraph, _ in made),
+        turns=turns,
+        claimed_by=tuple(index for _, index in made),
+        constraints=demanded,
+    )
+    finish_turns(work.graph, partitioning, turns)
+    return partitioning
 
 
 def _counted(count: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import CompiledSubgraphs
 from subgraphkit.errors import CallerError, InternalError
-from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit.ir import BoundGraph, Subgraph, last_uses
 from subgraphkit.partitioning import Partitioning
 
 __all__ = ["Plan", "Step", "plan"]
@@ -82,7 +82,7 @@ def plan(partitioning: Partitioning, operators: CompiledSubgraphs) -> Plan:
         if subgraph.outputs
     ]
     _check_order(current.graph, [subgraph for subgraph, _ in pairs])
-    drops = _last_uses(current.graph, [subgraph for subgraph, _ in pairs])
+    drops = last_uses([subgraph for subgraph, _ in pairs], current.graph.outputs)
     steps = [Step(s, op, gone) for (s, op), gone in zip(pairs, drops, strict=True)]
     return Plan(current, tuple(steps), dict(operators.seconds))
 
@@ -98,19 +98,3 @@ def _check_order(graph: BoundGraph, subgraphs: Sequence[Subgraph]) -> None:
                 values=tuple(missing),
             )
         known.update(subgraph.outputs)
-
-
-def _last_uses(graph: BoundGraph, subgraphs: Sequence[Subgraph]) -> list[tuple[str, ...]]:
-    """Return, per step, the values made by steps that go after it."""
-    made = {value for subgraph in subgraphs for value in subgraph.outputs}
-    kept = set(graph.outputs)
-    drops: list[tuple[str, ...]] = []
-    for subgraph in reversed(subgraphs):
-        last = [
-            value
-            for value in (*subgraph.inputs, *subgraph.outputs)
-            if value in made and value not in kept
-        ]
-        kept.update(last)
-        drops.append(tuple(last))
-    return drops[::-1]

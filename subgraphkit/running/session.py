@@ -16,7 +16,7 @@ from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
-from subgraphkit.compiling import close_all
+from subgraphkit.compiling import close_all, compile_elsewhere
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import (
     ExecutionError,
@@ -328,9 +328,8 @@ class Session:
         step = self._plan.steps[index]
         if step.operator is not failure.context["operator"]:
             return None
-        claim = self._plan.partitioning.claim_of(step.subgraph)
         try:
-            operator = claim.context.fallback(step.subgraph)
+            operator = compile_elsewhere(self._plan.partitioning, step.subgraph)
         except (Unsupported, LookupError, InvalidModelError) as error:
             # The last is what the weights are that only an engine of a bundle has.
             raise failure from error

@@ -150,7 +150,8 @@ class Subject:
         """
         schema = tuple(self.backend_class.options)
         given = {name: (value, _ORIGIN) for name, value in self.options.items()}
-        return self.backend_class(validate_options(self.name, schema, given))
+        values = validate_options(self.name, schema, given)
+        return self.backend_class(self.backend_class.option_class(**values))
 
     @cached_property
     def declarations(self) -> Conformance:

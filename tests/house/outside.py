@@ -20,8 +20,12 @@ _WRITTEN = re.compile(
 )
 
 MISUSE = """\
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 import subgraphkit as sk
+from subgraphkit.backend import BindContext
 
 sk.partitoin  # unknown name
 session = sk.InferenceSession("m.onnx", "numpy")
@@ -35,6 +39,25 @@ sk.Refusal("shape")  # an argument left out
 sk.SubgraphSelector()  # abstract
 sk.register_backend(name="mine")  # an argument left out
 (y,) = session.run(None, {"x": np.zeros(3)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    precision: Literal["fp32", "fp16"] = "fp32"
+
+
+class Typed(sk.Backend[Options]):
+    def precision(self, context: BindContext[Options]) -> str:
+        self.option_values.precison  # misspelt option
+        context.options.precison  # misspelt option
+        context.options["precision"]  # options are no mapping
+        Options(precison="fp16")  # bad keyword
+        Options(precision="fp61")  # no such choice
+        return self.option_values.precision
+
+
+def untyped(context: BindContext) -> str:
+    return str(context.options.anything)
 """
 """Mistakes, each on a line that says which."""
 

@@ -107,6 +107,7 @@ def test_what_can_be_told_beforehand_is_told_without_an_import(name: str, opened
 def test_a_bind_imports_the_plugins_it_names_and_no_others(run_program: RunProgram) -> None:
     assert run_program(OPEN % ([],))["imported"] == [
         "sgk_test_good_class",
+        "sgk_test_good_class.backend_options",
         "sgk_test_good_hooks",
         "sgk_test_no_manifest",
     ]
@@ -212,15 +213,3 @@ print(json.dumps([str(warning.message) for warning in caught]))
     assert "OSError: no space to note a_0" in text
     assert run_program(program, SUBGRAPH_PLUGINS="none") == []
     assert run_program(program, SUBGRAPH_BLOCK="raising_extension") == []
-
-
-def test_the_manifests_of_the_good_ones_agree_with_their_classes(run_program: RunProgram) -> None:
-    program = """
-import json
-from subgraphkit.finding.drift import manifest_drift
-from subgraphkit.finding.listing import list_backends
-from subgraphkit.finding.registry import get_backend
-(record,) = [record for record in list_backends() if record.name == "good_class"]
-print(json.dumps(manifest_drift(record.manifest, get_backend("good_class"))))
-"""
-    assert run_program(program) == []

@@ -1,9 +1,8 @@
 """The backend: one property that takes every node something here implements."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,14 +11,14 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
-    Option,
     ProbeResult,
     SubgraphProperty,
     SubgraphSelector,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.kernels import Entry, implementation
-from subgraphkit_numpy.kernels.limits import GROWING, OPTION, output_limit, refused_size
+from subgraphkit_numpy.kernels.limits import GROWING, output_limit, refused_size
 from subgraphkit_numpy.operator import NumpyOperator
 
 __all__ = ["NumpyBackend", "NumpyProperty", "NumpySelector"]
@@ -60,46 +59,24 @@ class NumpyProperty(SubgraphProperty):
     name: ClassVar[str] = "all"
     connectivity: Connectivity = "any"
 
-    def __init__(self, option_values: Mapping[str, Any] = MappingProxyType({})) -> None:
-        self._max_output_bytes = output_limit(option_values)
+    def __init__(self, options: Options) -> None:
+        self._max_output_bytes = output_limit(options)
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Make the selector."""
         del graph
         return NumpySelector(self._max_output_bytes)
 
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> NumpyOperator:
+    def create_operator(self, subgraph: Subgraph, context: BindContext[Options]) -> NumpyOperator:
         """Compile a region."""
         return NumpyOperator(subgraph, context.options)
 
 
-class NumpyBackend(Backend):
+class NumpyBackend(Backend[Options]):
     """Runs every operator of ONNX with NumPy alone."""
 
     name: ClassVar[str] = "numpy"
     api: ClassVar[str] = "1.0"
-    options: ClassVar[Sequence[Option]] = (
-        Option(
-            "max_loop_iterations",
-            int,
-            default=0,
-            help="Iterations after which a Loop is stopped with an error; 0 means no limit.",
-            minimum=0,
-        ),
-        Option(
-            "fusion",
-            bool,
-            default=True,
-            help="Whether one kernel may compute several nodes, tile by tile. Without, results are "
-            "the same bit for bit however a model is partitioned; with, to a rounding.",
-        ),
-        Option(
-            OPTION,
-            "bytes",
-            help="Size above which an output is refused before it is allocated; "
-            "unless given, the memory of the machine. 0 means no limit.",
-        ),
-    )
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""

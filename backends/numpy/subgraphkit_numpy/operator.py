@@ -9,6 +9,7 @@ import numpy as np
 from subgraphkit.backend import SubgraphOperator
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Initializer, Subgraph
+from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes
 from subgraphkit_numpy.parallel import BUFFER
 
@@ -26,7 +27,7 @@ class NumpyOperator(SubgraphOperator):
 
     Args:
         subgraph: The region.
-        option_values: Options of the backend.
+        options: Options of the backend.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -36,9 +37,9 @@ class NumpyOperator(SubgraphOperator):
 
     thread_safe: ClassVar[bool] = True
 
-    def __init__(self, subgraph: Subgraph, option_values: Mapping[str, Any]) -> None:
+    def __init__(self, subgraph: Subgraph, options: Options) -> None:
         self._subgraph = subgraph
-        self._option_values = option_values
+        self._options = options
         self._replaced: dict[str, Any] = {}
         self._program = self._compile()
         self._function = self._program.function
@@ -103,7 +104,7 @@ class NumpyOperator(SubgraphOperator):
             outputs=subgraph.outputs,
             constants=subgraph.constants,
             replaced=self._replaced,
-            option_values=self._option_values,
+            options=self._options,
             name=subgraph.id,
         )
 

@@ -10,6 +10,7 @@ from subgraphkit.binding import bind
 from subgraphkit.ir import BoundGraph, make_subgraph
 from subgraphkit.onnx_io import load
 from subgraphkit_numpy import NumpyBackend
+from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.operator import NumpyOperator
 
 __all__ = ["CompiledModel", "compile_model"]
@@ -18,7 +19,7 @@ __all__ = ["CompiledModel", "compile_model"]
 class CompiledModel:
     """A model whose nodes all run on the NumPy backend."""
 
-    def __init__(self, bound: BoundGraph, options: Mapping[str, Any]) -> None:
+    def __init__(self, bound: BoundGraph, options: Options) -> None:
         self.bound = bound
         self.operator: NumpyOperator | None = None
         (property_,) = NumpyBackend(options).properties()
@@ -51,4 +52,4 @@ class CompiledModel:
 
 def compile_model(proto: onnx.ModelProto, shapes: Any = None, **options: Any) -> CompiledModel:
     """Take a model down the road."""
-    return CompiledModel(bind(load(proto), shapes), options)
+    return CompiledModel(bind(load(proto), shapes), Options(**options))

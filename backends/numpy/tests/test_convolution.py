@@ -16,6 +16,7 @@ from subgraphkit.binding import bind
 from subgraphkit.ir import Node
 from subgraphkit.onnx_io import load
 from subgraphkit_numpy import parallel
+from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.lowering import GraphScope
 from subgraphkit_numpy.kernels import Kernel, Site
@@ -160,7 +161,7 @@ def test_concurrent_runs_do_not_touch_each_other(name: str) -> None:
 
 def _site(model: Any) -> Site:
     graph = bind(load(model))
-    scope = GraphScope(graph, Constants(graph.constants), {}, _no_bodies, trusts_shapes=True)
+    scope = GraphScope(graph, Constants(graph.constants), Options(), _no_bodies, trusts_shapes=True)
     return Site(Node(graph, 0), scope)
 
 

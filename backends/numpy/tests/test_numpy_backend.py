@@ -1,17 +1,12 @@
 """The backend as the core sees it: what it takes, what it refuses, what its manifest says."""
 
-from importlib.resources import files
-
 import numpy as np
 import pytest
 from onnx import defs, helper
 
-import subgraphkit_numpy
 from backends.numpy.tests.models import parsed
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
-from subgraphkit.backend.manifest import parse_manifest
-from subgraphkit.finding.drift import manifest_drift
 from subgraphkit.ir import Graph, Node, NodeTable, build_graph
 from subgraphkit_numpy import NumpyBackend
 from subgraphkit_numpy.kernels import FAMILIES
@@ -83,11 +78,6 @@ def test_a_node_whose_body_cannot_run_is_refused() -> None:
     )  # fmt: skip
     with pytest.raises(Unsupported, match="Gradient"):
         compile_model(model)
-
-
-def test_the_manifest_says_what_the_class_says() -> None:
-    text = files(subgraphkit_numpy).joinpath("subgraphkit-backend.toml").read_text()
-    assert manifest_drift(parse_manifest(text, "numpy"), NumpyBackend) == []
 
 
 def test_the_probe_finds_the_processor_and_names_versions() -> None:

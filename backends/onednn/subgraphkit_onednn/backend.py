@@ -3,32 +3,19 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from subgraphkit.backend import Backend, Option, ProbeResult, SubgraphProperty
+from subgraphkit.backend import Backend, ProbeResult, SubgraphProperty
+from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.library import LibraryError, open_library
 from subgraphkit_onednn.selecting import OnednnProperty
 
 __all__ = ["OnednnBackend"]
 
 
-class OnednnBackend(Backend):
+class OnednnBackend(Backend[Options]):
     """Runs regions on the processor with oneDNN's graph API."""
 
     name: ClassVar[str] = "onednn"
     api: ClassVar[str] = "1.0"
-    options: ClassVar[Sequence[Option]] = (
-        Option(
-            "threads",
-            int,
-            default=0,
-            help="With how many threads to compute; 0 leaves it to OpenMP (OMP_NUM_THREADS).",
-            minimum=0,
-        ),
-        Option(
-            "library",
-            "path",
-            help="Path of libdnnl.so.3; unless given, that of the wheel or of the system.",
-        ),
-    )
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.

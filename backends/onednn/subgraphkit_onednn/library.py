@@ -217,7 +217,7 @@ class Library:
             function.restype = ctypes.c_int
 
 
-def open_library(path: str | None = None) -> Library:
+def open_library(path: Path | None = None) -> Library:
     """Load oneDNN; the same library is loaded once.
 
     Args:

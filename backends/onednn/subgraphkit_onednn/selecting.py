@@ -1,7 +1,6 @@
 """The rules: a node is taken if it can be lowered, which is tried."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from subgraphkit.backend import (
     Answer,
@@ -13,6 +12,7 @@ from subgraphkit.backend import (
 from subgraphkit.errors import OptionError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import DataType
+from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.handles import Engine
 from subgraphkit_onednn.library import open_library
 from subgraphkit_onednn.lowering import can_lower
@@ -46,7 +46,7 @@ class OnednnProperty(SubgraphProperty):
     """Regions of nodes that oneDNN has operations for.
 
     Args:
-        option_values: Options of the backend.
+        options: Options of the backend.
 
     Raises:
         LibraryError: oneDNN is missing or not the right one (SGK104).
@@ -56,9 +56,9 @@ class OnednnProperty(SubgraphProperty):
     name: ClassVar[str] = "graph"
     connectivity: Connectivity = "connected"
 
-    def __init__(self, option_values: Mapping[str, Any]) -> None:
-        library = open_library(option_values.get("library"))
-        self._threads = int(option_values.get("threads") or 0)
+    def __init__(self, options: Options) -> None:
+        library = open_library(options.library)
+        self._threads = options.threads
         if self._threads and not library.has_openmp:
             raise OptionError(
                 "SGK112",

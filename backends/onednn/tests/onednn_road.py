@@ -13,6 +13,7 @@ from subgraphkit.binding import bind
 from subgraphkit.ir import make_subgraph
 from subgraphkit.onnx_io import load
 from subgraphkit_onednn import OnednnBackend
+from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.operator import OnednnOperator
 
 __all__ = ["compile_model", "conv_net", "make_model", "refusals"]
@@ -72,11 +73,9 @@ def conv_net(seed: int = 0) -> onnx.ModelProto:
     return make_model(nodes, {"x": [1, 3, 12, 12]}, ["y"], constants)
 
 
-def compile_model(
-    model: onnx.ModelProto, options: Mapping[str, Any] = _NO_OPTIONS
-) -> OnednnOperator:
+def compile_model(model: onnx.ModelProto, **given: Any) -> OnednnOperator:
     """Compile a whole model as one region of the backend."""
-    bound = bind(load(model))
+    bound, options = bind(load(model)), Options(**given)
     (property_,) = OnednnBackend(options).properties()
     subgraph = make_subgraph(bound, tuple(bound.order), "onednn")
     operator = property_.create_operator(subgraph, BindContext("onednn", options))

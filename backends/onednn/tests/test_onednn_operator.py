@@ -136,7 +136,7 @@ def test_an_array_of_another_type_or_shape_never_reaches_the_library() -> None:
 
 
 def test_many_callers_at_once_get_their_own_results() -> None:
-    operator = compile_model(conv_net(), {"threads": 1})
+    operator = compile_model(conv_net(), threads=1)
     pictures = [picture(seed) for seed in range(24)]
     alone = [operator.run([x])[0] for x in pictures]
     with ThreadPoolExecutor(6) as pool:

@@ -1,9 +1,7 @@
 """The backend: one property that takes every node this build of ONNX Runtime can run."""
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 import onnx
@@ -13,7 +11,6 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
-    Option,
     ProbeResult,
     Refusal,
     SubgraphOperator,
@@ -25,10 +22,11 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.onnx_io import outside_weights
 from subgraphkit.onnx_io.protos import write_value_info
 from subgraphkit.types import ValueType
+from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.claims import Claims, is_known
 from subgraphkit_onnxruntime.library import installed_wheels, is_refusal, onnxruntime, words_of
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
-from subgraphkit_onnxruntime.settings import NAME, OPTIONS, SessionSettings, read_settings
+from subgraphkit_onnxruntime.settings import NAME, SessionSettings, read_settings
 from subgraphkit_onnxruntime.tensors import is_plain
 from subgraphkit_onnxruntime.versions import write_for_library
 
@@ -87,7 +85,9 @@ class OnnxRuntimeProperty(SubgraphProperty):
     def accept_output(self, node: Node, value: str) -> Answer:
         return self._about(node.graph).may_cross(value)
 
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+    def create_operator(
+        self, subgraph: Subgraph, context: BindContext[Options]
+    ) -> SubgraphOperator:
         """Open a session over the weights of the model, without a copy of them.
 
         Raises:
@@ -98,8 +98,8 @@ class OnnxRuntimeProperty(SubgraphProperty):
         _name_nodes(model.graph, subgraph)
         _fill_types(model.graph, claims)
         weights = outside_weights(model, subgraph)
-        profile = context.options.get("profile")
-        prefix = f"{Path(profile)}_{subgraph.id}" if profile else ""
+        profile = context.options.profile
+        prefix = f"{profile}_{subgraph.id}" if profile else ""
         try:
             session = self._settings.open(write_for_library(model), weights, prefix)
         except Exception as error:
@@ -120,16 +120,15 @@ class OnnxRuntimeProperty(SubgraphProperty):
         return self._claims
 
 
-class OnnxRuntimeBackend(Backend):
+class OnnxRuntimeBackend(Backend[Options]):
     """Runs whole subgraphs as sessions of ONNX Runtime."""
 
     name: ClassVar[str] = NAME
     api: ClassVar[str] = "1.0"
-    options: ClassVar[Sequence[Option]] = OPTIONS
 
-    def __init__(self, options: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)
-        self._settings = read_settings(options)
+        self._settings = read_settings(self.option_values)
 
     def properties(self) -> Sequence[SubgraphProperty]:
         return (OnnxRuntimeProperty(self._settings),)
@@ -149,7 +148,7 @@ class OnnxRuntimeBackend(Backend):
             providers = tuple(library.get_available_providers())
             versions = wheels or {"onnxruntime": str(library.__version__)}
             if deep:
-                read_settings({})
+                read_settings(Options())
         except Exception as error:  # noqa: BLE001 (a probe never raises)
             problem = f"onnxruntime cannot be imported: {type(error).__name__}: {error}"
             return ProbeResult(
@@ -204,7 +203,7 @@ def _facts(
     facts: dict[str, Any] = {
         "library": f"onnxruntime {onnxruntime().__version__}",
         "providers": list(session.get_providers()),
-        "optimization": settings.options["optimization"],
+        "optimization": settings.options.optimization,
         "nodes": len(subgraph.members),
         "weight_bytes": sum(stored.type.nbytes or 0 for stored in subgraph.constants.values()),
     }

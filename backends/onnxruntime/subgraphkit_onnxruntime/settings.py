@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy.typing as npt
 
-from subgraphkit.backend import Option, messages
+from subgraphkit.backend import messages
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.types import DataType
+from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.versions import small_model
 
-__all__ = ["NAME", "OPTIONS", "SessionSettings", "read_settings"]
+__all__ = ["NAME", "SessionSettings", "read_settings"]
 
 NAME: Final = "onnxruntime"
 """Name of the backend."""
@@ -36,72 +36,6 @@ _LEVELS: Final = {
 _MODES: Final = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
 _SEVERITIES: Final = {"verbose": 0, "info": 1, "warning": 2, "error": 3, "fatal": 4}
 
-OPTIONS: Final[tuple[Option, ...]] = (
-    Option(
-        "providers",
-        "list",
-        default=("cpu",),
-        cache=True,
-        help="Execution providers, best first: cpu, cuda, tensorrt, or names as ONNX Runtime "
-        "spells them. One that this build lacks is an error.",
-    ),
-    Option(
-        "provider_options",
-        "list",
-        cache=True,
-        help="Options of providers as key=value for the first one, PROVIDER.key=value for another.",
-    ),
-    Option(
-        "threads",
-        int,
-        default=0,
-        minimum=0,
-        help="Threads within a node (intra_op_num_threads); 0 lets ONNX Runtime decide.",
-    ),
-    Option(
-        "inter_op_threads",
-        int,
-        default=0,
-        minimum=0,
-        help="Threads between nodes, in execution mode parallel; 0 lets ONNX Runtime decide.",
-    ),
-    Option(
-        "optimization",
-        "enum",
-        default="all",
-        choices=tuple(_LEVELS),
-        cache=True,
-        help="Graph optimization level.",
-    ),
-    Option(
-        "execution_mode",
-        "enum",
-        default="sequential",
-        choices=tuple(_MODES),
-        help="Whether nodes that do not depend on each other may run at the same time.",
-    ),
-    Option(
-        "session_config",
-        "list",
-        cache=True,
-        help="Session configuration entries as key=value, handed on as they are; ONNX Runtime "
-        "ignores keys it does not know.",
-    ),
-    Option(
-        "profile",
-        "path",
-        help="Prefix of the files to which each session writes ONNX Runtime's own profile when "
-        "it is closed.",
-    ),
-    Option(
-        "log_level",
-        "enum",
-        default="error",
-        choices=tuple(_SEVERITIES),
-        help="From which severity on ONNX Runtime writes to standard error.",
-    ),
-)
-
 
 @dataclass(frozen=True)
 class SessionSettings:
@@ -110,13 +44,13 @@ class SessionSettings:
     Attributes:
         providers: Names as ONNX Runtime spells them, best first.
         provider_options: For each provider its options.
-        options: Values by option name.
+        options: The options of the backend.
         config: Session configuration entries, those of ours among them.
     """
 
     providers: tuple[str, ...]
     provider_options: tuple[Mapping[str, str], ...]
-    options: Mapping[str, Any] = field(repr=False)
+    options: Options = field(repr=False)
     config: Mapping[str, str]
 
     @property
@@ -160,14 +94,14 @@ class SessionSettings:
         return self._open(model, chosen)
 
     def _session_options(self) -> Any:
-        library, values = onnxruntime(), self.options
+        library, options = onnxruntime(), self.options
         chosen = library.SessionOptions()
-        chosen.intra_op_num_threads = values["threads"]
-        chosen.inter_op_num_threads = values["inter_op_threads"]
-        level, mode = _LEVELS[values["optimization"]], _MODES[values["execution_mode"]]
+        chosen.intra_op_num_threads = options.threads
+        chosen.inter_op_num_threads = options.inter_op_threads
+        level, mode = _LEVELS[options.optimization], _MODES[options.execution_mode]
         chosen.graph_optimization_level = getattr(library.GraphOptimizationLevel, level)
         chosen.execution_mode = getattr(library.ExecutionMode, mode)
-        chosen.log_severity_level = _SEVERITIES[values["log_level"]]
+        chosen.log_severity_level = _SEVERITIES[options.log_level]
         for key, value in self.config.items():
             chosen.add_session_config_entry(key, value)
         return chosen
@@ -193,24 +127,23 @@ class SessionSettings:
         return session
 
 
-def read_settings(values: Mapping[str, Any]) -> SessionSettings:
+def read_settings(options: Options) -> SessionSettings:
     """Check the options against the build of ONNX Runtime that is installed.
 
     Args:
-        values: Values by option name; defaults are used for those left out.
+        options: The options of the backend.
 
     Raises:
         OptionError: A provider is not in this build or named twice, an entry is not ``key=value``,
             or there is no folder for the profile (SGK112).
         BackendUnavailableError: A provider is in the build but does not load (SGK104).
     """
-    values = {option.name: values.get(option.name, option.default) for option in OPTIONS}
-    profile = values["profile"]
-    if profile and not Path(profile).absolute().parent.is_dir():
+    profile = options.profile
+    if profile and not profile.absolute().parent.is_dir():
         raise _out_of_range("profile", str(profile), "a prefix in a folder that exists")
-    providers = _providers(values["providers"])
+    providers = _providers(options.providers)
     given: dict[str, dict[str, str]] = {name: {} for name in providers}
-    for key, value in _entries("provider_options", values["provider_options"]).items():
+    for key, value in _entries("provider_options", options.provider_options).items():
         provider, dot, rest = key.partition(".")
         name = _full_name(provider, providers) if dot else providers[0]
         if name is None:
@@ -220,8 +153,8 @@ def read_settings(values: Mapping[str, Any]) -> SessionSettings:
     settings = SessionSettings(
         providers,
         tuple(given.values()),
-        values,
-        _EXACT | _entries("session_config", values["session_config"]),
+        options,
+        _EXACT | _entries("session_config", options.session_config),
     )
     if providers != (_CPU,):
         settings.open_quickly(small_model())  # what does not load is then known at once

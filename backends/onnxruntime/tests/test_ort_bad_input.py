@@ -9,12 +9,10 @@ import onnxruntime
 import pytest
 
 import subgraphkit as sk
-import subgraphkit_onnxruntime
 from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed
 from subgraphkit.backend import BindContext
-from subgraphkit.backend.manifest import read_manifest
-from subgraphkit.finding.drift import manifest_drift
 from subgraphkit_onnxruntime import OnnxRuntimeBackend, backend
+from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.settings import SessionSettings
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Neg(a) }"
@@ -23,6 +21,7 @@ WITHOUT_LIBRARY = """
 import sys
 sys.modules["onnxruntime"] = None
 import subgraphkit as sk
+from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime import OnnxRuntimeBackend
 found = OnnxRuntimeBackend.probe(deep=True)
 print(found.available, *found.problems, found.hint, sep=" | ")
@@ -62,11 +61,6 @@ def test_the_probe_names_library_and_providers() -> None:
     assert found.available
     assert "CPUExecutionProvider" in found.devices
     assert onnxruntime.__version__ in found.versions.values()
-
-
-def test_the_manifest_says_what_the_class_says() -> None:
-    path = Path(subgraphkit_onnxruntime.__file__).with_name("subgraphkit-backend.toml")
-    assert manifest_drift(read_manifest(path, "onnxruntime"), OnnxRuntimeBackend) == []
 
 
 @pytest.mark.parametrize("name", ["cpu", "CPU", "CPUExecutionProvider", "cpuexecutionprovider"])
@@ -112,13 +106,13 @@ def test_a_provider_that_does_not_load_is_an_error_and_not_the_cpu(
 
 def test_options_reach_the_session() -> None:
     settings = backend.read_settings(
-        {
-            "threads": 2,
-            "execution_mode": "parallel",
-            "inter_op_threads": 3,
-            "optimization": "none",
-            "session_config": ("session.disable_prepacking=1",),
-        }
+        Options(
+            threads=2,
+            execution_mode="parallel",
+            inter_op_threads=3,
+            optimization="none",
+            session_config=("session.disable_prepacking=1",),
+        )
     )
     made = settings._session_options()
     assert made.intra_op_num_threads == 2
@@ -137,7 +131,7 @@ def test_a_region_refused_as_a_whole_gives_the_named_nodes_back() -> None:
     loaded.proto.graph.node[1].op_type = "Gemma"
     (property_,) = OnnxRuntimeBackend().properties()
     with pytest.raises(sk.Unsupported, match=r"ONNX Runtime: .*Gemma") as caught:
-        property_.create_operator(subgraph, BindContext("onnxruntime"))
+        property_.create_operator(subgraph, BindContext("onnxruntime", Options()))
     assert caught.value.nodes == (1,)
 
 

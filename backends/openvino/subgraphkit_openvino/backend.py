@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from subgraphkit.backend import (
     Answer,
@@ -10,7 +10,6 @@ from subgraphkit.backend import (
     BindContext,
     Conformance,
     Connectivity,
-    Option,
     ProbeResult,
     Refusal,
     SubgraphProperty,
@@ -18,6 +17,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
+from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.compiling import compile_subgraph, configuration, restore
 from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions
@@ -49,19 +49,19 @@ class OpenVINOProperty(SubgraphProperty):
     name: ClassVar[str] = "query_model"
     connectivity: Connectivity = "any"
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Options) -> None:
         self._options = options
         self._refusals: Mapping[int, Refusal] = MappingProxyType({})
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Ask OpenVINO about the graph."""
-        ruled_out = refusals(graph, narrow=self._options["narrow"])
+        ruled_out = refusals(graph, narrow=self._options.narrow)
         asked = [
             node
             for node in graph.order
             if node not in ruled_out and not graph.is_constant_node(node)
         ]
-        device = self._options["device"]
+        device = self._options.device
         questions = Questions(graph, device, configuration(self._options))
         self._refusals = ruled_out | questions.refusals(asked)
 
@@ -74,59 +74,11 @@ class OpenVINOProperty(SubgraphProperty):
         return compile_subgraph(subgraph, self._options)
 
 
-class OpenVINOBackend(Backend):
+class OpenVINOBackend(Backend[Options]):
     """Runs on the devices that OpenVINO knows: processors, graphics and NPUs of Intel."""
 
     name: ClassVar[str] = "openvino"
     api: ClassVar[str] = "1.0"
-    options: ClassVar[Sequence[Option]] = (
-        Option(
-            "device",
-            str,
-            default="CPU",
-            help="Name of the device, such as CPU, GPU, GPU.1 or NPU.",
-            cache=True,
-        ),
-        Option(
-            "precision",
-            "enum",
-            default="f32",
-            choices=("f32", "f16", "bf16", "auto"),
-            help="Type in which float32 is computed; auto leaves it to the device.",
-            cache=True,
-        ),
-        Option(
-            "hint",
-            "enum",
-            default="latency",
-            choices=("latency", "throughput", "cumulative_throughput"),
-            help="What the device is tuned for.",
-            cache=True,
-        ),
-        Option(
-            "threads",
-            int,
-            minimum=1,
-            help="Threads of the processor; unless given, OpenVINO decides.",
-        ),
-        Option(
-            "streams",
-            int,
-            minimum=1,
-            help="Runs that are worked on at the same time; unless given, the hint decides.",
-        ),
-        Option(
-            "narrow",
-            bool,
-            default=False,
-            help="Whether to take nodes whose 64-bit or whole numbers OpenVINO computes in 32 bits "
-            "or in float32.",
-        ),
-    )
-
-    def __init__(self, options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        defaults = {option.name: option.default for option in self.options}
-        super().__init__(MappingProxyType(defaults | dict(options)))
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.
@@ -134,7 +86,7 @@ class OpenVINOBackend(Backend):
         Raises:
             OptionError: There is no device of that name (SGK112).
         """
-        library.check_device(self.option_values["device"])
+        library.check_device(self.option_values.device)
         return (OpenVINOProperty(self.option_values),)
 
     @classmethod
@@ -165,7 +117,7 @@ class OpenVINOBackend(Backend):
 
     def fingerprint(self) -> str:
         """Return the build of OpenVINO, and name and abilities of the device."""
-        device = self.option_values["device"]
+        device = self.option_values.device
         core = library.core()
         build = core.get_versions(device)[device.partition(".")[0]].build_number
         full_name = core.get_property(device, "FULL_DEVICE_NAME")

@@ -1,6 +1,5 @@
 """From a subgraph, or from what was stored of one, to an operator."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -9,6 +8,7 @@ from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import TensorType
 from subgraphkit_openvino import library
+from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.importing import import_model, write_model
 from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
 from subgraphkit_openvino.operator import OpenVINOOperator, opened
@@ -21,31 +21,31 @@ _OF_BYTES: Final = frozenset(
 """Operators that lead to products of 8-bit numbers."""
 
 
-def configuration(options: Mapping[str, Any]) -> dict[str, Any]:
+def configuration(options: Options) -> dict[str, Any]:
     """Return OpenVINO's properties for the options of the backend."""
-    found: dict[str, Any] = {"PERFORMANCE_HINT": options["hint"].upper()}
-    if options["precision"] != "auto":
-        found["INFERENCE_PRECISION_HINT"] = options["precision"]
-    if options["precision"] == "f32":
+    found: dict[str, Any] = {"PERFORMANCE_HINT": options.hint.upper()}
+    if options.precision != "auto":
+        found["INFERENCE_PRECISION_HINT"] = options.precision
+    if options.precision == "f32":
         # Keeps the library from quantising activations where weights are compressed.
         found["EXECUTION_MODE_HINT"] = "ACCURACY"
-    if options["threads"] is not None:
-        found["INFERENCE_NUM_THREADS"] = options["threads"]
-    if options["streams"] is not None:
-        found["NUM_STREAMS"] = options["streams"]
+    if options.threads is not None:
+        found["INFERENCE_NUM_THREADS"] = options.threads
+    if options.streams is not None:
+        found["NUM_STREAMS"] = options.streams
     return found
 
 
-def _settings(subgraph: Subgraph, options: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(subgraph: Subgraph, options: Options) -> dict[str, Any]:
     """Return OpenVINO's properties for one region."""
     found = configuration(options)
     quantized = any(subgraph.graph.nodes[node].op_type in _OF_BYTES for node in subgraph.nodes)
-    if quantized and options["device"] == "CPU":
+    if quantized and options.device == "CPU":
         found |= library.exact_bytes()
     return found
 
 
-def compile_subgraph(subgraph: Subgraph, options: Mapping[str, Any]) -> OpenVINOOperator:
+def compile_subgraph(subgraph: Subgraph, options: Options) -> OpenVINOOperator:
     """Compile a region for a device.
 
     Raises:
@@ -54,16 +54,14 @@ def compile_subgraph(subgraph: Subgraph, options: Mapping[str, Any]) -> OpenVINO
     written = write_model(subgraph)
     try:
         model = import_model(written)
-        compiled = library.core().compile_model(
-            model, options["device"], _settings(subgraph, options)
-        )
+        compiled = library.core().compile_model(model, options.device, _settings(subgraph, options))
         _check_edge(compiled, subgraph)
         return OpenVINOOperator(compiled, subgraph, written.held)
     except Exception as error:
         raise _failure(subgraph, f"could not be compiled: {library.said(error)}") from error
 
 
-def restore(blob: bytes, subgraph: Subgraph, options: Mapping[str, Any]) -> OpenVINOOperator:
+def restore(blob: bytes, subgraph: Subgraph, options: Options) -> OpenVINOOperator:
     """Restore what ``OpenVINOOperator.serialize`` returned.
 
     Raises:
@@ -72,9 +70,7 @@ def restore(blob: bytes, subgraph: Subgraph, options: Mapping[str, Any]) -> Open
     try:
         exported = np.frombuffer(opened(blob), np.uint8)
         tensor = tensor_over(unlocked(exported))
-        compiled = library.core().import_model(
-            tensor, options["device"], _settings(subgraph, options)
-        )
+        compiled = library.core().import_model(tensor, options.device, _settings(subgraph, options))
         _check_edge(compiled, subgraph)
         return OpenVINOOperator(compiled, subgraph, (exported,), blob)
     except Exception as error:

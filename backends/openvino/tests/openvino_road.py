@@ -9,6 +9,7 @@ import subgraphkit as sk
 from subgraphkit.backend import BindContext, SubgraphOperator
 from subgraphkit.ir import Subgraph, make_subgraph
 from subgraphkit_openvino import OpenVINOBackend
+from subgraphkit_openvino.backend_options import Options
 
 __all__ = ["SELECTION", "OpenedModel", "compiled", "homes", "parsed", "reasons", "session"]
 
@@ -47,7 +48,7 @@ class OpenedModel:
     """A model compiled as one subgraph, by hand."""
 
     def __init__(self, model: onnx.ModelProto, **options: Any) -> None:
-        self.backend = OpenVINOBackend(options)
+        self.backend = OpenVINOBackend(Options(**options))
         bound = sk.bind(sk.load(model))
         (property_,) = self.backend.properties()
         context = BindContext(backend="openvino", options=self.backend.option_values)

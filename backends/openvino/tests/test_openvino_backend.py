@@ -1,18 +1,14 @@
 """The backend as a user meets it: options, a missing library, models, official cases."""
 
-import inspect
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import subgraphkit as sk
 from backends.openvino.tests.openvino_road import SELECTION, parsed, session
-from subgraphkit.backend import read_manifest
 from subgraphkit.errors import CompileError, OptionError
-from subgraphkit.finding.drift import manifest_drift
 from subgraphkit_openvino import OpenVINOBackend, compiling
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Exp(a) }"
@@ -103,13 +99,6 @@ def test_options_reach_the_device(precision: str, hint: str) -> None:
     with session(parsed(CHAIN), precision=precision, hint=hint, threads=2, streams=1) as opened:
         (y,) = opened.run(None, {"x": x})
     np.testing.assert_allclose(y, np.exp(np.maximum(x, 0)), rtol=1e-2)
-
-
-def test_the_manifest_says_what_the_class_says() -> None:
-    manifest = read_manifest(
-        Path(inspect.getfile(OpenVINOBackend)).with_name("subgraphkit-backend.toml"), "openvino"
-    )
-    assert manifest_drift(manifest, OpenVINOBackend) == []
 
 
 def test_a_deep_probe_lists_the_devices() -> None:

@@ -13,6 +13,7 @@ import pytest
 from backends.openvino.tests.openvino_road import OpenedModel, compiled, parsed
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_openvino import OpenVINOBackend
+from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.operator import OpenVINOOperator
 
 SMALL = "g (float[2,8] x) => (float[2,8] y, float[2,8] z) { y = Exp(x) z = Neg(y) }"
@@ -181,7 +182,7 @@ def test_a_restored_operator_can_be_stored_again() -> None:
 
 def test_a_stored_operator_is_restored_for_another_number_of_threads() -> None:
     model = compiled(LARGE, threads=2)
-    backend = OpenVINOBackend({"threads": 1})
+    backend = OpenVINOBackend(Options(threads=1))
     restored = backend.deserialize(model.operator.serialize() or b"", model.subgraph)
     assert restored.info()["threads"] == 1
     x = _input(model)

@@ -1,11 +1,11 @@
 """The backend: it finds the library, checks the options, and hands both to claim, build and run."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from subgraphkit.backend import (
@@ -14,7 +14,6 @@ from subgraphkit.backend import (
     BindContext,
     Check,
     EngineOrigin,
-    Option,
     ProbeResult,
     SubgraphOperator,
     SubgraphProperty,
@@ -23,6 +22,7 @@ from subgraphkit.backend.messages import unavailable
 from subgraphkit.backend.selftest import Bench
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.shared_plans import separate_weights
 from subgraphkit_tensorrt.claiming.plugins import load_plugins
 from subgraphkit_tensorrt.claiming.property import properties_of
@@ -31,7 +31,7 @@ from subgraphkit_tensorrt.library.flavours import Installation, Library, find, w
 from subgraphkit_tensorrt.library.gpus import Gpu
 from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
-from subgraphkit_tensorrt.options import OPTIONS, check_agreement, check_library, defaults
+from subgraphkit_tensorrt.options import check_agreement, check_library
 from subgraphkit_tensorrt.options.from_onnxruntime import in_our_words
 from subgraphkit_tensorrt.running.regions import restore
 from subgraphkit_tensorrt.selftest import run_checklist
@@ -43,11 +43,11 @@ _PORTABLE: Final = "portable"
 _AMPERE: Final = 8
 
 
-class TensorRTBackend(Backend):
+class TensorRTBackend(Backend[Options]):
     """Runs on NVIDIA's GPUs whatever TensorRT takes.
 
     Args:
-        options: Values by option name; what is missing has its default.
+        options: The options; defaults if not given.
 
     Attributes:
         library: The TensorRT in use.
@@ -61,16 +61,15 @@ class TensorRTBackend(Backend):
 
     name: ClassVar[str] = "tensorrt"
     api: ClassVar[str] = "1.0"
-    options: ClassVar[Sequence[Option]] = OPTIONS
 
-    def __init__(self, options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        super().__init__(MappingProxyType(defaults() | dict(options)))
-        self._found = find(self.option_values["flavour"])
-        self.library = _usable(self._found, build_only=self.option_values["build_only"])
+    def __init__(self, options: Options | None = None) -> None:
+        super().__init__(options)
+        self._found = find(self.option_values.flavour)
+        self.library = _usable(self._found, build_only=self.option_values.build_only)
         check_agreement(self.option_values)
         check_library(self._options_to_honour(), self.library.capabilities)
         self._check_device()
-        load_modules(self.option_values["modules"])  # the fingerprint names what they register
+        load_modules(self.option_values.modules)  # the fingerprint names what they register
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return a property that takes what the parser takes, and one that looks again."""
@@ -134,7 +133,7 @@ class TensorRTBackend(Backend):
         """
         capabilities = self.library.capabilities
         parts = [capabilities.flavour, capabilities.version, self._target()]
-        parts += [_digest(path) for path in self.option_values["plugin_libraries"]]
+        parts += [_digest(path) for path in self.option_values.plugin_libraries]
         return ";".join(filter(None, [*parts, identity()]))
 
     def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
@@ -144,14 +143,16 @@ class TensorRTBackend(Backend):
     def kept_weights(self, subgraph: Subgraph) -> Collection[str]:
         """Name all constants if they are put into engines when these are loaded, or ever after."""
         options = self.option_values
-        refits = options["refittable"] or options["strip_weights"] or options["share_identical"]
+        refits = options.refittable or options.strip_weights or options.share_identical
         return tuple(subgraph.constants) if refits else ()
 
     def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
         """Say whether engines of a bundle fit here; see ``fit``."""
         return engine_fits(made, here, self.option_values)
 
-    def restore(self, blob: bytes, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+    def restore(
+        self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
+    ) -> SubgraphOperator:
         """Restore a compiled region.
 
         Raises:
@@ -159,18 +160,18 @@ class TensorRTBackend(Backend):
             OptionError: A library of plugins cannot be loaded (SGK167).
         """
         # When a bundle is opened, nobody has looked at the graph before.
-        load_plugins(self.library, self.option_values["plugin_libraries"])
+        load_plugins(self.library, self.option_values.plugin_libraries)
         return restore(blob, subgraph, self.library, context)
 
-    def _options_to_honour(self) -> Mapping[str, Any]:
+    def _options_to_honour(self) -> Options:
         """Leave out what shapes engines where there is no builder: it says how they were built."""
         if self.library.capabilities.can_build:
             return self.option_values
-        shaping = {one.name: one.default for one in OPTIONS if one.cache}
-        return {**self.option_values, **shaping}
+        shaping = {one.name: one.default for one in self.options if one.cache}
+        return replace(self.option_values, **shaping)
 
     def _check_device(self) -> None:
-        devices, index = self._found.machine.devices, self.option_values["device"]
+        devices, index = self._found.machine.devices, self.option_values.device
         if devices and index >= len(devices):
             raise OptionError(
                 "SGK112",
@@ -182,14 +183,14 @@ class TensorRTBackend(Backend):
             )
 
     def _target(self) -> str:
-        wanted = [word.upper() for word in self.option_values["compute_capabilities"]]
+        wanted = [word.upper() for word in self.option_values.compute_capabilities]
         if self.library.flavour.name == "tensorrt_rtx" and "CURRENT" not in wanted:
             return _PORTABLE
         devices = self._found.machine.devices
         if not devices:
             return _BUILD_ONLY
-        device = devices[self.option_values["device"]]
-        return _described(device, self.option_values["hardware_compatible"], self._found)
+        device = devices[self.option_values.device]
+        return _described(device, self.option_values.hardware_compatible, self._found)
 
 
 def _usable(found: Installation, *, build_only: bool) -> Library:

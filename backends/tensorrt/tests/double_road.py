@@ -1,6 +1,6 @@
 """What the tests of the run side share: models compiled for the double of TensorRT."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
 from subgraphkit.types import TensorType, ValueType
-from subgraphkit_tensorrt.options import OPTIONS, defaults
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.running.regions import compile_region
 
 __all__ = [
@@ -39,7 +39,7 @@ GROWING = "agraph (float[n,3] x) => (float[n,3] y) { t = Relu(x) y = Add(t, x) }
 PICKED = "agraph (float[n] x) => (int64[1,m] y, float[n] z) { y = NonZero(x) z = Neg(x) }"
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
 
-_QUIET = {"progress": "off", "timing_cache": False}
+_QUIET: dict[str, Any] = {"progress": "off", "timing_cache": False}
 _DTYPES = {"FLOAT", "FLOAT16", "BFLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
 _NEVER = {"If", "Loop", "Scan", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
 
@@ -54,7 +54,7 @@ def parsed(body: str, opset: int = 21) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> {body}')
 
 
-def compiled(subgraph: Subgraph, double: Double, options: Mapping[str, Any]) -> SubgraphOperator:
+def compiled(subgraph: Subgraph, double: Double, options: Options) -> SubgraphOperator:
     """Compile a subgraph for the double, as the backend does."""
     return compile_region(subgraph, double.library, context_of(subgraph.graph, options))
 
@@ -70,7 +70,7 @@ class Opened:
 
     def __init__(self, model: onnx.ModelProto | str, double: Double, **given: Any) -> None:
         proto = parsed(model) if isinstance(model, str) else model
-        self.options = {**defaults(), **_QUIET, **given}
+        self.options = Options(**{**_QUIET, **given})
         bound = sk.bind(sk.load(proto))
         self.subgraph = make_subgraph(bound, tuple(bound.order), "tensorrt")
         self.context = context_of(bound, self.options)
@@ -100,7 +100,7 @@ def _is_plain(type_: ValueType | None) -> bool:
 class _Property(SubgraphProperty):
     name: ClassVar[str] = "double"
 
-    def __init__(self, double: Double, options: Mapping[str, Any], most: int | None) -> None:
+    def __init__(self, double: Double, options: Options, most: int | None) -> None:
         self._double = double
         self._options = options
         self.max_nodes = most
@@ -113,14 +113,13 @@ class _Property(SubgraphProperty):
         return compiled(subgraph, self._double, self._options)
 
 
-class DoubleBackend(Backend):
+class DoubleBackend(Backend[Options]):
     """The run side of the backend, with a double's engines for whatever has plain tensors."""
 
     name: ClassVar[str] = "tensorrt"
-    options = OPTIONS
 
     def __init__(self, double: Double, *, most: int | None = None, **given: Any) -> None:
-        super().__init__({**defaults(), **_QUIET, **given})
+        super().__init__(Options(**{**_QUIET, **given}))
         self._double = double
         self._most = most
 

@@ -15,11 +15,11 @@ import subgraphkit as sk
 from subgraphkit.backend import BindContext
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Subgraph, make_subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building import build, profiles
 from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.flavours import Library, find
-from subgraphkit_tensorrt.options import defaults
 
 __all__ = [
     "blocks",
@@ -50,9 +50,9 @@ def rtx() -> Library:
     return library
 
 
-def options(**given: Any) -> dict[str, Any]:
+def options(**given: Any) -> Options:
     """Return the defaults with some options changed, and no progress shown."""
-    return {**defaults(), "progress": "off", **given}
+    return Options(**{"progress": "off", **given})
 
 
 def blocks(seeds: Sequence[int] = (0, 0), width: int = WIDTH) -> onnx.ModelProto:

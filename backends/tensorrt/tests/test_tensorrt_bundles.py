@@ -28,11 +28,12 @@ from subgraphkit.errors import (
 )
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt import backend as backend_module
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.fit import engine_fits
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Installation, Library, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
-from subgraphkit_tensorrt.options import check_agreement, defaults
+from subgraphkit_tensorrt.options import check_agreement
 from subgraphkit_tensorrt.running import loader
 from subgraphkit_tensorrt.running.cudart import Cuda
 
@@ -272,8 +273,8 @@ def test_what_decides_over_this_machine_is_not_taken_from_a_bundle(on: Machines)
     double = on()
     with _session("bundle") as opened:
         (step,) = opened.plan.steps
-        assert step.operator._options["allow_host_code"] is False
-        assert step.operator._options["max_contexts"] == 1
+        assert step.operator._options.allow_host_code is False
+        assert step.operator._options.max_contexts == 1
     assert double.violations == []
 
 
@@ -282,7 +283,7 @@ HERE = EngineOrigin("tensorrt;11.4.0;portable", "linux-x86_64-little", "subgraph
 
 def _windows(made: EngineOrigin, system: str, target: str) -> bool:
     there = EngineOrigin(made.fingerprint, system, made.implementation)
-    return bool(engine_fits(made, there, {**defaults(), "target_platform": target}))
+    return bool(engine_fits(made, there, Options(target_platform=target)))
 
 
 def test_engines_for_windows_are_for_windows_and_others_for_where_they_were_built() -> None:
@@ -296,7 +297,7 @@ def test_engines_for_windows_are_for_windows_and_others_for_where_they_were_buil
 def test_on_windows_what_was_built_for_it_is_not_only_built(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    options = {**defaults(), "target_platform": "windows"}
+    options = Options(target_platform="windows")
     with pytest.raises(OptionError, match="SGK161"):
         check_agreement(options)
     monkeypatch.setattr("sys.platform", "win32")
@@ -316,7 +317,7 @@ def test_on_windows_what_was_built_for_it_is_not_only_built(
 )
 def test_a_fingerprint_that_differs_otherwise_does_not_fit(other: str, text: str) -> None:
     made = EngineOrigin(other, HERE.system, HERE.implementation)
-    answer: Any = engine_fits(made, HERE, {**defaults(), "version_compatible": True})
+    answer: Any = engine_fits(made, HERE, Options(version_compatible=True))
     assert text in answer.text
 
 
@@ -329,8 +330,8 @@ def test_version_compatible_engines_fit_the_newer_libraries_that_are_documented(
 ) -> None:
     made = EngineOrigin(f"tensorrt;{there};portable", HERE.system, HERE.implementation)
     newer = EngineOrigin(f"{flavour};{here};portable", HERE.system, HERE.implementation)
-    assert engine_fits(made, newer, {**defaults(), "version_compatible": True}) is True
-    assert engine_fits(made, newer, defaults()) is not True
+    assert engine_fits(made, newer, Options(version_compatible=True)) is True
+    assert engine_fits(made, newer, Options()) is not True
 
 
 def test_engines_for_rtx_are_those_of_one_version() -> None:
@@ -338,7 +339,7 @@ def test_engines_for_rtx_are_those_of_one_version() -> None:
         EngineOrigin(f"tensorrt_rtx;{one};portable", HERE.system, HERE.implementation)
         for one in ("1.3.0", "1.4.0")
     )
-    answer: Any = engine_fits(made, here, {**defaults(), "version_compatible": True})
+    answer: Any = engine_fits(made, here, Options(version_compatible=True))
     assert "another version of the library" in answer.text
 
 

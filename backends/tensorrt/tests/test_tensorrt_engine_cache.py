@@ -20,10 +20,10 @@ import os
 from dataclasses import replace
 
 import subgraphkit as sk
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building import build
 from subgraphkit_tensorrt.building.plan import read_plans, write_plans
 from subgraphkit_tensorrt.library.flavours import find
-from subgraphkit_tensorrt.options import defaults
 
 
 class Selector(sk.SubgraphSelector):
@@ -65,7 +65,7 @@ class PlanBuilder(sk.Backend):
     name = "plan_builder"
 
     def properties(self):
-        return [Blocks({**defaults(), "progress": "off"})]
+        return [Blocks(Options(progress="off"))]
 
     def fingerprint(self):
         return find("tensorrt_rtx").library.capabilities.version

@@ -16,6 +16,7 @@ from subgraphkit import InferenceSession
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.onnx_io import model_of_text
 from subgraphkit_tensorrt import TensorRTBackend
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library import flavours, gpus
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
@@ -100,7 +101,7 @@ def test_an_absent_package_is_told_with_the_commands_that_install_one() -> None:
 @pytest.mark.usefixtures("_nothing_installed")
 def test_the_flavour_that_was_asked_for_is_the_one_that_is_missed() -> None:
     with pytest.raises(BackendUnavailableError) as caught:
-        TensorRTBackend({"flavour": "tensorrt_lean"})
+        TensorRTBackend(Options(flavour="tensorrt_lean"))
     assert caught.value.code == "SGK104"
     assert (
         "TensorRT's lean runtime itself, NVIDIA's library, is not installed" in caught.value.message
@@ -145,7 +146,7 @@ def test_a_library_that_can_do_nothing_without_a_gpu_says_so(place: Place, text:
     assert (probe.available, probe.hint) == (False, NO_GPU.hint)
     assert probe.versions["tensorrt"] == "10.3.0"
     with pytest.raises(BackendUnavailableError, match="needs a GPU"):
-        TensorRTBackend({"build_only": True})
+        TensorRTBackend(Options(build_only=True))
 
 
 def test_with_a_gpu_the_library_is_ready(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +174,7 @@ def test_a_device_that_is_not_there_is_refused(
     place("tensorrt", WITHOUT_DRIVER)
     _with_devices(monkeypatch, L4)
     with pytest.raises(OptionError, match=r"below 1: cuda:0 NVIDIA L4") as caught:
-        TensorRTBackend({"device": 1})
+        TensorRTBackend(Options(device=1))
     assert caught.value.code == "SGK112"
 
 
@@ -182,16 +183,15 @@ def test_the_fingerprint_names_library_device_driver_and_plugins(
 ) -> None:
     place("tensorrt", WITHOUT_DRIVER)
     _with_devices(monkeypatch, L4, ORIN)
-    first, second = (TensorRTBackend({"device": index}).fingerprint() for index in (0, 1))
+    first, second = (TensorRTBackend(Options(device=index)).fingerprint() for index in (0, 1))
     assert first == "tensorrt;10.3.0;NVIDIA L4,sm89,58,cuda13.0"
     assert first != second
     backend = TensorRTBackend()
     plugin = tmp_path / "plugin.so"
-    options = {"plugin_libraries": (str(plugin),)}
     prints = set()
     for content in (b"old", b"new"):
         plugin.write_bytes(content)
-        backend.option_values = backend.option_values | options  # type: ignore[operator]
+        backend.option_values = Options(plugin_libraries=(str(plugin),))
         prints.add(backend.fingerprint())
     assert len(prints) == 2
     plugin.unlink()
@@ -218,11 +218,11 @@ def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(
     found = find("tensorrt_rtx")
     assert found.state == "build only"
     with pytest.raises(BackendUnavailableError) as caught:
-        TensorRTBackend({"flavour": "tensorrt_rtx"})
+        TensorRTBackend(Options(flavour="tensorrt_rtx"))
     assert caught.value.code == "SGK104"
     assert "can build engines here but cannot run them: there is no NVIDIA GPU" in str(caught.value)
     assert "build_only=true" in caught.value.hint
-    backend = TensorRTBackend({"flavour": "tensorrt_rtx", "build_only": True})
+    backend = TensorRTBackend(Options(flavour="tensorrt_rtx", build_only=True))
     assert backend.library is found.library
     assert backend.fingerprint().startswith("tensorrt_rtx;1.")
 

@@ -10,22 +10,22 @@ import pytest
 
 import subgraphkit_tensorrt
 from backends.tensorrt.tests.tensorrt_api import Api, releases
-from subgraphkit.backend import read_manifest, validate_options
+from subgraphkit.backend import validate_options
 from subgraphkit.errors import OptionError
-from subgraphkit.finding.drift import manifest_drift
 from subgraphkit_tensorrt import TensorRTBackend, from_onnxruntime
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.options import (
-    OPTIONS,
-    TABLE,
     check_agreement,
     check_library,
-    defaults,
     read_buckets,
     read_ranges,
 )
+from subgraphkit_tensorrt.options.checking import LISTED, NEEDS
 from subgraphkit_tensorrt.options.from_onnxruntime import _STEPS
 
+OPTIONS = TensorRTBackend.options
+TABLE = {option.name: option for option in OPTIONS}
 PACKAGE = Path(subgraphkit_tensorrt.__file__).parent
 EXAMPLES: dict[str, Any] = {
     "hardware_compatible": "same_cc",
@@ -39,9 +39,9 @@ EXAMPLES: dict[str, Any] = {
 """Values that not every release can honour, where flipping the default does not give one."""
 
 
-def _with(**given: Any) -> Mapping[str, Any]:
+def _with(**given: Any) -> Options:
     named = {name: (value, "a test") for name, value in given.items()}
-    return validate_options("tensorrt", OPTIONS, named)
+    return Options(**validate_options("tensorrt", OPTIONS, named))
 
 
 def _capabilities(release: str) -> Capabilities:
@@ -50,7 +50,7 @@ def _capabilities(release: str) -> Capabilities:
 
 
 def _other_value(name: str) -> Any:
-    option = TABLE[name].option
+    option = TABLE[name]
     if name in EXAMPLES:
         return EXAMPLES[name]
     if option.kind == "bool":
@@ -62,27 +62,24 @@ def _other_value(name: str) -> Any:
 
 @pytest.mark.parametrize("release", releases())
 def test_the_defaults_can_be_honoured_by_every_release(release: str) -> None:
-    check_library(defaults(), _capabilities(release))
+    check_library(Options(), _capabilities(release))
 
 
 def test_the_defaults_agree_with_one_another() -> None:
-    check_agreement(defaults())
+    check_agreement(Options())
 
 
 def test_whatever_an_option_needs_is_a_capability() -> None:
     known = {one.name for one in fields(Capabilities)}
     known |= {name for name, value in vars(Capabilities).items() if isinstance(value, property)}
-    needed = {
-        need.partition(".")[0]
-        for entry in TABLE.values()
-        for need in (*entry.needs, *entry.needs_of.values(), entry.values_in)
-    }
-    assert needed - {""} <= known
+    needed = {need.partition(".")[0] for needs in NEEDS.values() for need in needs}
+    assert needed | {*LISTED} <= known
 
 
-def test_needs_of_single_values_are_about_values_there_are() -> None:
-    for entry in TABLE.values():
-        assert set(entry.needs_of) <= set(entry.option.choices), entry.name
+def test_whatever_needs_something_is_an_option_or_a_value_of_one() -> None:
+    for key in (*NEEDS, *LISTED):
+        name, of_value, value = key.partition("=")
+        assert not of_value or value in TABLE[name].choices, key
 
 
 @pytest.mark.parametrize(
@@ -212,50 +209,23 @@ def test_ranges_that_are_none_are_refused_with_an_example(text: str) -> None:
     assert "batch=1|1x8x32" in caught.value.hint
 
 
-def test_the_manifest_says_what_the_table_says() -> None:
-    manifest = read_manifest(PACKAGE / "subgraphkit-backend.toml", "tensorrt")
-    assert manifest_drift(manifest, TensorRTBackend) == []
-
-
 def test_every_option_is_explained_in_full_sentences() -> None:
     for option in OPTIONS:
         assert option.help.endswith("."), option.name
         assert option.help[0].isupper() or option.help.startswith("libnvinfer"), option.name
 
 
-def test_a_row_of_the_page_is_told_in_words() -> None:
-    entry = TABLE["hardware_compatible"]
-    assert (entry.kind, entry.default) == ("none or same_cc or ampere_plus", "none")
-    assert (TABLE["dims"].kind, TABLE["dims"].default) == ("dims by name", "not set")
-    assert (TABLE["tf32"].default, TABLE["device"].default) == ("true", "0")
-
-
 def test_engines_are_told_apart_by_what_the_builder_is_asked() -> None:
-    by_need = {
-        name for name, entry in TABLE.items() if any("builder_flags" in n for n in entry.needs)
-    }
+    by_need = {name for name, needs in NEEDS.items() if any("builder_flags" in n for n in needs)}
     assert by_need <= {option.name for option in OPTIONS if option.cache}
-
-
-def test_the_package_asks_only_for_options_that_there_are() -> None:
-    asked = set()
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-                owner = ast.unparse(node.value).rpartition(".")[2].lstrip("_")
-                if owner in {"options", "option_values"}:
-                    asked.add(str(node.slice.value))
-    assert "precision" in asked
-    assert asked - TABLE.keys() == set()
 
 
 def test_no_option_is_without_effect() -> None:
     named = set()
     for path in PACKAGE.rglob("*.py"):
-        if path.parent.name != "options":
+        if path.parent.name != "options" and path.name != "backend_options.py":
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            named |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-            named |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
+            named |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert TABLE.keys() - named == set()
 
 
@@ -313,7 +283,7 @@ def test_int8_without_fp16_leaves_the_rest_in_float32_as_onnxruntime_does() -> N
 
 def test_what_is_translated_can_be_given_to_the_backend() -> None:
     translated = from_onnxruntime({"trt_fp16_enable": 1, "trt_min_subgraph_size": 5})
-    assert _with(**translated.options)["min_subgraph_nodes"] == 5
+    assert _with(**translated.options).min_subgraph_nodes == 5
 
 
 @pytest.mark.parametrize(
@@ -377,8 +347,8 @@ def test_options_without_equivalent_do_not_matter_while_they_are_off() -> None:
 def test_every_name_of_onnxruntime_in_the_table_is_translated() -> None:
     named = {
         name.strip()
-        for entry in TABLE.values()
-        for name in entry.onnxruntime.split(",")
+        for option in OPTIONS
+        for name in option.elsewhere.get("onnxruntime", "").split(",")
         if name.strip()
     }
     assert named <= set(_STEPS)

@@ -9,11 +9,11 @@ import pytest
 
 from subgraphkit.configuration.settings import SETTINGS
 from subgraphkit.errors import OptionError
-from subgraphkit_tensorrt import from_onnxruntime
+from subgraphkit_tensorrt import TensorRTBackend, from_onnxruntime
 from subgraphkit_tensorrt.library.flavours import State
 from subgraphkit_tensorrt.options.from_onnxruntime import _STEPS
-from subgraphkit_tensorrt.options.table import TABLE
 
+TABLE = {option.name: option for option in TensorRTBackend.options}
 PACKAGE = Path(__file__).parents[1]
 DOCS = PACKAGE.parents[1] / "docs"
 README = (PACKAGE / "README.md").read_text(encoding="utf-8")
@@ -41,8 +41,9 @@ def _without_equivalent(section: str) -> set[str]:
 @pytest.mark.parametrize("peer", PEERS)
 def test_the_table_of_a_peer_is_that_of_the_options(peer: str) -> None:
     listed = {ours: theirs.replace("`", "") for theirs, ours in ROW.findall(_section(PEERS[peer]))}
-    names = {name: getattr(entry, peer) for name, entry in TABLE.items()}
-    assert listed == {name: theirs for name, theirs in names.items() if theirs}
+    assert listed == {
+        name: option.elsewhere[peer] for name, option in TABLE.items() if peer in option.elsewhere
+    }
 
 
 def test_the_table_of_mxnet_names_options_that_exist() -> None:

@@ -160,11 +160,11 @@ def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
         "from subgraphkit.testing.light_models import light_model_path\n"
         "from subgraphkit_tensorrt.building.build import build_engine\n"
         "from subgraphkit_tensorrt.library.flavours import find\n"
-        "from subgraphkit_tensorrt.options import defaults\n"
+        "from subgraphkit_tensorrt.backend_options import Options\n"
         "graph = sk.bind(sk.load(light_model_path('densenet121')), backend='none')\n"
         "subgraph = make_subgraph(graph, list(graph.order), 'tensorrt')\n"
         "print('building', flush=True)\n"
-        "context = BindContext('tensorrt', defaults())\n"
+        "context = BindContext('tensorrt', Options())\n"
         "build_engine(subgraph, context, find('tensorrt_rtx').library)\n"
     )
     cache = tmp_path / "cache"

@@ -17,7 +17,7 @@ from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.finding.registry import registered
 from subgraphkit_tensorrt.library.flavours import Installation
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
-from subgraphkit_tensorrt.options import OPTIONS, check_library
+from subgraphkit_tensorrt.options import check_library
 from subgraphkit_tensorrt.selftest import checklist, run_checklist
 
 
@@ -29,7 +29,7 @@ class Bench:
 
     def open(self, model: Any, **options: Any) -> Any:
         given = {name: (value, "the checklist") for name, value in options.items()}
-        read = validate_options("tensorrt", OPTIONS, given)
+        read = validate_options("tensorrt", DoubleBackend.options, given)
         backend = DoubleBackend(self._double, **{name: read[name] for name in options})
         check_library(backend.option_values, self._double.library.capabilities)
         session = sk.InferenceSession(model, backend=[backend, "numpy"])

@@ -4,14 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
-    Option,
     ProbeResult,
     SubgraphOperator,
     SubgraphProperty,
@@ -19,6 +17,7 @@ from subgraphkit.backend import (
     Unsupported,
 )
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.building import Engine, build, lower
 from subgraphkit_tvm.claims import TvmSelector
 from subgraphkit_tvm.importing import import_region, weight_names
@@ -41,14 +40,16 @@ class TvmProperty(SubgraphProperty):
     def __init__(self) -> None:
         self._folder: Path | None = None
 
-    def prepare(self, graph: BoundGraph, context: BindContext) -> None:
+    def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Find out where answers are kept."""
         self._folder = context.kept_folder()
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         return TvmSelector(graph, self._folder)
 
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+    def create_operator(
+        self, subgraph: Subgraph, context: BindContext[Options]
+    ) -> SubgraphOperator:
         """Compile a region.
 
         Raises:
@@ -70,38 +71,13 @@ class TvmProperty(SubgraphProperty):
         return _operator(engine, subgraph)
 
 
-class TvmBackend(Backend):
+class TvmBackend(Backend[Options]):
     """Compiles subgraphs of static shape to native code with Apache TVM."""
 
     name: ClassVar[str] = "tvm"
     api: ClassVar[str] = "1.0"
-    options: ClassVar[Sequence[Option]] = (
-        Option(
-            "tuning",
-            "enum",
-            default="none",
-            choices=("none", "metaschedule"),
-            help="How loops are arranged: by fixed rules (none), or by measuring (metaschedule), "
-            "which takes minutes to hours.",
-            cache=True,
-        ),
-        Option(
-            "tuning_trials",
-            int,
-            default=64,
-            minimum=1,
-            help="Measurements per kernel that has not been tuned yet.",
-            cache=True,
-        ),
-        Option(
-            "tuning_dir",
-            "path",
-            help="Directory in which tuning keeps what it found; required for tuning=metaschedule.",
-            cache=True,
-        ),
-    )
 
-    def __init__(self, options: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, options: Options | None = None) -> None:
         """Take the options.
 
         Raises:
@@ -109,7 +85,7 @@ class TvmBackend(Backend):
             OptionError: Tuning is asked for without a directory (SGK112).
         """
         super().__init__(options)
-        require_tunable(self.name, options)
+        require_tunable(self.name, self.option_values)
 
     def properties(self) -> Sequence[SubgraphProperty]:
         return (TvmProperty(),)

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from subgraphkit.backend import BindContext
 from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.library import tvm
 
 __all__ = ["Tune", "make_tuner", "require_tunable"]
@@ -39,7 +40,7 @@ Tune = Callable[[Any, Any], Any]
 Advance = Callable[[int], None]
 
 
-def require_tunable(backend: str, options: Mapping[str, Any]) -> None:
+def require_tunable(backend: str, options: Options) -> None:
     """Check that tuning can be done as the options ask, as far as can be told at once.
 
     Args:
@@ -50,7 +51,7 @@ def require_tunable(backend: str, options: Mapping[str, Any]) -> None:
         BackendUnavailableError: Libraries that tuning needs are missing (SGK104).
         OptionError: No directory is given (SGK112).
     """
-    if not _wanted(options):
+    if options.tuning == "none":
         return
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
@@ -61,7 +62,7 @@ def require_tunable(backend: str, options: Mapping[str, Any]) -> None:
             backend=backend,
             hint="pip install 'subgraphkit-tvm[tuning]', or leave the option tuning at 'none'.",
         )
-    if options.get("tuning_dir") is None:
+    if options.tuning_dir is None:
         raise OptionError(
             "SGK112",
             f"option 'tuning_dir' of backend {backend!r} is not given, expected a directory with "
@@ -71,7 +72,7 @@ def require_tunable(backend: str, options: Mapping[str, Any]) -> None:
         )
 
 
-def make_tuner(context: BindContext) -> Tune | None:
+def make_tuner(context: BindContext[Options]) -> Tune | None:
     """Return what tunes, as the options say; None if they say not to.
 
     Args:
@@ -81,20 +82,15 @@ def make_tuner(context: BindContext) -> Tune | None:
         BackendUnavailableError: The libraries installed cannot write records (SGK104).
     """
     options = context.options
-    if not _wanted(options):
+    folder = options.tuning_dir
+    if options.tuning == "none" or folder is None:
         return None
-    folder = Path(options["tuning_dir"])
     _require_json(context.backend)
-    trials = int(options["tuning_trials"])
 
     def tune(module: Any, target: Any) -> Any:
-        return _tuned(module, target, folder, trials, context)
+        return _tuned(module, target, folder, options.tuning_trials, context)
 
     return tune
-
-
-def _wanted(options: Mapping[str, Any]) -> bool:
-    return bool(options.get("tuning", "none") != "none")
 
 
 @cache
@@ -117,7 +113,9 @@ def _require_json(backend: str) -> None:
         )
 
 
-def _tuned(module: Any, target: Any, folder: Path, trials: int, context: BindContext) -> Any:
+def _tuned(
+    module: Any, target: Any, folder: Path, trials: int, context: BindContext[Options]
+) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     schedules = tvm(_META_SCHEDULE)
     database = schedules.database.JSONDatabase(work_dir=str(folder))
@@ -167,7 +165,7 @@ def _measure(tasks: Any, folder: Path, database: Any, trials: int, advance: Adva
     )
 
 
-def _advance(context: BindContext, total: int) -> Advance:
+def _advance(context: BindContext[Options], total: int) -> Advance:
     done = 0
 
     def advance(count: int) -> None:

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-import subgraphkit_tvm
 from backends.tvm.tests.tvm_models import dense, homes, open_tvm, operators, parsed, refusals
-from subgraphkit.backend.manifest import read_manifest
-from subgraphkit.finding.drift import manifest_drift
 from subgraphkit_tvm import TvmBackend, backend, building, claims, tuning
 
 X = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)
@@ -61,11 +58,6 @@ def test_the_probe_names_the_library_and_the_processor() -> None:
     assert found.available
     assert found.devices[0].startswith("cpu (")
     assert "apache-tvm" in found.versions
-
-
-def test_the_manifest_says_what_the_class_says() -> None:
-    path = Path(subgraphkit_tvm.__file__).with_name("subgraphkit-backend.toml")
-    assert manifest_drift(read_manifest(path, "tvm"), TvmBackend) == []
 
 
 def test_an_engine_can_be_stored_and_serves_other_weights() -> None:

@@ -22,6 +22,7 @@ PURPOSES: Final = {
     "config": "show every setting and where its value comes from",
     "cache": "list, check or remove the compiled engines that are kept",
     "new-backend": "write a package to start a backend of your own from",
+    "manifest": "write the typed options of a backend from its manifest, or check them",
     "test": "hold a backend against the contract, case by case",
     "selftest": "let a backend try on this machine what only its device can show",
     "version": "show versions",

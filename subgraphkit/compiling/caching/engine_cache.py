@@ -5,17 +5,16 @@ disk, somebody else's folder, a damaged entry or a backend that cannot restore i
 time and a word in the log, never the result.
 """
 
+import copy
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.property import BindContext
 from subgraphkit.compiling.caching import messages
 from subgraphkit.compiling.caching.digests import data_digest
 from subgraphkit.compiling.caching.entries import About, DamagedError, Description
@@ -33,8 +32,8 @@ from subgraphkit.partitioning.claiming.claimants import Claim
 
 __all__ = ["EngineCache", "stores_engines"]
 
-Compile = Callable[[BindContext], SubgraphOperator]
-"""Compiles a subgraph; given the context of its property."""
+Compile = Callable[[], SubgraphOperator]
+"""Compiles a subgraph."""
 
 _LOCK_TIMEOUT: Final = 600.0
 """Seconds to wait for another process that compiles the same engine; then compile it as well."""
@@ -75,6 +74,13 @@ class EngineCache:
         self._is_writable = True
         self._room = 0  # the folder is looked through when the first engine is stored
         self._identities: dict[Claim, BackendIdentity | None] = {}
+        self._held: set[str] = set()
+
+    def apart(self) -> "EngineCache":
+        """Return the same cache for the regions of a subgraph; what it keeps is listed apart."""
+        inner = copy.copy(self)
+        inner.kept = set()
+        return inner
 
     def obtain(
         self, subgraph: Subgraph, claim: Claim, compile_: Compile
@@ -94,8 +100,9 @@ class EngineCache:
         """
         store = self._opened()
         key = self._key(subgraph, claim) if store is not None else None
-        if store is None or key is None:
-            return compile_(claim.context), False
+        # A region that is all of the subgraph being compiled may have its key, whose lock is held.
+        if store is None or key is None or key.digest in self._held:
+            return compile_(), False
         operator = _restored(store, key, subgraph, claim, is_last_word=False)
         if operator is not None:
             self.kept.add(subgraph.id)
@@ -106,7 +113,11 @@ class EngineCache:
             if operator is not None:
                 self.kept.add(subgraph.id)
                 return operator, True
-            return self._compiled(store, key, subgraph, claim, compile_), False
+            self._held.add(key.digest)
+            try:
+                return self._compiled(store, key, subgraph, compile_), False
+            finally:
+                self._held.discard(key.digest)
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -142,20 +153,13 @@ class EngineCache:
         store: EngineStore,
         key: EngineKey,
         subgraph: Subgraph,
-        claim: Claim,
         compile_: Compile,
     ) -> SubgraphOperator:
-        elsewhere: list[SubgraphOperator] = []
-
-        def fallback(region: Subgraph) -> SubgraphOperator:
-            elsewhere.append(claim.context.fallback(region))
-            return elsewhere[-1]
-
         started = time.perf_counter()
-        operator = compile_(replace(claim.context, fallback=fallback))
+        operator = compile_()
         seconds = time.perf_counter() - started
         # What another backend made, this one could not restore.
-        if self._is_writable and all(operator is not one for one in elsewhere):
+        if self._is_writable and not operator.made_by:
             engine = _serialized(operator, subgraph)
             if engine is not None:
                 self._keep(store, _describe(key, subgraph, engine, seconds), engine)

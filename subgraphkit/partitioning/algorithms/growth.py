@@ -4,7 +4,8 @@ The order of the questions is MXNet's: seeds in topological order, breadth first
 producers before consumers. What differs is what happens then. A candidate is checked against
 everything claimed before, in a topological order of the quotient that is kept up to date; what is
 not convex is split, or grown once more without the units in the way, all of them at once; and what
-``filter`` returns is checked again.
+``filter`` returns is checked again. Where regions need not hang together and may be cut, all that
+was taken is divided anew into the fewest.
 
 Source:
     MXNet subgraph API, ``SelectSubgraphNodes`` and ``LabelSubgraph``; for the running order see
@@ -17,6 +18,8 @@ from typing import Literal, Protocol
 
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.convexity import ClaimedOrder
+from subgraphkit.partitioning.algorithms.levels import level_regions
+from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.quotient import run_order
 
 __all__ = ["Exclusion", "GrowthDriver", "GrowthResult", "Reason", "grow_regions"]
@@ -96,6 +99,7 @@ def grow_regions(
     driver: GrowthDriver,
     *,
     connectivity: Literal["connected", "any"],
+    nets: Nets | None = None,
 ) -> GrowthResult:
     """Grow regions seed by seed.
 
@@ -106,7 +110,10 @@ def grow_regions(
         adjacency: The graph, numbered topologically. Regions claimed before are units of it.
         eligible: 1 for every unit that may be claimed; not changed.
         driver: Puts the questions.
-        connectivity: ``"connected"`` divides what does not hang together after ``filter``.
+        connectivity: ``"connected"`` divides what does not hang together after ``filter``;
+            ``"any"`` divides all that was taken anew into the fewest regions, unless a selector
+            that took some of it is not splittable.
+        nets: Values with their sizes, for dividing anew where fewer bytes cross.
     """
     growth = _Growth(adjacency, eligible, driver, connected=connectivity == "connected")
     for seed in range(adjacency.count):
@@ -115,7 +122,10 @@ def grow_regions(
                 growth.grow(seed)
             else:
                 growth.note([seed], "declined")
-    regions = [growth.regions[index] for index in run_order(adjacency, growth.regions)]
+    if connectivity == "any" and growth.splittable:
+        regions = level_regions(adjacency, growth.claimed(), nets)
+    else:
+        regions = [growth.regions[index] for index in run_order(adjacency, growth.regions)]
     return GrowthResult(regions, growth.excluded(eligible), growth.work, growth.complete)
 
 
@@ -126,6 +136,7 @@ class _Growth:
         open: 1 for units that may be offered and be seeds.
         regions: Regions accepted, in order of acceptance.
         complete: Whether the budget lasted.
+        splittable: Whether every selector that took a region lets it be cut.
     """
 
     def __init__(
@@ -134,6 +145,7 @@ class _Growth:
         self.open = bytearray(eligible)
         self.regions: list[list[int]] = []
         self.complete = True
+        self.splittable = True
         self._adjacency = adjacency
         self._driver = driver
         self._connected = connected
@@ -168,6 +180,7 @@ class _Growth:
                     kept, connected=self._connected, thorough=driver.splittable
                 )
                 if len(parts) == 1 or driver.splittable:
+                    self.splittable = self.splittable and driver.splittable
                     for part in parts:
                         self._accept(part)
                     return
@@ -202,12 +215,17 @@ class _Growth:
             if known is None or _RANK[reason] >= _RANK[known[0]]:
                 self._noted[unit] = (reason, list(path))
 
-    def excluded(self, eligible: bytearray) -> list[Exclusion]:
-        """List the eligible units in no region."""
-        claimed = bytearray(len(eligible))
+    def claimed(self) -> bytearray:
+        """Return, by unit, 1 for what is in some region."""
+        claimed = bytearray(self._adjacency.count)
         for region in self.regions:
             for unit in region:
                 claimed[unit] = 1
+        return claimed
+
+    def excluded(self, eligible: bytearray) -> list[Exclusion]:
+        """List the eligible units in no region."""
+        claimed = self.claimed()
         return [
             Exclusion(unit, *self._noted.get(unit, ("declined", [])))
             for unit, wanted in enumerate(eligible)

@@ -9,17 +9,15 @@ from typing import Any
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
-from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.property import BindContext, SubgraphProperty, no_fallback
+from subgraphkit.backend.property import BindContext, SubgraphProperty
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection
-from subgraphkit.errors import SelectorContractError, describe_exception
+from subgraphkit.errors import ConfigError, SelectorContractError, describe_exception
 from subgraphkit.finding.opening import open_fallback, open_in_turn
 from subgraphkit.finding.properties import properties_of
-from subgraphkit.ir import Subgraph
 
-__all__ = ["AT_FAULT", "Claim", "choose_claimants"]
+__all__ = ["AT_FAULT", "Claim", "choose_claimants", "choose_claimants_within"]
 
 AT_FAULT = "This is a fault of the backend; report it to its author."
 """The hint where a backend's own code raised."""
@@ -34,6 +32,7 @@ class Claim:
     Attributes:
         backend: The backend.
         context: What the property was told about the bind.
+        fallback: Who compiles what the property hands on; None if nobody does.
         is_fallback: Whether the backend was not chosen but runs what nobody else claimed.
         property_name: Name of the property in reports: its own, or that of its class.
         property: The property.
@@ -41,6 +40,7 @@ class Claim:
 
     backend: Backend
     context: BindContext
+    fallback: "Claim | None"
     is_fallback: bool
     property_name: str
     # Last, because it hides the decorator of that name from what follows it.
@@ -69,7 +69,7 @@ def choose_claimants(
 
     Yields:
         The claimants; then more of them, for those who have nodes left: one more backend that
-        ``auto`` stands for, and at last a fallback that has to be found.
+        ``auto`` stands for, and at last a fallback that had to be found.
 
     Raises:
         ConfigError: The selection cannot be read.
@@ -79,44 +79,102 @@ def choose_claimants(
     """
     resolved = _resolved(bound.settings, backends)
     fallback = None if resolved.strict else open_fallback(resolved)
-    find = partial(_found_fallback, bound, resolved, takes_all)
-    opened: list[Backend] = []
+    find = resolved.fallback == AUTO and not resolved.strict
+    chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
     for opened in open_in_turn(resolved, on_skip=partial(_tell_skipped, bound)):
-        yield _claims(bound, opened, fallback, find)
-    if resolved.fallback == AUTO and not resolved.strict:
-        found = find()
-        yield _claims(bound, opened, found, lambda: found)
+        chosen = [(backend, properties_of(backend)) for backend in opened]
+        if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
+            fallback, find = _found_fallback(bound, resolved, takes_all), False
+        yield _claims(bound, chosen, fallback)
+    if find and (fallback := _found_fallback(bound, resolved, takes_all)) is not None:
+        yield _claims(bound, chosen, fallback)
 
 
-def _claims(
-    bound: BoundModel,
-    opened: Sequence[Backend],
-    fallback: Backend | None,
-    find: Callable[[], Backend | None],
-) -> list[Claim]:
-    compile_on_fallback = _compiler(bound, find if fallback is None else lambda: fallback)
-    last = [fallback] if fallback is not None else []
-    names = {backend.name for backend in opened}
-    return [
-        _claim(bound, backend, property_, compile_on_fallback, is_fallback=is_fallback)
-        for backends, is_fallback in ((opened, False), (last, True))
-        for backend in backends
-        if not (is_fallback and backend.name in names)
-        for property_ in properties_of(backend)
-    ]
+def _compiles_on_fallback(property_: SubgraphProperty) -> bool:
+    return type(property_).create_operator is SubgraphProperty.create_operator
 
 
 def _found_fallback(
     bound: BoundModel, resolved: ResolvedConfig, takes_all: Callable[[Sequence[Claim]], bool]
 ) -> Backend | None:
-    """Open the first ready backend that takes every node; None if there is none, or none is due."""
-    if resolved.fallback != AUTO or resolved.strict:
-        return None
+    """Open the first ready backend that takes every node; None if there is none."""
     anybody = replace(resolved, backends=(BackendChoice(AUTO, origin="the fallback"),))
     for opened in open_in_turn(anybody):
-        if opened and takes_all(_claims(bound, opened[-1:], None, lambda: None)):
+        if opened and takes_all(_claims(bound, [(opened[-1], properties_of(opened[-1]))], None)):
             return opened[-1]
     return None
+
+
+def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | str) -> list[Claim]:
+    """List properties that are to claim in a subgraph, and the fallback backend's after them.
+
+    A backend is not its own fallback: what properties of the fallback backend leave, nobody takes.
+
+    Args:
+        bound: The model as the subgraph sees it.
+        among: The properties in order.
+        divider: Who claimed the subgraph, or the name of the backend that did.
+
+    Raises:
+        ConfigError: They are no list of properties (SGK123).
+        BackendError: The fallback backend cannot be loaded or cannot run here.
+        SelectorContractError: A property declares something its contract forbids, or is to divide
+            what it claimed itself (SGK122).
+    """
+    properties = _checked(among)
+    if isinstance(divider, str):
+        settings = bound.settings
+        backend: Backend = type(divider, (_PropertiesAlone,), {"name": divider})()
+        return _claims(
+            bound,
+            [(backend, properties)],
+            None if settings.strict else open_fallback(settings),
+        )
+    if any(one is divider.property for one in properties):
+        raise divider.fault("SGK122", "is to divide what it claimed itself, which would never end")
+    fallback = divider.fallback.backend if divider.fallback is not None else None
+    return _claims(bound, [(divider.backend, properties)], fallback)
+
+
+def _checked(among: object) -> list[SubgraphProperty]:
+    given = among if isinstance(among, list | tuple) else (among,)
+    properties = [one for one in given if isinstance(one, SubgraphProperty)]
+    if len(properties) < len(given) or given is not among:
+        raise ConfigError(
+            "SGK123",
+            f"a subgraph is to be divided among {among!r}, expected a list of SubgraphProperty",
+            hint="Backends by name divide whole models; give properties, such as [MyProperty()].",
+        )
+    return properties
+
+
+class _PropertiesAlone(Backend):
+    """Stands for the backend whose subgraph is divided by properties from outside."""
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return ()
+
+
+def _claims(
+    bound: BoundModel,
+    chosen: Sequence[tuple[Backend, Sequence[SubgraphProperty]]],
+    fallback: Backend | None,
+) -> list[Claim]:
+    last = None
+    if fallback is not None:
+        compiles = next(iter(fallback.properties()), None)
+        last = _claim(bound, fallback, compiles, None, is_fallback=True) if compiles else None
+    claims = [
+        _claim(bound, backend, property_, last, is_fallback=False)
+        for backend, properties in chosen
+        for property_ in properties
+    ]
+    if fallback is not None and all(backend.name != fallback.name for backend, _ in chosen):
+        claims += [
+            _claim(bound, fallback, property_, last, is_fallback=True)
+            for property_ in properties_of(fallback)
+        ]
+    return claims
 
 
 def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
@@ -142,28 +200,24 @@ def _claim(
     bound: BoundModel,
     backend: Backend,
     property_: SubgraphProperty,
-    compile_on_fallback: Callable[[Subgraph], SubgraphOperator],
+    fallback: Claim | None,
     *,
     is_fallback: bool,
 ) -> Claim:
-    context = replace(_context(bound, backend), fallback=compile_on_fallback)
+    context = BindContext(
+        backend.name,
+        backend.option_values,
+        kept_folder=partial(bound.kept_folder, backend.name),
+        reshape=bound.reshape,
+    )
     # Its own name is not known to be sound before it was looked at.
-    nameless = Claim(backend, context, is_fallback, type(property_).__name__, property_)
+    nameless = Claim(backend, context, fallback, is_fallback, type(property_).__name__, property_)
     name = _declared(nameless, "name")
     if not isinstance(name, str):
         raise nameless.fault("SGK122", f"name is {name!r}, expected text")
     claim = replace(nameless, property_name=name or nameless.property_name)
     _check_declaration(claim)
     return claim
-
-
-def _context(bound: BoundModel, backend: Backend) -> BindContext:
-    return BindContext(
-        backend.name,
-        backend.option_values,
-        kept_folder=partial(bound.kept_folder, backend.name),
-        reshape=bound.reshape,
-    )
 
 
 def _check_declaration(claim: Claim) -> None:
@@ -200,26 +254,3 @@ def _declared(claim: Claim, name: str) -> Any:
         raise claim.fault(
             "SGK122", f"{name} raised {describe_exception(error)}", AT_FAULT
         ) from error
-
-
-def _compiler(
-    bound: BoundModel, find: Callable[[], Backend | None]
-) -> Callable[[Subgraph], SubgraphOperator]:
-    def compile_on_fallback(subgraph: Subgraph) -> SubgraphOperator:
-        fallback = find()
-        if fallback is None or fallback.name == subgraph.backend:
-            return no_fallback(subgraph)
-        property_ = fallback.properties()[0]
-        operator: object = property_.create_operator(subgraph, _context(bound, fallback))
-        if not isinstance(operator, SubgraphOperator):
-            raise SelectorContractError(
-                "SGK122",
-                f"create_operator of property {type(property_).__name__!r} returned a "
-                f"{type(operator).__name__}, expected a SubgraphOperator",
-                backend=fallback.name,
-                subgraph=subgraph.id,
-            )
-        operator.made_by = fallback.name
-        return operator
-
-    return compile_on_fallback

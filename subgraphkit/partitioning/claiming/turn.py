@@ -134,7 +134,8 @@ def _grow(turn: TurnInput, eligible: bytearray) -> Candidates:
 
 def _grow_by_questions(turn: TurnInput, eligible: bytearray) -> Candidates:
     adjacency, connectivity = turn.view.adjacency, turn.property_.connectivity
-    found = grow_regions(adjacency, eligible, _SelectorDriver(turn), connectivity=connectivity)
+    driver, nets = _SelectorDriver(turn), turn.nets if connectivity == "any" else None
+    found = grow_regions(adjacency, eligible, driver, connectivity=connectivity, nets=nets)
     for exclusion in found.excluded:
         refusal = Refusal("filtered", "the selector's filter dropped the node")
         if exclusion.reason == "declined":

@@ -54,7 +54,7 @@ class PartitioningData:
     """Every node in exactly one subgraph, and why.
 
     Attributes:
-        graph: The bound graph.
+        graph: The bound model; as the subgraph sees it, where one was divided.
         subgraphs: The subgraphs, in an order in which they can run.
         turns: Which properties were asked in which order, and what came of it.
         claimed_by: For each subgraph the place of its property in ``turns``.
@@ -152,6 +152,8 @@ class PartitioningData:
                 f"the model has no node {node}",
                 hint=f"It has {count}, counted from 0." if count else "It has none at all.",
             )
+        if self._home[node] < 0:
+            raise ConfigError("SGK123", f"node {node} is not in the subgraph that was divided")
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -167,7 +169,7 @@ class PartitioningData:
 
     @cached_property
     def _home(self) -> "array[int]":
-        home = array("i", bytes(4 * len(self.graph.table.op_types)))
+        home = array("i", [-1]) * len(self.graph.table.op_types)
         for place, subgraph in enumerate(self.subgraphs):
             for node in subgraph.home:
                 home[node] = place

@@ -26,7 +26,7 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
     """
     return {
         "model": partitioning.graph.name,
-        "node_count": len(partitioning.graph.nodes),
+        "node_count": len(partitioning.graph.order),
         "backends": list(partitioning.backends),
         "subgraphs": [
             {
@@ -125,7 +125,7 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
         quality: Its measures.
         verbose: Whether to list every subgraph, value and refusal instead of the first few.
     """
-    count = len(partitioning.graph.nodes)
+    count = len(partitioning.graph.order)
     subgraphs = len(partitioning.subgraphs)
     head = (
         f"{partitioning.graph.name}: {_counted(count, 'node')} in {_counted(subgraphs, 'subgraph')}"

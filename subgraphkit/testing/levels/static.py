@@ -8,10 +8,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from subgraphkit.backend.plugin_api import name_problem
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.manifest import Manifest
+from subgraphkit.backend.options import PlainOptions
+from subgraphkit.backend.plugin_api import api_text, name_problem
 from subgraphkit.errors import OptionError
 from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
-from subgraphkit.finding.drift import manifest_drift
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.importing import Imported, import_in_child
 from subgraphkit.testing.subject import Subject
@@ -125,7 +127,7 @@ def _registration(subject: Subject) -> Finding:
 
 
 def _manifest(subject: Subject) -> Finding:
-    """Its manifest says what the class says."""
+    """Its manifest says what the class says, and options are declared in the manifest alone."""
     if not subject.installed:
         return _NOT_INSTALLED
     manifest = _records(subject)[0].manifest
@@ -134,10 +136,22 @@ def _manifest(subject: Subject) -> Finding:
         return Finding(Outcome.FAIL_CONTRACT, text)
     if not manifest.summary:
         return Finding(Outcome.FAIL_CONTRACT, "the manifest has no summary")
-    if not isinstance(subject.backend_class, type):
-        return _PASSED  # a namespace of hooks has its options from the manifest
-    drift = manifest_drift(manifest, subject.backend_class)
-    return Finding(Outcome.FAIL_CONTRACT, f"the manifest: {'; '.join(drift)}") if drift else _PASSED
+    # a namespace of hooks has all of it from the manifest
+    is_class = isinstance(subject.backend_class, type)
+    problem = _second_declaration(subject.backend_class, manifest) if is_class else ""
+    return Finding(Outcome.FAIL_CONTRACT, problem) if problem else _PASSED
+
+
+def _second_declaration(backend: type[Backend], manifest: Manifest) -> str:
+    """Say where a class contradicts its manifest, or declares options beside it."""
+    if api_text(manifest.api) != backend.api:
+        return f"the manifest: api is {api_text(manifest.api)}, the class says {backend.api}"
+    if (manifest.options or backend.options) and backend.option_class is PlainOptions:
+        return (
+            "the class does not have its options from the manifest: declare them there, run "
+            "`subgraphkit manifest write`, and derive the class from Backend[Options]"
+        )
+    return ""
 
 
 def _dependency(subject: Subject) -> Finding:

@@ -1,14 +1,11 @@
-"""The manifest: reading, refusing, writing, and drift."""
+"""The manifest: reading and refusing."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from subgraphkit.backend import Backend, Option, SubgraphProperty
 from subgraphkit.backend.manifest import find_manifest, parse_manifest, read_manifest
 from subgraphkit.errors import BackendLoadError
-from subgraphkit.finding.drift import manifest_drift, manifest_from_class, render_manifest
 from subgraphkit.finding.requirements import missing_requirements
 from tests.unit.finding.conftest import Install
 
@@ -50,22 +47,6 @@ version = "0.1.0"
 """
 
 
-class TensorRT(Backend):
-    """NVIDIA TensorRT engines.
-
-    More words.
-    """
-
-    name = "tensorrt"
-    options = (
-        Option("precision", "enum", "fp32", choices=("fp32", "fp16"), cache=True),
-        Option("workspace", "bytes", "1GiB", "scratch memory", minimum="16MiB"),
-    )
-
-    def properties(self) -> Sequence[SubgraphProperty]:
-        return []
-
-
 def test_a_full_manifest_is_read() -> None:
     manifest = parse_manifest(FULL, "tensorrt")
     assert manifest.api == (1, 0)
@@ -105,6 +86,9 @@ def test_name_and_api_are_enough() -> None:
         ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nminimum = 1', "did you mean 'min'?"),
         ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nhelp = 1', "options.x.help"),
         ('name = "a"\napi = "1.0"\n[options.x]\ntype = "enum"\nchoices = "a"', "expected a list"),
+        ('name = "a"\napi = "1.0"\n[options.if]\ntype = "int"', "a lower-case identifier"),
+        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = "y"', "wrong type"),
+        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = {y = 1}', "texts"),
         ('name = "a"\napi = "1.0"\n[ops.Conv]\nsinse = 1', "did you mean 'since'?"),
     ],
 )
@@ -123,40 +107,15 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         read_manifest(path, "a")
 
 
-def test_a_manifest_written_out_reads_back_equal() -> None:
-    manifest = parse_manifest(FULL, "tensorrt")
-    assert parse_manifest(render_manifest(manifest), "tensorrt") == manifest
-
-
-def test_a_manifest_made_from_the_class_has_not_drifted() -> None:
-    manifest = parse_manifest(render_manifest(manifest_from_class(TensorRT)), "tensorrt")
-    assert manifest.summary == "NVIDIA TensorRT engines"
-    assert manifest_drift(manifest, TensorRT) == []
-
-
-def test_an_empty_default_is_not_the_absence_of_one() -> None:
-    class Empty(TensorRT):
-        options = (
-            Option("names", "list", ()),
-            Option("word", str, ""),
-            Option("dims", "shapes", {}),
-            Option("ranges", "shapes", {"batch": (1, 8)}),
-            Option("none", "list"),
-        )
-
-    text = render_manifest(manifest_from_class(Empty))
-    assert 'default = {"batch" = [1, 8]}' in text
-    assert manifest_drift(parse_manifest(text, "tensorrt"), Empty) == []
-
-
-def test_drift_is_told_in_sentences() -> None:
-    text = FULL.replace("1GiB", "2GiB").replace("1.0", "1.1").replace("[options.pre", "[options.re")
-    assert manifest_drift(parse_manifest(text, "tensorrt"), TensorRT) == [
-        "api is 1.1, the class says 1.0",
-        "option 'recision' is not in the class",
-        "option 'precision' is missing",
-        "default of option 'workspace' is 2147483648, the class says 1073741824",
-    ]
+def test_a_manifest_is_read_again_only_once_it_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_text('name = "a"\napi = "1.0"')
+    first = read_manifest(path, "a")
+    assert read_manifest(path) is first
+    with pytest.raises(BackendLoadError, match=r"names backend 'a', but .* called 'b'"):
+        read_manifest(path, "b")
+    path.write_text('name = "a"\napi = "1.0"\nsummary = "s"')
+    assert read_manifest(path).summary == "s"
 
 
 def test_the_manifest_is_found_without_importing_the_package(install: Install) -> None:

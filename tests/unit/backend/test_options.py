@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraphkit.backend.options import Option, cache_values, validate_options
+from subgraphkit.backend.options import Option, PlainOptions, cache_values, validate_options
 from subgraphkit.errors import OptionError, SubgraphkitWarning
 
 SCHEMA = (
@@ -156,7 +156,7 @@ def test_choices_limit_other_kinds_as_well() -> None:
 
 def test_only_options_marked_so_enter_the_cache_key() -> None:
     values = validate_options("tensorrt", SCHEMA, {"device": (1, "the test")})
-    assert cache_values(SCHEMA, values) == {"precision": "fp32", "refit": False}
+    assert cache_values(SCHEMA, PlainOptions(**values)) == {"precision": "fp32", "refit": False}
 
 
 def test_an_option_names_its_environment_variable() -> None:

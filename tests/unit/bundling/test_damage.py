@@ -264,10 +264,10 @@ def test_options_that_shape_engines_travel_and_others_do_not(backend: type[Stori
         "bundle", backend=[backend], options={"storing": {"threads": 2}}
     ) as opened:
         options = opened.partitioning.turns.claims[0].backend.option_values
-        assert (options["level"], options["threads"]) == (3, 2)
+        assert (options.level, options.threads) == (3, 2)
     with sk.InferenceSession("bundle", backend=[backend]) as opened:
         options = opened.partitioning.turns.claims[0].backend.option_values
-        assert (options["level"], options["threads"]) == (3, 1)
+        assert (options.level, options.threads) == (3, 1)
 
 
 def test_what_does_not_shape_engines_is_not_for_a_bundle_to_say(

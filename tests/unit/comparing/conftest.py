@@ -56,7 +56,7 @@ def _fail(operator, results):
 
 def _environment(operator, results):
     told = float(os.environ.get("OMP_NUM_THREADS", -1))
-    return [np.full_like(results[0], 100 * told + operator.options["threads"])]
+    return [np.full_like(results[0], 100 * told + operator.options.threads)]
 
 
 def _off(operator, results):

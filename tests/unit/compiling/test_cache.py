@@ -113,6 +113,33 @@ def test_blocks_whose_weights_are_not_in_the_engine_share_one(engines: Path) -> 
     np.testing.assert_array_equal(results[0], expected[0])
 
 
+def test_a_backend_may_restore_an_engine_with_what_it_knows_of_the_bind(home: Path) -> None:
+    told: list[Any] = []
+
+    class Restoring(sk.Backend):
+        name = "restoring"
+        option_values: Any
+
+        def properties(self) -> list[sk.SubgraphProperty]:
+            return [StoringProperty(storing()())]
+
+        def fingerprint(self) -> str:
+            return "one"
+
+        def restore(self, blob: bytes, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+            told.append((context.backend, context.kept_folder(), context.reshape({"N": 4}, {})))
+            return restored(blob)
+
+    first, _ = run(Restoring)
+    second, after = run(Restoring)
+    assert (first.restored, second.restored) == (frozenset(), {"restoring_0"})
+    np.testing.assert_array_equal(after[0], EXPECTED)
+    ((name, folder, types),) = told
+    assert (name, folder) == ("restoring", home / "cache" / "backends" / "restoring")
+    assert folder.is_dir()
+    assert types["x"].shape[0] == 4
+
+
 def test_two_models_that_differ_in_one_weight_have_two_engines() -> None:
     backend = storing()
     run(backend)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import subgraphkit as sk
 from subgraphkit.backend import plugin_api
+from subgraphkit.backend.options import PlainOptions, validate_options
 from subgraphkit.compiling.caching import implementations, keying
 from subgraphkit.compiling.caching.digests import weight_digests
 from subgraphkit.compiling.caching.keying import identify, make_key
@@ -48,6 +49,11 @@ def key_of(model: onnx.ModelProto, backend: sk.Backend | None = None) -> str:
 
 
 # -- any graph, any single change --------------------------------------------------------------
+
+
+def _storing(**given_: Any) -> Storing:
+    named = {name: (value, "a test") for name, value in given_.items()}
+    return Storing(PlainOptions(**validate_options("storing", Storing.options, named)))
 
 
 @settings(max_examples=40)
@@ -103,24 +109,29 @@ def test_symbolic_dimensions_count_by_where_they_are_equal() -> None:
     ],
 )
 def test_options_that_shape_the_engine_are_in_the_key(one: Any, other: Any) -> None:
-    assert key_of(parsed(LINEAR), Storing(one)) != key_of(parsed(LINEAR), Storing(other))
+    assert key_of(parsed(LINEAR), _storing(**one)) != key_of(parsed(LINEAR), _storing(**other))
+
+
+def test_an_option_without_a_value_gives_no_key() -> None:
+    with pytest.raises(AttributeError, match="dims"):
+        key_of(parsed(LINEAR), Storing(PlainOptions(level=1)))
 
 
 def test_options_that_do_not_shape_the_engine_are_not_in_the_key() -> None:
-    keys = {key_of(parsed(LINEAR), Storing({"level": 1, "threads": n})) for n in (1, 2)}
+    keys = {key_of(parsed(LINEAR), _storing(level=1, threads=n)) for n in (1, 2)}
     assert len(keys) == 1
 
 
 def test_of_a_path_what_lies_there_counts_and_not_its_place(tmp_path: Path) -> None:
     def key(name: str, text: str) -> str:
         (tmp_path / name).write_text(text)
-        return key_of(parsed(LINEAR), Storing({"table": tmp_path / name}))
+        return key_of(parsed(LINEAR), _storing(table=tmp_path / name))
 
     assert key("a", "tuned") == key("b", "tuned") != key("a", "tuned again")
 
 
 def test_names_count_once_an_option_may_name_parts_of_the_model() -> None:
-    backend = Storing({"keep": ("n1",)})
+    backend = _storing(keep=("n1",))
     model = parsed(LINEAR)
     assert key_of(model, backend) != key_of(renamed(model, "z"), backend)
 

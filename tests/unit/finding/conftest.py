@@ -53,8 +53,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         return package
 
     yield put
-    for module in modules:
-        sys.modules.pop(module, None)
+    for name in [name for name in sys.modules if name.partition(".")[0] in modules]:
+        del sys.modules[name]
     sys.path.remove(str(site))
     importlib.invalidate_caches()
     refresh_backends()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from subgraphkit.backend import Backend, FallbackEvent, Option, ProbeResult, SubgraphProperty
+from subgraphkit.backend.options import PlainOptions
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.errors import (
@@ -99,15 +100,17 @@ def test_options_are_typed_and_read_only() -> None:
         (backend,) = open_backends(
             resolve(backend="alpha:level=3", options={"alpha": {"size": "1KiB"}})
         )
-    assert backend.option_values == {"level": 3, "size": 1024}
-    with pytest.raises(TypeError):
-        backend.option_values["level"] = 4
+    assert backend.option_values == PlainOptions(level=3, size=1024)
+    with pytest.raises(AttributeError, match="read-only"):
+        backend.option_values.level = 4
+    with pytest.raises(AttributeError, match="read-only"):
+        del backend.option_values.level
 
 
 def test_classes_and_instances_need_no_registration() -> None:
-    instance = Beta({"level": 9})
+    instance = Beta(PlainOptions(level=9))
     opened = open_backends(resolve(backend=[(Alpha, {"level": 2}), instance]))
-    assert opened[0].option_values["level"] == 2
+    assert opened[0].option_values.level == 2
     assert opened[1] is instance
 
 
@@ -213,7 +216,7 @@ def test_options_of_the_fallback_are_taken() -> None:
         open_backends(resolved)
         fallback = open_fallback(resolved)
     assert fallback is not None
-    assert (fallback.name, fallback.option_values["level"]) == ("beta", 4)
+    assert (fallback.name, fallback.option_values.level) == ("beta", 4)
 
 
 def test_there_may_be_no_fallback() -> None:

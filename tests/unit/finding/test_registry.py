@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 import subgraphkit.finding.listing
 import subgraphkit.finding.registry
 from subgraphkit.backend import Backend, Option, ProbeResult, SubgraphProperty, hookimpl
+from subgraphkit.backend.options import PlainOptions
 from subgraphkit.errors import (
     BackendConflictError,
     BackendIncompatibleError,
@@ -277,7 +278,7 @@ class Hooks:
     """A namespace with hookimpls."""
 
     @hookimpl
-    def subgraphkit_backend(self, options: Mapping[str, Any]) -> Backend:
+    def subgraphkit_backend(self, options: Any) -> Backend:
         return Alpha(options)
 
     @hookimpl
@@ -291,7 +292,7 @@ def test_a_namespace_with_hooks_is_used_like_a_class() -> None:
         assert factory.name == "hooked"
         assert [option.name for option in factory.options] == ["level"]
         assert factory.probe().devices == ("imagined",)
-        assert factory({"level": 3}).option_values == {"level": 3}
+        assert factory(PlainOptions(level=3)).option_values.level == 3
 
 
 def test_a_namespace_need_not_probe() -> None:
@@ -318,8 +319,8 @@ def test_a_misspelt_hook_is_answered_with_the_right_one() -> None:
 def test_a_hook_declares_no_defaults() -> None:
     class Defaulted:
         @hookimpl
-        def subgraphkit_backend(self, options: Mapping[str, Any] | None = None) -> Backend:
-            return Alpha(options or {})
+        def subgraphkit_backend(self, options: Any = None) -> Backend:
+            return Alpha(options)
 
     with pytest.raises(BackendLoadError, match=r"subgraphkit_backend\(options=\.\.\.\)"):
         register_backend(Defaulted(), "defaulted")

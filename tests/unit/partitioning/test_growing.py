@@ -130,13 +130,13 @@ def test_a_way_back_through_a_region_claimed_before_is_seen() -> None:
 
 
 def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed() -> None:
-    adjacency, eligible = everything([[], [0], [1, 3], [], [3]])
-    drops = Rules(keeps=lambda units: [unit for unit in units if unit != 2])
+    adjacency, eligible = everything([[], [0], [], [1, 2], [2]])
+    drops = Rules(keeps=lambda units: [unit for unit in units if unit != 3])
     apart = grow_regions(adjacency, eligible, drops, connectivity="connected")
-    assert apart.regions == [[0, 1], [3, 4]]
-    drops = Rules(keeps=lambda units: [unit for unit in units if unit != 2])
+    assert apart.regions == [[0, 1], [2, 4]]
+    drops = Rules(keeps=lambda units: [unit for unit in units if unit != 3])
     together = grow_regions(adjacency, eligible, drops, connectivity="any")
-    assert together.regions == [[0, 1, 3, 4]]
+    assert together.regions == [[0, 1, 2, 4]]
 
 
 def test_a_filter_that_keeps_nothing_does_not_take_for_ever() -> None:

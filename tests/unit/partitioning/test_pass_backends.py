@@ -7,6 +7,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.compiling import compile_elsewhere
 from subgraphkit.errors import BackendError, BackendNotFoundError, UnclaimedNodesError
 from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import partition
@@ -76,14 +77,14 @@ def test_without_the_default_fallback_the_error_says_which_nodes_and_what_to_ins
 def test_a_property_compiles_on_the_fallback_unless_it_says_otherwise() -> None:
     found = partition(diamond(fallback="everything"), "relus")
     for subgraph in found.subgraphs:
-        operator = found.claim_of(subgraph).context.fallback(subgraph)
+        operator = compile_elsewhere(found, subgraph)
         assert isinstance(operator, SubgraphOperator)
 
 
 def test_without_a_fallback_there_is_nothing_to_compile_on() -> None:
     found = partition(diamond(fallback="none"), "everything")
     with pytest.raises(LookupError, match="no fallback backend is available"):
-        found.claim_of(found.subgraphs[0]).context.fallback(found.subgraphs[0])
+        compile_elsewhere(found, found.subgraphs[0])
 
 
 def test_a_backend_that_cannot_be_read_is_an_error_before_anything_is_asked() -> None:

@@ -21,7 +21,7 @@ def inquiry(**answers: Callable[..., object]) -> Inquiry:
     (property_,) = made.properties()
     for name, answer in answers.items():
         setattr(property_, name, answer)
-    claim = Claim(made, BindContext("fake"), is_fallback=False, property_name="main",
+    claim = Claim(made, BindContext("fake"), None, is_fallback=False, property_name="main",
                   property=property_)  # fmt: skip
     return Inquiry(claim, bound(DIAMOND))
 

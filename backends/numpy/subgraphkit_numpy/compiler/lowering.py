@@ -1,6 +1,6 @@
 """From nodes to steps: kernels made, constants folded, copies and dead nodes dropped."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -10,6 +10,7 @@ import numpy as np
 from subgraphkit.backend import Unsupported
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import TensorType
+from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants, freeze
 from subgraphkit_numpy.fusing import ANCHORS, Group, Menu, find_groups, make_group
 from subgraphkit_numpy.kernels import Entry, Kernel, Known, Same, Site, as_kernel, implementation
@@ -43,7 +44,7 @@ class GraphScope:
         self,
         graph: Graph,
         constants: Constants,
-        option_values: Mapping[str, Any],
+        options: Options,
         compile_body: BodyCompiler,
         *,
         trusts_shapes: bool,
@@ -52,7 +53,7 @@ class GraphScope:
         self.constants = constants
         self.trusts_shapes = trusts_shapes
         self.names: dict[str, str] = {}
-        self._option_values = option_values
+        self._options = options
         self._compile_body = compile_body
 
     def resolve(self, name: str) -> str:
@@ -67,9 +68,9 @@ class GraphScope:
         """Return the data of a constant, read-only."""
         return self.constants.value(self.resolve(name))
 
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Options:
         """Return the options of the backend."""
-        return self._option_values
+        return self._options
 
     def compile_body(self, body: Graph) -> tuple[Callable[..., Any], tuple[str, ...]]:
         """Compile a body; also return the captured values it takes after its inputs, by name."""
@@ -185,7 +186,7 @@ def _grouped(scope: GraphScope, pending: Sequence[_Pending], wanted: Collection[
     """Make one step per group, at the place of its last node, and one per other node."""
     by_id = {one.node.id: one for one in pending}
     groups: list[Group] = []
-    if scope.trusts_shapes and scope.options().get("fusion", True):
+    if scope.trusts_shapes and scope.options().fusion:
         menu = Menu(scope, by_id, wanted)
         groups = find_groups(menu, [one.node for one in pending])
     group_of = {node.id: group for group in groups for node in group.nodes}

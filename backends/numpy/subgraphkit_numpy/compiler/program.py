@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from subgraphkit.ir import Graph, Initializer
+from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.emission import Emitted, emit
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
@@ -130,7 +131,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     outputs: Sequence[str],
     constants: Mapping[str, Initializer],
     replaced: Mapping[str, Any],
-    option_values: Mapping[str, Any],
+    options: Options,
     name: str,
 ) -> Program:
     """Compile nodes of a graph to a program whose outputs belong to the caller.
@@ -142,7 +143,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
         outputs: Values handed out, in order; they share memory with nothing.
         constants: Constants the nodes read.
         replaced: New values of some of the constants.
-        option_values: Options of the backend.
+        options: Options of the backend.
         name: Name of the program in tracebacks.
 
     Raises:
@@ -150,7 +151,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     """
     values = Constants(constants)
     values.replace(replaced)
-    scope = GraphScope(graph, values, option_values, _compile_body, trusts_shapes=True)
+    scope = GraphScope(graph, values, options, _compile_body, trusts_shapes=True)
     steps = lower(scope, nodes, outputs)
     resolved = [scope.resolve(output) for output in outputs]
     lifetimes = Lifetimes(steps, inputs, _variables(scope, resolved), graph.types)

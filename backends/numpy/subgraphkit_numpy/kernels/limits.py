@@ -19,12 +19,12 @@ import numpy as np
 from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit.ir import Node
 from subgraphkit.types import TensorType
+from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.kernels.registry import Array, Entry, Factory, Known, Made, Same, as_kernel
 from subgraphkit_numpy.kernels.site import Site
 
 __all__ = [
     "GROWING",
-    "OPTION",
     "OutputTooLargeError",
     "available_bytes",
     "check_size",
@@ -35,9 +35,6 @@ __all__ = [
 
 _MISJUDGED: Final = frozenset({"Range"})
 """Operators whose length overflows in shape inference: that of a huge range comes out as 0."""
-
-OPTION: Final = "max_output_bytes"
-"""The option of the backend."""
 
 Values = Sequence[Any]
 Sizer = Callable[[Site, Values], Sequence[int]]
@@ -64,10 +61,10 @@ def available_bytes() -> int:
     return min(physical, int(allowed)) if allowed.isdecimal() else physical
 
 
-def output_limit(option_values: Mapping[str, Any]) -> int:
+def output_limit(options: Options) -> int:
     """Return the most bytes that one output may have; 0 means no limit."""
-    given = option_values.get(OPTION)
-    return available_bytes() if given is None else int(given)
+    given = options.max_output_bytes
+    return available_bytes() if given is None else given
 
 
 def check_size(shape: Sequence[int], dtype: np.dtype[Any], limit: int) -> None:
@@ -89,7 +86,7 @@ def check_size(shape: Sequence[int], dtype: np.dtype[Any], limit: int) -> None:
 def _too_large(what: str, asked: int, limit: int) -> str:
     return (
         f"the output would be {what}, which takes {asked:,} bytes; the limit is {limit:,} bytes "
-        f"(option {OPTION} of the NumPy backend; 0 lifts it)"
+        f"(option max_output_bytes of the NumPy backend; 0 lifts it)"
     )
 
 

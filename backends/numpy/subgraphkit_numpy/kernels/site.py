@@ -1,6 +1,6 @@
 """The site of a kernel: all that a factory knows of the node it makes one for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit_numpy.backend_options import Options
 
 __all__ = ["BodyFunction", "Scope", "Site"]
 
@@ -30,7 +31,7 @@ class Scope(Protocol):
     def value(self, name: str) -> Any:
         """Return the data of a constant, read-only."""
 
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Options:
         """Return the options of the backend."""
 
     def compile_body(self, body: Graph) -> tuple[BodyFunction, tuple[str, ...]]:

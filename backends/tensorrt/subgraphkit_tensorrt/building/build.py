@@ -9,6 +9,7 @@ from typing import Any, Final
 from subgraphkit.backend import BindContext, Progress
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.configuration import add_profile, configure
 from subgraphkit_tensorrt.building.failure import build_failure
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
@@ -37,7 +38,7 @@ _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.L
 
 def build_engine(
     subgraph: Subgraph,
-    context: BindContext,
+    context: BindContext[Options],
     library: Library,
     ranges: Mapping[str, InputRange] | None = None,
 ) -> EnginePlan:
@@ -79,7 +80,7 @@ def _build(
     model: PreparedModel,
     wanted: Mapping[str, InputRange],
     library: Library,
-    context: BindContext,
+    context: BindContext[Options],
 ) -> EnginePlan:
     options = context.options
     separate = separate_weights(subgraph, options)
@@ -89,7 +90,7 @@ def _build(
         needed = check_ranges(wanted, parsed.network, subgraph.id)
         config = configure(parsed, library, options)
         add_profile(config, parsed, needed, library)
-        with _DEVICE_LOCKS[options["device"]]:
+        with _DEVICE_LOCKS[options.device]:
             started = time.monotonic()
             with noting() as told:
                 data = _built(parsed, config, subgraph, library, context)
@@ -102,7 +103,7 @@ def _build(
         subgraph.inputs,
         subgraph.outputs,
         tuple(wanted[name] for name in subgraph.inputs),
-        bool(options["strip_weights"] or options["share_identical"]),
+        bool(options.strip_weights or options.share_identical),
         report,
     )
 
@@ -112,15 +113,15 @@ def _built(
     config: Any,
     subgraph: Subgraph,
     library: Library,
-    context: BindContext,
+    context: BindContext[Options],
 ) -> bytes:
     options, progress = context.options, context.progress
     if library.capabilities.progress_monitor:
         title = f"TensorRT builds {subgraph.id}"
-        phases = BuildPhases(title, progress, is_told=options["progress"] != "off")
+        phases = BuildPhases(title, progress, is_told=options.progress != "off")
         monitor = monitor_for(library.trt, phases)
         config.progress_monitor = monitor
-    timings = timing_cache_for(context, library, _device(options["device"]))
+    timings = timing_cache_for(context, library, _device(options.device))
     attached = timings.attach(config) if timings is not None else None
     made, lines = _run(parsed, config, progress)
     progress.check()

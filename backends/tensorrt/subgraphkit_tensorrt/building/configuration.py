@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from subgraphkit.errors import CompileError
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.network import ParsedNetwork
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.building.weak_types import allow_types_of
@@ -13,38 +14,19 @@ from subgraphkit_tensorrt.library.logger import listening
 
 __all__ = ["add_profile", "configure"]
 
-_FLAGS: Final = {
-    "sparse_weights": "SPARSE_WEIGHTS",
-    "strict_nans": "STRICT_NANS",
-    "distributive_independence": "DISTRIBUTIVE_INDEPENDENCE",
-    "editable_timing_cache": "EDITABLE_TIMING_CACHE",
-    "refittable": "REFIT",
-    "weight_streaming": "WEIGHT_STREAMING",
-    "version_compatible": "VERSION_COMPATIBLE",
-    "gpu_fallback": "GPU_FALLBACK",
-}
-"""Builder flags by the option that sets them."""
-_LEVELS: Final = {
-    "optimization_level": "builder_optimization_level",
-    "avg_timing_iterations": "avg_timing_iterations",
-    "max_aux_streams": "max_aux_streams",
-    "max_tactics": "max_num_tactics",
-    "l2_limit_for_tiling": "l2_limit_for_tiling",
-}
-"""Properties of the configuration by option; None leaves them."""
 _VERBOSITY: Final = {"none": "NONE", "layer_names": "LAYER_NAMES_ONLY", "detailed": "DETAILED"}
 _HARDWARE: Final = {"same_cc": "SAME_COMPUTE_CAPABILITY", "ampere_plus": "AMPERE_PLUS"}
 _UNSUPPORTED: Final = "unsupported"
 _RESIZE: Final = "RUNTIME_ACTIVATION_RESIZE_10_10"
 
 
-def configure(parsed: ParsedNetwork, library: Library, options: Mapping[str, Any]) -> Any:
+def configure(parsed: ParsedNetwork, library: Library, options: Options) -> Any:
     """Return an ``IBuilderConfig`` for the options.
 
     Args:
         parsed: The network and its builder.
         library: The library; every option that is not at its default was checked against it.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Raises:
         CompileError: The library refuses a setting (SGK162), or has no accelerator (SGK173).
@@ -53,63 +35,77 @@ def configure(parsed: ParsedNetwork, library: Library, options: Mapping[str, Any
     config = check(parsed.builder.create_builder_config(), "make a builder configuration")
     for flag in _flags(options):
         config.set_flag(trt.BuilderFlag.__members__[flag])
-    if not options["tf32"]:
+    if not options.tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
-    for option, attribute in _LEVELS.items():
-        if options[option] is not None:
-            _put(config, attribute, options[option], option, options[option])
-    if options["workspace_limit"] is not None:
-        limit = options["workspace_limit"]
+    for option, attribute, level in (
+        ("optimization_level", "builder_optimization_level", options.optimization_level),
+        ("avg_timing_iterations", "avg_timing_iterations", options.avg_timing_iterations),
+        ("max_aux_streams", "max_aux_streams", options.max_aux_streams),
+        ("max_tactics", "max_num_tactics", options.max_tactics),
+        ("l2_limit_for_tiling", "l2_limit_for_tiling", options.l2_limit_for_tiling),
+    ):
+        if level is not None:
+            _put(config, attribute, level, option, level)
+    if options.workspace_limit is not None:
+        limit = options.workspace_limit
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, limit)
-    verbosity = _VERBOSITY[options["verbosity"]]
+    verbosity = _VERBOSITY[options.verbosity]
     config.profiling_verbosity = trt.ProfilingVerbosity.__members__[verbosity]
     _choose_kernels(config, trt, options)
     _choose_targets(config, parsed, library, options)
-    if options["dla_core"] is not None:
-        _use_accelerator(config, parsed.builder, trt, options["dla_core"])
+    if options.dla_core is not None:
+        _use_accelerator(config, parsed.builder, trt, options.dla_core)
     if not library.capabilities.strongly_typed:
         allow_types_of(parsed.model.proto, config, trt)
     return config
 
 
-def _flags(options: Mapping[str, Any]) -> list[str]:
-    flags = [flag for option, flag in _FLAGS.items() if options[option]]
+def _flags(options: Options) -> list[str]:
+    asked = {
+        "SPARSE_WEIGHTS": options.sparse_weights,
+        "STRICT_NANS": options.strict_nans,
+        "DISTRIBUTIVE_INDEPENDENCE": options.distributive_independence,
+        "EDITABLE_TIMING_CACHE": options.editable_timing_cache,
+        "REFIT": options.refittable,
+        "WEIGHT_STREAMING": options.weight_streaming,
+        "VERSION_COMPATIBLE": options.version_compatible,
+        "GPU_FALLBACK": options.gpu_fallback,
+    }
+    flags = [flag for flag, is_asked in asked.items() if is_asked]
     # Plans that are shared, or stored without weights, get their weights when they are loaded.
-    if options["strip_weights"] or options["share_identical"]:
+    if options.strip_weights or options.share_identical:
         flags += ["STRIP_PLAN"]
         flags += ["REFIT"] if "REFIT" not in flags else []
-    if options["version_compatible"] and options["exclude_lean_runtime"]:
+    if options.version_compatible and options.exclude_lean_runtime:
         flags.append("EXCLUDE_LEAN_RUNTIME")
     return flags
 
 
-def _choose_kernels(config: Any, trt: Any, options: Mapping[str, Any]) -> None:
-    for name in options["preview_features"]:
+def _choose_kernels(config: Any, trt: Any, options: Options) -> None:
+    for name in options.preview_features:
         config.set_preview_feature(trt.PreviewFeature.__members__[name], True)  # noqa: FBT003 (it is by position)
-    if options["tactic_sources"]:
+    if options.tactic_sources:
         members = trt.TacticSource.__members__
-        bits = sum(1 << int(members[name]) for name in options["tactic_sources"])
+        bits = sum(1 << int(members[name]) for name in options.tactic_sources)
         check(config.set_tactic_sources(bits), "restrict the sources of kernels")
-    if options["tiling_level"] != "none":
-        level = options["tiling_level"].upper()
+    if options.tiling_level != "none":
+        level = options.tiling_level.upper()
         value = trt.TilingOptimizationLevel.__members__[level]
-        _put(config, "tiling_optimization_level", value, "tiling_level", options["tiling_level"])
+        _put(config, "tiling_optimization_level", value, "tiling_level", options.tiling_level)
 
 
-def _choose_targets(
-    config: Any, parsed: ParsedNetwork, library: Library, options: Mapping[str, Any]
-) -> None:
+def _choose_targets(config: Any, parsed: ParsedNetwork, library: Library, options: Options) -> None:
     trt = library.trt
-    if options["hardware_compatible"] != "none":
-        given = options["hardware_compatible"]
+    if options.hardware_compatible != "none":
+        given = options.hardware_compatible
         level = trt.HardwareCompatibilityLevel.__members__[_HARDWARE[given]]
         _put(config, "hardware_compatibility_level", level, "hardware_compatible", given)
-    if options["target_platform"] == "windows":
+    if options.target_platform == "windows":
         platform = trt.RuntimePlatform.WINDOWS_AMD64
         _put(config, "runtime_platform", platform, "target_platform", "windows")
-    _choose_gpus(config, trt, options["compute_capabilities"])
-    if options["version_compatible"] and library.capabilities.used_vc_plugin_libraries:
-        _embed_plugins(config, parsed, allowed=options["allow_host_code"])
+    _choose_gpus(config, trt, options.compute_capabilities)
+    if options.version_compatible and library.capabilities.used_vc_plugin_libraries:
+        _embed_plugins(config, parsed, allowed=options.allow_host_code)
 
 
 def _choose_gpus(config: Any, trt: Any, wanted: Sequence[str]) -> None:

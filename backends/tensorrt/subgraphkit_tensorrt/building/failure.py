@@ -1,10 +1,11 @@
 """Reasons of failed builds: what is built, or the machine and what is asked of it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel
 from subgraphkit_tensorrt.library.checks import tail
 from subgraphkit_tensorrt.library.gpus import machine
@@ -23,8 +24,6 @@ _FAULTS: Final = (
     ("cuda driver", _DEVICE),
 )
 """What TensorRT says if the machine is at fault, in small letters."""
-_NEED_GPU: Final = ("refittable", "strip_weights", "share_identical")
-"""Options whose engines TensorRT for RTX cannot build without a GPU."""
 _HINTS: Final = (
     ("workspace", "Leave workspace_limit out, or give more; TensorRT then chooses by itself."),
     ("libnvinfer_lean", "Version-compatible plans need TensorRT's lean runtime to be installed."),
@@ -45,7 +44,7 @@ def fault_of_machine(lines: Sequence[str]) -> str:
 
 
 def build_failure(
-    model: PreparedModel, subgraph: Subgraph, lines: Sequence[str], options: Mapping[str, Any]
+    model: PreparedModel, subgraph: Subgraph, lines: Sequence[str], options: Options
 ) -> CompileError:
     """Make the error of a build that failed.
 
@@ -53,7 +52,7 @@ def build_failure(
         model: What was built.
         subgraph: The subgraph.
         lines: What TensorRT said; each begins with the severity.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Returns:
         An error that says what to do: the builder refused it (SGK172), an option cannot be honoured
@@ -74,11 +73,11 @@ def build_failure(
     )
 
 
-def _judged(lines: Sequence[str], said: str, options: Mapping[str, Any]) -> tuple[str, str, str]:
+def _judged(lines: Sequence[str], said: str, options: Options) -> tuple[str, str, str]:
     """Return code, reason and remedy."""
     fault = fault_of_machine(lines)
     if fault == _DEVICE and not machine().devices:
-        named = [name for name in _NEED_GPU if options[name]]
+        named = _needing_gpu(options)
         if not named:
             return "SGK173", ", which needs a GPU here", "Build on a machine with a GPU."
         remedy = f"Leave {' and '.join(named)} out, or build on a machine with a GPU."
@@ -93,3 +92,13 @@ def _judged(lines: Sequence[str], said: str, options: Mapping[str, Any]) -> tupl
         remedy = "Free memory of the device, or give less with workspace_limit."
         return "SGK176", " because the memory of the GPU does not suffice", remedy
     return "SGK172", "", next((hint for word, hint in _HINTS if word in said.lower()), "")
+
+
+def _needing_gpu(options: Options) -> list[str]:
+    """Name the options set whose engines TensorRT for RTX cannot build without a GPU."""
+    asked = {
+        "refittable": options.refittable,
+        "strip_weights": options.strip_weights,
+        "share_identical": options.share_identical,
+    }
+    return [name for name, is_set in asked.items() if is_set]

@@ -14,6 +14,7 @@ from subgraphkit.errors import SubgraphkitWarning, UnsupportedModelError
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import outside_weights
 from subgraphkit.rewriting import (
+    Kind,
     Precision,
     Ranges,
     Rewriting,
@@ -21,6 +22,7 @@ from subgraphkit.rewriting import (
     read_calibration_cache,
     rewrite,
 )
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.name_map import NameMap, mark_places, rename
 from subgraphkit_tensorrt.lowering import lower
 
@@ -82,14 +84,14 @@ class PreparedModel:
         return digest.hexdigest()
 
 
-def prepare_model(subgraph: Subgraph, options: Mapping[str, Any]) -> PreparedModel:
+def prepare_model(subgraph: Subgraph, options: Options) -> PreparedModel:
     """Write a subgraph as the model that is parsed: converted, and in the precision asked for.
 
     To refit an engine, call it again with the new weights: the names are the same.
 
     Args:
         subgraph: The subgraph.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Raises:
         SubgraphkitError: The subgraph cannot be rewritten as asked.
@@ -99,8 +101,8 @@ def prepare_model(subgraph: Subgraph, options: Mapping[str, Any]) -> PreparedMod
     mark_places(proto, subgraph)
     lower(proto, subgraph, options)
     account = None
-    if options["precision"] != "keep":
-        account = in_precision(proto, weights, options)
+    if options.precision != "keep":
+        account = in_precision(proto, weights, options.precision, options)
         proto, weights = account.model, account.weights
     names = rename(proto, subgraph)
     ours = {theirs: name for name, theirs in names.values.items()}
@@ -122,14 +124,15 @@ def _rename_all(graph: Any, names: Mapping[str, str]) -> None:
 
 
 def in_precision(
-    proto: Any, weights: Mapping[str, npt.NDArray[Any]], options: Mapping[str, Any]
+    proto: Any, weights: Mapping[str, npt.NDArray[Any]], kind: Kind, options: Options
 ) -> Rewriting:
     """Write the model of a subgraph anew in the precision asked for.
 
     Args:
         proto: The model; not changed.
         weights: Data of initializers that are outside it.
-        options: Values of the backend's options; ``precision`` is not ``keep``.
+        kind: The precision asked for.
+        options: The options of the backend.
 
     Returns:
         The new model with its weights and an account. Where nothing in the subgraph can be
@@ -140,13 +143,13 @@ def in_precision(
         CallerError: The calibration cannot be read (SGK233), or none is given for int8 (SGK231).
     """
     wanted = Precision(
-        options["precision"],
-        keep=tuple(options["keep_fp32"]),
-        high_precision=options["high_precision"],
-        data_max=options["data_max"],
-        max_reduction=options["reduction_depth"],
+        kind,
+        keep=options.keep_fp32,
+        high_precision=options.high_precision,
+        data_max=options.data_max,
+        max_reduction=options.reduction_depth,
     )
-    ranges = read_calibration(options["calibration"])
+    ranges = read_calibration(options.calibration)
     notes: tuple[str, ...] = ()
     steps = [wanted]
     if wanted.kind == "int8" and wanted.high_precision != "fp32":

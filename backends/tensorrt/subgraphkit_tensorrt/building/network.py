@@ -3,7 +3,7 @@
 The library is not given an error recorder: on the build side one hides errors, or crashes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel
 from subgraphkit_tensorrt.library.checks import check, tail
 from subgraphkit_tensorrt.library.flavours import Library
@@ -80,7 +81,7 @@ class ParsedNetwork:
 
 
 def parse_model(
-    model: PreparedModel, subgraph: Subgraph, library: Library, options: Mapping[str, Any]
+    model: PreparedModel, subgraph: Subgraph, library: Library, options: Options
 ) -> ParsedNetwork:
     """Parse a model, and make sure that what came of it is what the model means.
 
@@ -88,7 +89,7 @@ def parse_model(
         model: The model of the subgraph.
         subgraph: The subgraph; tells the types of inputs and outputs.
         library: The library.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Raises:
         CompileError: The parser does not take it (SGK170), or the network has other inputs or
@@ -100,7 +101,7 @@ def parse_model(
         network = check(builder.create_network(network_flags(trt)), "make a network", lines)
         parser = check(trt.OnnxParser(network, library.logger), "make a parser", lines)
         parsed = ParsedNetwork(model, builder, network, parser)
-        if options["dla_core"] is not None and library.capabilities.parser_builder_config:
+        if options.dla_core is not None and library.capabilities.parser_builder_config:
             config = _accelerator(builder, trt, options)
             parsed.kept.append(config)
             parser.set_builder_config(config)
@@ -122,11 +123,11 @@ def parse_model(
     return parsed
 
 
-def _accelerator(builder: Any, trt: Any, options: Mapping[str, Any]) -> Any:
+def _accelerator(builder: Any, trt: Any, options: Options) -> Any:
     """Return a configuration that tells the parser that it is asked for an accelerator."""
     config = builder.create_builder_config()
     config.default_device_type = trt.DeviceType.DLA
-    config.DLA_core = options["dla_core"]
+    config.DLA_core = options.dla_core
     return config
 
 
@@ -193,9 +194,7 @@ def element_type(trt: Any, dtype: Any) -> DataType:
     return DataType.UNDEFINED
 
 
-def differences(
-    network: Any, subgraph: Subgraph, library: Library, options: Mapping[str, Any]
-) -> list[str]:
+def differences(network: Any, subgraph: Subgraph, library: Library, options: Options) -> list[str]:
     """Compare inputs and outputs of a network with those of a subgraph.
 
     The parser takes some operators and makes something else of them, such as other layouts of RNNs
@@ -227,7 +226,7 @@ def differences(
 
 
 def _difference(
-    tensor: Any, type_: ValueType | None, kind: str, library: Library, options: Mapping[str, Any]
+    tensor: Any, type_: ValueType | None, kind: str, library: Library, options: Options
 ) -> str:
     if not isinstance(type_, TensorType):
         return ""
@@ -246,10 +245,10 @@ def _difference(
     return "" if fits else f"has shape {list(shape)}, expected {expected}"
 
 
-def _narrowings(library: Library, options: Mapping[str, Any]) -> set[tuple[DataType, DataType]]:
+def _narrowings(library: Library, options: Options) -> set[tuple[DataType, DataType]]:
     """Return the changes of type at the border that are known, and undone when it is crossed."""
     known = set()
-    if options["truncate_double"]:
+    if options.truncate_double:
         known.add((DataType.DOUBLE, DataType.FLOAT))
     if not library.capabilities.int64:
         known.add((DataType.INT64, DataType.INT32))

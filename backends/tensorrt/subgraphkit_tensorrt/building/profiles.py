@@ -17,6 +17,7 @@ from subgraphkit.backend import BindContext
 from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import Graph, Subgraph
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.options.ranges import Ranges, read_buckets, read_ranges
 
 __all__ = [
@@ -126,7 +127,9 @@ def _values_of(array: npt.NDArray[Any]) -> tuple[Dims, Dims, Dims]:
     return values, values, values
 
 
-def ranges_at_bind(subgraph: Subgraph, context: BindContext) -> dict[str, InputRange] | None:
+def ranges_at_bind(
+    subgraph: Subgraph, context: BindContext[Options]
+) -> dict[str, InputRange] | None:
     """Return the ranges of a subgraph's inputs, as far as they are known before anything runs.
 
     Args:
@@ -143,7 +146,9 @@ def ranges_at_bind(subgraph: Subgraph, context: BindContext) -> dict[str, InputR
     return _ranges_of(subgraph, context, read_ranges(context.options))
 
 
-def buckets_at_bind(subgraph: Subgraph, context: BindContext) -> list[dict[str, InputRange]] | None:
+def buckets_at_bind(
+    subgraph: Subgraph, context: BindContext[Options]
+) -> list[dict[str, InputRange]] | None:
     """Return what ``ranges_at_bind`` returns, apart for every engine that was asked for.
 
     Dimensions with several ranges have an engine for each, unless this subgraph does not see the
@@ -164,7 +169,7 @@ def buckets_at_bind(subgraph: Subgraph, context: BindContext) -> list[dict[str, 
 
 
 def _ranges_of(
-    subgraph: Subgraph, context: BindContext, asked: Ranges
+    subgraph: Subgraph, context: BindContext[Options], asked: Ranges
 ) -> dict[str, InputRange] | None:
     check_options(subgraph.graph, asked)
     values = _asked_values(subgraph.graph, asked)
@@ -192,7 +197,7 @@ def _ranges_of(
 
 
 def _shapes_at(
-    subgraph: Subgraph, context: BindContext, asked: Ranges, point: int
+    subgraph: Subgraph, context: BindContext[Options], asked: Ranges, point: int
 ) -> dict[str, Dims | None]:
     graph = subgraph.graph
     sizes = {name: sizes[point] for name, sizes in asked.dims.items() if name not in graph.symbols}

@@ -9,18 +9,19 @@ import json
 import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
+from subgraphkit.backend import cache_values, options_of
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import DataType
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel
 from subgraphkit_tensorrt.building.network import ParsedNetwork
 from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.lowering import registered
-from subgraphkit_tensorrt.options import OPTIONS
 
 __all__ = ["SHELF", "WEIGHTS", "Shelf", "check_separate", "plan_key", "separate_weights"]
 
@@ -50,7 +51,7 @@ but that weight.
 _NAMING: Final = frozenset({"dims", "min_shapes", "opt_shapes", "max_shapes"})
 
 
-def separate_weights(subgraph: Subgraph, options: Mapping[str, Any]) -> tuple[str, ...]:
+def separate_weights(subgraph: Subgraph, options: Options) -> tuple[str, ...]:
     """Name the constants that are put into an engine when it is loaded.
 
     What ``Backend.separate_weights`` returns: none, unless plans are stored without weights or
@@ -63,11 +64,11 @@ def separate_weights(subgraph: Subgraph, options: Mapping[str, Any]) -> tuple[st
 
     Args:
         subgraph: The subgraph.
-        options: Values of the backend's options.
+        options: The options of the backend.
     """
-    if not (options["strip_weights"] or options["share_identical"]):
+    if not (options.strip_weights or options.share_identical):
         return ()
-    if options["precision"] != "keep":
+    if options.precision != "keep":
         return ()
     large = {
         name
@@ -123,18 +124,18 @@ def plan_key(
     subgraph: Subgraph,
     ranges: Mapping[str, InputRange],
     library: Library,
-    options: Mapping[str, Any],
+    options: Options,
 ) -> str:
     """Return a digest of all that decides what the builder makes; names are not part of it."""
     values = {
-        option.name: repr(options[option.name])
-        for option in OPTIONS
-        if option.cache and option.name not in _NAMING
+        name: repr(value)
+        for name, value in cache_values(options_of(Options), options).items()
+        if name not in _NAMING
     }
     separate = frozenset(separate_weights(subgraph, options))
     facts = {
         "library": [library.capabilities.flavour, library.capabilities.version],
-        "device": options["device"],
+        "device": options.device,
         "options": values,
         "ranges": [ranges[name].to_json() for name in subgraph.inputs],
         "model": model.digest(without=separate),

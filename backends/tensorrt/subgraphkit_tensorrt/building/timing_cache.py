@@ -10,6 +10,7 @@ from typing import Any
 
 from subgraphkit.backend import BindContext
 from subgraphkit.storing import KeptFile
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library
 
 __all__ = ["TimingCache", "timing_cache_for"]
@@ -59,7 +60,9 @@ class TimingCache:
             self._file.write(bytes(timed.serialize()))
 
 
-def timing_cache_for(context: BindContext, library: Library, device: str) -> TimingCache | None:
+def timing_cache_for(
+    context: BindContext[Options], library: Library, device: str
+) -> TimingCache | None:
     """Return the timings for a build; None if there are none to be kept.
 
     Args:
@@ -70,7 +73,7 @@ def timing_cache_for(context: BindContext, library: Library, device: str) -> Tim
     capabilities = library.capabilities
     # There, the calls exist, do nothing, and ask for a GPU.
     is_idle = capabilities.flavour == "tensorrt_rtx"
-    if is_idle or not capabilities.timing_cache or not context.options["timing_cache"]:
+    if is_idle or not capabilities.timing_cache or not context.options.timing_cache:
         return None
     folder = context.kept_folder()
     if folder is None:

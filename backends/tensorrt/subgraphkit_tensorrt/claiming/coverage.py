@@ -5,12 +5,13 @@ Source: ONNX operator definitions, for the number of multiplications.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.errors import BackendError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import TensorType
+from subgraphkit_tensorrt.backend_options import Options
 
 __all__ = ["check_coverage", "multiplications"]
 
@@ -21,7 +22,7 @@ def check_coverage(
     graph: BoundGraph,
     taken: Collection[int],
     refusals: Mapping[int, Refusal],
-    options: Mapping[str, Any],
+    options: Options,
 ) -> None:
     """Compare what TensorRT has with what the user demands.
 
@@ -29,15 +30,17 @@ def check_coverage(
         graph: The graph.
         taken: Nodes on TensorRT.
         refusals: Why others are not, as far as known.
-        options: Values of the backend's options; ``require_nodes`` and ``require_flops``.
+        options: The options of the backend; ``require_nodes`` and ``require_flops``.
 
     Raises:
         BackendError: It is less (SGK165).
     """
     nodes = [node for node in graph.nodes if not graph.is_constant_node(node.id)]
-    demands = (("require_nodes", "nodes", _one), ("require_flops", "work", multiplications))
-    for option, what, weigh in demands:
-        wanted = options[option]
+    demands = (
+        ("require_nodes", options.require_nodes, "nodes", _one),
+        ("require_flops", options.require_flops, "work", multiplications),
+    )
+    for option, wanted, what, weigh in demands:
         if not wanted:
             continue
         total = sum(map(weigh, nodes))
@@ -79,14 +82,14 @@ def _refused(left: Sequence[Node], refusals: Mapping[int, Refusal]) -> Iterator[
 
 
 def _too_small(
-    left: Sequence[Node], refusals: Mapping[int, Refusal], options: Mapping[str, Any]
+    left: Sequence[Node], refusals: Mapping[int, Refusal], options: Options
 ) -> Iterator[str]:
     """Name the nodes that could be taken, and are left because there are few of them together."""
     named = [node.label for node in left if _is_small(node, refusals)]
     if named:
         shown = named[:_SHOWN] + ([f"{len(named) - _SHOWN} more"] if len(named) > _SHOWN else [])
         yield (
-            f"{', '.join(shown)}: in regions of fewer than {options['min_subgraph_nodes']} nodes, "
+            f"{', '.join(shown)}: in regions of fewer than {options.min_subgraph_nodes} nodes, "
             "which are left to other backends; option min_subgraph_nodes sets the limit"
         )
 

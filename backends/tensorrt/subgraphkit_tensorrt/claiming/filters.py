@@ -2,8 +2,7 @@
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator
 
 import onnx
 
@@ -11,23 +10,22 @@ from subgraphkit.backend import Refusal
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.errors import OptionError
 from subgraphkit.ir import BoundGraph, Node
+from subgraphkit_tensorrt.backend_options import Options
 
 __all__ = ["Exclusions", "check_filters"]
-
-_OPERATORS: Final = ("exclude_ops", "only_ops")
 
 
 class Exclusions:
     """What the user keeps from TensorRT.
 
     Args:
-        options: Values of the backend's options; patterns were checked.
+        options: The options of the backend; patterns were checked.
     """
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._operators = frozenset(options["exclude_ops"])
-        self._only = frozenset(options["only_ops"])
-        self._patterns = [re.compile(text) for text in options["exclude_nodes"]]
+    def __init__(self, options: Options) -> None:
+        self._operators = frozenset(options.exclude_ops)
+        self._only = frozenset(options.only_ops)
+        self._patterns = [re.compile(text) for text in options.exclude_nodes]
 
     def refusal(self, node: Node) -> Refusal | None:
         """Say which option keeps a node; None if none does."""
@@ -43,12 +41,12 @@ class Exclusions:
         return None
 
 
-def check_filters(graph: BoundGraph, options: Mapping[str, Any], logger: logging.Logger) -> None:
+def check_filters(graph: BoundGraph, options: Options, logger: logging.Logger) -> None:
     """Make sure that operators named in options exist, and say which filters match no node.
 
     Args:
         graph: The graph.
-        options: Values of the backend's options; patterns were checked.
+        options: The options of the backend; patterns were checked.
         logger: Where it is said, in one warning.
 
     Raises:
@@ -61,8 +59,9 @@ def check_filters(graph: BoundGraph, options: Mapping[str, Any], logger: logging
         )
 
 
-def _idle_operators(graph: BoundGraph, options: Mapping[str, Any]) -> Iterator[str]:
-    given = [(option, word) for option in _OPERATORS for word in options[option]]
+def _idle_operators(graph: BoundGraph, options: Options) -> Iterator[str]:
+    given = [("exclude_ops", word) for word in options.exclude_ops]
+    given += [("only_ops", word) for word in options.only_ops]
     if not given:
         return
     present = {name for node in graph.nodes for name in (node.op_type, node.qualified_op_type)}
@@ -84,15 +83,15 @@ def _idle_operators(graph: BoundGraph, options: Mapping[str, Any]) -> Iterator[s
         yield f"{option}={word}"
 
 
-def _idle_patterns(graph: BoundGraph, options: Mapping[str, Any]) -> Iterator[str]:
-    if options["exclude_nodes"]:
+def _idle_patterns(graph: BoundGraph, options: Options) -> Iterator[str]:
+    if options.exclude_nodes:
         names = {node.name for node in graph.nodes}
-        for pattern in _idle(options["exclude_nodes"], names):
+        for pattern in _idle(options.exclude_nodes, names):
             yield f"exclude_nodes={pattern}{did_you_mean(pattern, filter(None, names))}"
-    if options["keep_fp32"]:
+    if options.keep_fp32:
         names = {node.op_type for node in graph.nodes}
         words = names.union(*((node.name, *node.outputs) for node in graph.nodes))
-        for pattern in _idle(options["keep_fp32"], words):
+        for pattern in _idle(options.keep_fp32, words):
             yield f"keep_fp32={pattern}{did_you_mean(pattern, names)}"
 
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend import Refusal
+from subgraphkit.backend import Refusal, options_of
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.storing import Answers, Passing
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.name_map import NameMap
-from subgraphkit_tensorrt.options import OPTIONS
 
 __all__ = ["Learned", "blamed_nodes"]
 
@@ -28,17 +28,19 @@ class Learned:
     Args:
         graph: The graph.
         identity: Names the library and the device.
-        options: Values of the backend's options.
+        options: The options of the backend.
         folder: Where to keep it; None for nowhere.
 
     Thread-safety: used by one thread at a time.
     """
 
     def __init__(
-        self, graph: BoundGraph, identity: str, options: Mapping[str, Any], folder: Path | None
+        self, graph: BoundGraph, identity: str, options: Options, folder: Path | None
     ) -> None:
         self._folder = folder
-        shaping = [(one.name, repr(options[one.name])) for one in OPTIONS if one.cache]
+        shaping = [
+            (one.name, repr(getattr(options, one.name))) for one in options_of(Options) if one.cache
+        ]
         facts = f"{identity}\n{shaping}\n{_structure(graph)}"
         self._question = hashlib.sha256(facts.encode()).digest()  # for the text may be long
 

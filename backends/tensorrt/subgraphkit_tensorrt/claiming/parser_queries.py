@@ -11,7 +11,7 @@ Answers are remembered, for this process and in the folder the core keeps for th
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, Final
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.storing import Answers, Passing, is_machine_fault
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.name_map import NameMap, mark_places, rename
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
 from subgraphkit_tensorrt.claiming.stand_ins import model_file, put_small_weights_in, stand_in
@@ -81,7 +82,7 @@ class ParserQueries:
     Args:
         graph: The graph.
         library: The library; it has a parser.
-        options: Values of the backend's options.
+        options: The options of the backend.
         rules: The static rules.
         conversions: Say which nodes are asked about as others.
         folder: Where to keep the answers; None for nowhere.
@@ -96,7 +97,7 @@ class ParserQueries:
         self,
         graph: BoundGraph,
         library: Library,
-        options: Mapping[str, Any],
+        options: Options,
         rules: Rules,
         conversions: Conversions,
         folder: Path | None,
@@ -104,12 +105,12 @@ class ParserQueries:
         self.asked = 0
         self._graph = graph
         self._library = library
-        self._rounds: int = options["max_query_rounds"]
+        self._rounds: int = options.max_query_rounds
         self._rules = rules
         self._conversions = conversions
         self._folder = folder
         can = library.capabilities
-        plugins = ",".join(options["plugin_libraries"])
+        plugins = ",".join(options.plugin_libraries)
         self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins} {self._rounds}"
         self._builder: Any = None
 

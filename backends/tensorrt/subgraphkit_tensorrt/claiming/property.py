@@ -1,7 +1,7 @@
 """The property: TensorRT gets the nodes that stay in no sieve, and builds regions of them."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from subgraphkit.backend import (
     Answer,
@@ -15,6 +15,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.errors import BackendUnavailableError, CompileError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.failure import fault_of_machine
 from subgraphkit_tensorrt.claiming.learned import blamed_nodes
 from subgraphkit_tensorrt.claiming.sieves import Sieves
@@ -28,7 +29,7 @@ _BUILDING: Final = frozenset({"SGK162", "SGK170", "SGK171", "SGK172"})
 
 
 def properties_of(
-    library: Library, options: Mapping[str, Any], identity: str
+    library: Library, options: Options, identity: str
 ) -> tuple["TensorRTProperty", "SecondLook"]:
     """Return the properties of one bind.
 
@@ -37,7 +38,7 @@ def properties_of(
 
     Args:
         library: The library.
-        options: Values of the backend's options.
+        options: The options of the backend.
         identity: Names library and device, for what is learnt of them.
     """
     sieves = Sieves(library, options, identity)
@@ -75,9 +76,9 @@ class TensorRTProperty(SubgraphProperty):
 
     def __init__(self, sieves: Sieves) -> None:
         self.sieves = sieves
-        self.min_nodes = sieves.options["min_subgraph_nodes"]
+        self.min_nodes = sieves.options.min_subgraph_nodes
 
-    def prepare(self, graph: BoundGraph, context: BindContext) -> None:
+    def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Put all nodes through the rules, and what is left to the parser.
 
         Raises:
@@ -116,7 +117,9 @@ class TensorRTProperty(SubgraphProperty):
         """Say whether a node is a cheap piece of a shape computation, or a weight's scale."""
         return self.sieves.borders.duplicable(node)
 
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+    def create_operator(
+        self, subgraph: Subgraph, context: BindContext[Options]
+    ) -> SubgraphOperator:
         """Build the engines of a region.
 
         Raises:
@@ -129,13 +132,13 @@ class TensorRTProperty(SubgraphProperty):
         try:
             return compile_region(subgraph, sieves.library, context)
         except CompileError as error:
-            if sieves.options["on_build_failure"] == "raise" or error.code not in _BUILDING:
+            if sieves.options.on_build_failure == "raise" or error.code not in _BUILDING:
                 raise
             if fault_of_machine(error.context.get("lines", ())):
                 raise
             raise self._given_back(subgraph, error) from error
 
-    def finish(self, partitioning: PartitionSummary, context: BindContext) -> None:
+    def finish(self, partitioning: PartitionSummary, context: BindContext[Options]) -> None:
         """Compare what TensorRT got with what the user demands."""
         mine = [one for one in partitioning.subgraphs if one.backend == context.backend]
         sieves = self.sieves
@@ -151,7 +154,7 @@ class TensorRTProperty(SubgraphProperty):
         sieves.failures.append((inside, depth))
         blamed = [node for node in blamed_nodes(subgraph, error) if node in inside]
         text = " ".join(f"{error.message}. {error.hint}".split())
-        if depth > sieves.options["max_build_retries"] or len(blamed) == len(inside):
+        if depth > sieves.options.max_build_retries or len(blamed) == len(inside):
             blamed = []
         sieves.learn(blamed or subgraph.home, text)
         sieves.taken.difference_update(blamed or subgraph.home)

@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from subgraphkit.backend import Answer, BindContext, Refusal
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
 from subgraphkit_tensorrt.claiming.coverage import check_coverage
 from subgraphkit_tensorrt.claiming.filters import Exclusions, check_filters
@@ -30,7 +30,7 @@ class Sieves:
 
     Args:
         library: The library.
-        options: Values of the backend's options.
+        options: The options of the backend.
         identity: Names library and device.
 
     Thread-safety: used by one thread at a time.
@@ -40,7 +40,7 @@ class Sieves:
     _questions: ParserQueries
     _learned: Learned
 
-    def __init__(self, library: Library, options: Mapping[str, Any], identity: str) -> None:
+    def __init__(self, library: Library, options: Options, identity: str) -> None:
         self.library = library
         self.options = options
         self.refusals: dict[int, Refusal] = {}
@@ -50,7 +50,7 @@ class Sieves:
         self._identity = identity
         self._graph: BoundGraph | None = None
 
-    def look_at(self, graph: BoundGraph, context: BindContext) -> None:
+    def look_at(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Sieve a graph; nothing happens the second time.
 
         Args:
@@ -66,15 +66,15 @@ class Sieves:
             return
         options, library, logger = self.options, self.library, context.logger
         folder = context.kept_folder()
-        load_modules(options["modules"])
-        load_plugins(library, options["plugin_libraries"])
+        load_modules(options.modules)
+        load_plugins(library, options.plugin_libraries)
         check_filters(graph, options, logger)
         rules = rules_for(library, options)
         conversions = Conversions(rules)
         self._graph = graph
         self.borders = BoundaryRules(graph, rules)
         self._learned = Learned(graph, self._identity, options, folder)
-        if options["on_build_failure"] != "raise":
+        if options.on_build_failure != "raise":
             self.refusals = self._learned.refusals()
             _tell_learned(self.refusals, logger)
         excluded = Exclusions(options)

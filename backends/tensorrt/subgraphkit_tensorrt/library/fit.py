@@ -10,10 +10,10 @@ in its "Support Matrix".
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from subgraphkit.backend import Answer, EngineOrigin, Refusal
+from subgraphkit_tensorrt.backend_options import Options
 
 __all__ = ["engine_fits"]
 
@@ -25,13 +25,13 @@ _WINDOWS: Final = "win32-AMD64-"
 """The only Windows that engines are built for elsewhere."""
 
 
-def engine_fits(made: EngineOrigin, here: EngineOrigin, options: Mapping[str, Any]) -> Answer:
+def engine_fits(made: EngineOrigin, here: EngineOrigin, options: Options) -> Answer:
     """Say whether an engine fits.
 
     Args:
         made: Where it was built.
         here: This process.
-        options: Values of the backend's options; those that shape engines are those it has.
+        options: The options of the backend; those that shape engines are those it has.
 
     Returns:
         True, or a refusal that says what is in the way.
@@ -56,21 +56,19 @@ def _parts(fingerprint: str) -> tuple[str, str, str, str]:
     return flavour, version, target, rest
 
 
-def _system_problem(made: str, here: str, options: Mapping[str, Any]) -> str:
-    if options["target_platform"] == "windows":
+def _system_problem(made: str, here: str, options: Options) -> str:
+    if options.target_platform == "windows":
         return "" if here.startswith(_WINDOWS) else "they were built for Windows on AMD64"
     return "" if made == here else "they were built for another system"
 
 
-def _version_problem(
-    made: tuple[str, str], here: tuple[str, str], options: Mapping[str, Any]
-) -> str:
+def _version_problem(made: tuple[str, str], here: tuple[str, str], options: Options) -> str:
     if made == here:
         return ""
     if not {made[0], here[0]} <= _RUNTIMES:
         other = "version of the library" if made[0] == here[0] else "library"
         return f"they were built by another {other}"
-    if not options["version_compatible"]:
+    if not options.version_compatible:
         return (
             "they run on the library they were built with; version_compatible=true builds for "
             "newer ones and for the lean and dispatch runtimes"

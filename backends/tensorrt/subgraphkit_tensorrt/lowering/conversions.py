@@ -1,6 +1,5 @@
 """Conversions: the choice of nodes that are converted, and the model with their replacements."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ import onnx
 from subgraphkit.backend import Refusal
 from subgraphkit.errors import BackendError
 from subgraphkit.ir import Node, Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library, find
 from subgraphkit_tensorrt.library.trial import has_operator
 from subgraphkit_tensorrt.lowering.defined import as_defined
@@ -86,7 +86,7 @@ class Conversions:
         return OWN.get(node.op_type, as_defined)
 
 
-def lower(proto: Any, subgraph: Subgraph, options: Mapping[str, Any]) -> None:
+def lower(proto: Any, subgraph: Subgraph, options: Options) -> None:
     """Convert what TensorRT would not take as it is in the model of a subgraph, in place.
 
     Nodes made for a node get its metadata. What is converted depends on the library in use, on the
@@ -95,23 +95,23 @@ def lower(proto: Any, subgraph: Subgraph, options: Mapping[str, Any]) -> None:
     Args:
         proto: The ``ModelProto`` of the subgraph.
         subgraph: The subgraph.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Raises:
         BackendError: A converter failed (SGK166).
     """
-    library = find(options["flavour"]).library
+    library = find(options.flavour).library
     if library is None:
         return
     apply(proto, subgraph, Conversions(rules_for(library, options)))
 
 
-def rules_for(library: Library, options: Mapping[str, Any]) -> Rules:
+def rules_for(library: Library, options: Options) -> Rules:
     """Return the static rules for a library."""
     return Rules(
         library.capabilities,
         has_operator=partial(has_operator, library),
-        truncate_double=options["truncate_double"],
+        truncate_double=options.truncate_double,
     )
 
 

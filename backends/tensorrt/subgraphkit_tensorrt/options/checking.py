@@ -3,17 +3,57 @@
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit.backend import options_of
 from subgraphkit.errors import OptionError
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.capabilities import Capabilities, path_of
-from subgraphkit_tensorrt.options.entry import Entry
 from subgraphkit_tensorrt.options.ranges import contradiction, read_buckets
-from subgraphkit_tensorrt.options.table import TABLE
 
-__all__ = ["check_agreement", "check_library"]
+__all__ = ["LISTED", "NEEDS", "check_agreement", "check_library"]
 
-_PATTERNS: Final = ("exclude_nodes", "keep_fp32")
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "plugin_libraries": ("load_plugin_library", "plugins"),
+        "precision=bf16": ("data_types.BF16",),
+        "high_precision=bf16": ("data_types.BF16",),
+        "optimization_level": ("builder_optimization_level",),
+        "max_aux_streams": ("max_aux_streams",),
+        "sparse_weights": ("builder_flags.SPARSE_WEIGHTS",),
+        "tiling_level": ("tiling_optimization_level",),
+        "l2_limit_for_tiling": ("l2_limit_for_tiling",),
+        "max_tactics": ("max_num_tactics",),
+        "strict_nans": ("builder_flags.STRICT_NANS",),
+        "distributive_independence": ("builder_flags.DISTRIBUTIVE_INDEPENDENCE",),
+        "editable_timing_cache": ("editable_timing_cache", "keeps_timings"),
+        "dla_core": ("accelerators",),
+        "gpu_fallback": ("accelerators",),
+        "refittable": ("refitter", "builder_flags.REFIT"),
+        "strip_weights": ("parser_refitter", "builder_flags.STRIP_PLAN"),
+        "share_identical": ("parser_refitter", "builder_flags.REFIT"),
+        "weight_streaming": ("weight_streaming", "builder_flags.WEIGHT_STREAMING"),
+        "version_compatible": ("builder_flags.VERSION_COMPATIBLE",),
+        "exclude_lean_runtime": ("builder_flags.EXCLUDE_LEAN_RUNTIME",),
+        "hardware_compatible": ("hardware_classes",),
+        "hardware_compatible=same_cc": ("hardware_levels.SAME_COMPUTE_CAPABILITY",),
+        "hardware_compatible=ampere_plus": ("hardware_levels.AMPERE_PLUS",),
+        "compute_capabilities": ("compute_capabilities",),
+        "target_platform=windows": ("platforms.WINDOWS_AMD64",),
+        "context_memory=profile": ("allocation_strategy",),
+        "persistent_l2_limit": ("persistent_cache_limit",),
+        "weight_streaming_budget": ("weight_streaming",),
+        "kernel_specialization": ("kernel_specialization_strategy",),
+        "allow_host_code": ("host_code_allowed",),
+        "lean_runtime": ("load_runtime",),
+    }
+)
+"""What the library must be able to do for an option that is not left at its default, or for one of
+its values: fields of ``Capabilities``; ``"builder_flags.REFIT"`` is a name in one of its sets."""
+LISTED: Final = ("tactic_sources", "preview_features")
+"""Options that hold names out of the field of ``Capabilities`` that is called the same."""
+_DEFAULTS: Final = Options()
 _NEEDED: Final = (
     # (option, its value or None for any but the default, the option it is nothing without, value)
     ("gpu_fallback", True, "dla_core", None),
@@ -25,30 +65,30 @@ _NEEDED: Final = (
 )
 
 
-def check_library(options: Mapping[str, Any], capabilities: Capabilities) -> None:
+def check_library(options: Options, capabilities: Capabilities) -> None:
     """Make sure that the library can honour every option that is not left at its default.
 
     Args:
-        options: A value for every option of the backend.
+        options: The options of the backend.
         capabilities: What the library can do.
 
     Raises:
         OptionError: It cannot (SGK160).
     """
-    for name, entry in TABLE.items():
-        value = options[name]
-        if value == entry.option.default:
+    for option in options_of(Options):
+        value = getattr(options, option.name)
+        if value == option.default:
             continue
-        missing = _missing(entry, value, capabilities)
+        missing = _missing(option.name, value, capabilities)
         if missing:
-            raise _cannot(name, value, missing, capabilities)
+            raise _cannot(option.name, value, missing, capabilities)
 
 
-def check_agreement(options: Mapping[str, Any]) -> None:
+def check_agreement(options: Options) -> None:
     """Make sure that options do not contradict one another.
 
     Args:
-        options: A value for every option of the backend.
+        options: The options of the backend.
 
     Raises:
         OptionError: They do (SGK161).
@@ -59,14 +99,14 @@ def check_agreement(options: Mapping[str, Any]) -> None:
             continue  # they were built elsewhere, and run here
         if _is_set(options, name, value) and not _is_set(options, other, needed):
             wanted = f"{other}={needed}" if needed is not None else other
+            asked = f"{name}={getattr(options, name)}"
             raise contradiction(
-                f"option {name}={options[name]} of backend 'tensorrt' needs {wanted}, which is "
-                "not set",
+                f"option {asked} of backend 'tensorrt' needs {wanted}, which is not set",
                 f"Set {wanted} as well, or leave {name} out.",
                 name,
                 other,
             )
-    if options["build_at"] == "first_run" and not options["allow_runtime_build"]:
+    if options.build_at == "first_run" and not options.allow_runtime_build:
         raise contradiction(
             "build_at=first_run and allow_runtime_build=False leave backend 'tensorrt' no time to "
             "build",
@@ -74,14 +114,13 @@ def check_agreement(options: Mapping[str, Any]) -> None:
             "build_at",
             "allow_runtime_build",
         )
-    for name in _PATTERNS:
-        _check_patterns(name, options[name])
+    _check_patterns("exclude_nodes", options.exclude_nodes)
+    _check_patterns("keep_fp32", options.keep_fp32)
 
 
-def _is_set(options: Mapping[str, Any], name: str, value: Any) -> bool:
-    if value is None:
-        return bool(options[name] != TABLE[name].option.default)
-    return bool(options[name] == value)
+def _is_set(options: Options, name: str, value: Any) -> bool:
+    given = getattr(options, name)
+    return bool(given == value if value is not None else given != getattr(_DEFAULTS, name))
 
 
 def _check_patterns(name: str, patterns: Iterable[str]) -> None:
@@ -97,21 +136,18 @@ def _check_patterns(name: str, patterns: Iterable[str]) -> None:
             ) from None
 
 
-def _missing(entry: Entry, value: Any, capabilities: Capabilities) -> str:
+def _missing(name: str, value: Any, capabilities: Capabilities) -> str:
     """Return the name in TensorRT of what an option needs and the library lacks."""
-    # A mapping of ranges is no key, and an option that takes one needs the same for all of them.
-    of_value = entry.needs_of.get(value) if entry.needs_of else None
-    for need in (*entry.needs, *filter(None, [of_value])):
+    for need in (*NEEDS.get(name, ()), *NEEDS.get(f"{name}={value}", ())):
         field, _, member = need.partition(".")
         found = getattr(capabilities, field)
         if not (member in found if member else found):
             path = path_of(field)
             return f"{path}.{member}" if member else path or field.replace("_", " ")
-    if entry.values_in:
-        allowed = getattr(capabilities, entry.values_in)
-        lacking = [word for word in value if word not in allowed]
+    if name in LISTED:
+        lacking = [word for word in value if word not in getattr(capabilities, name)]
         if lacking:
-            return f"{path_of(entry.values_in)}.{lacking[0]}"
+            return f"{path_of(name)}.{lacking[0]}"
     return ""
 
 

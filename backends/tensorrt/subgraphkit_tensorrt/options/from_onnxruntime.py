@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit.backend import options_of
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.option_values import read_bool, read_int
 from subgraphkit.errors import OptionError
-from subgraphkit_tensorrt.options.table import TABLE
+from subgraphkit_tensorrt.backend_options import Options
 
 __all__ = ["Translation", "from_onnxruntime", "in_our_words"]
 
@@ -47,7 +48,8 @@ class Translation:
 
     def put(self, given: str, name: str, value: Any) -> None:
         """Set one of our options."""
-        self.options[name] = TABLE[name].option.read(value, f"ONNX Runtime's {given}", "tensorrt")
+        (option,) = (one for one in options_of(Options) if one.name == name)
+        self.options[name] = option.read(value, f"ONNX Runtime's {given}", "tensorrt")
         self.notes.append(f"{given} is {name}={value}")
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.errors import OptionError
+from subgraphkit_tensorrt.backend_options import Options
 
 __all__ = ["Ranges", "contradiction", "read_buckets", "read_ranges"]
 
@@ -33,7 +34,7 @@ class Ranges:
     )
 
 
-def read_ranges(options: Mapping[str, Any]) -> Ranges:
+def read_ranges(options: Options) -> Ranges:
     """Read ``dims``, ``min_shapes``, ``opt_shapes`` and ``max_shapes``.
 
     Returns:
@@ -44,13 +45,13 @@ def read_ranges(options: Mapping[str, Any]) -> Ranges:
         OptionError: They contradict one another or themselves (SGK161).
     """
     dims = {name: _span(one) for name, one in _dims_of(options).items()}
-    given = [options[word] for word in _WORDS]
+    given = [options.min_shapes, options.opt_shapes, options.max_shapes]
     names = {name: None for shapes in given for name in shapes}
     inputs = {name: _shape_range(name, given) for name in names}
     return Ranges(MappingProxyType(dims), MappingProxyType(inputs))
 
 
-def read_buckets(options: Mapping[str, Any]) -> tuple[Ranges, ...]:
+def read_buckets(options: Options) -> tuple[Ranges, ...]:
     """Read what ``read_ranges`` reads, apart for every combination of ranges of dimensions.
 
     Raises:
@@ -61,10 +62,10 @@ def read_buckets(options: Mapping[str, Any]) -> tuple[Ranges, ...]:
         replace(span, dims=MappingProxyType(dict(zip(several, chosen, strict=True))))
         for chosen in product(*several.values())
     )
-    if len(buckets) > options["max_engines"]:
+    if len(buckets) > options.max_engines:
         raise contradiction(
             f"option 'dims' of backend 'tensorrt' asks for {len(buckets)} engines of a subgraph, "
-            f"max_engines={options['max_engines']} keeps fewer",
+            f"max_engines={options.max_engines} keeps fewer",
             "Give fewer ranges, or raise max_engines.",
             "dims",
             "max_engines",
@@ -72,8 +73,8 @@ def read_buckets(options: Mapping[str, Any]) -> tuple[Ranges, ...]:
     return buckets
 
 
-def _dims_of(options: Mapping[str, Any]) -> dict[str, tuple[Range, ...]]:
-    return {name: _dim_ranges(name, values) for name, values in options["dims"].items()}
+def _dims_of(options: Options) -> dict[str, tuple[Range, ...]]:
+    return {name: _dim_ranges(name, values) for name, values in options.dims.items()}
 
 
 def _span(ranges: Sequence[Range]) -> Range:

@@ -1,11 +1,12 @@
 """Execution contexts of one engine: as many as may run at once, each used by one run at a time."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from subgraphkit.errors import ExecutionError
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.checks import check_run
 from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.running.callbacks import LayerTimes, output_allocator, profiler
@@ -92,7 +93,7 @@ class Contexts:
     Args:
         engine: TensorRT's ``ICudaEngine``.
         loader: Says library and device.
-        options: Values of the backend's options.
+        options: The options of the backend.
         recorder: The ``IErrorRecorder`` they get.
         kernels: Kernels of the engine that are kept, if any are.
 
@@ -103,7 +104,7 @@ class Contexts:
         self,
         engine: Any,
         loader: Loader,
-        options: Mapping[str, Any],
+        options: Options,
         recorder: Any,
         kernels: Kernels | None = None,
     ) -> None:
@@ -115,9 +116,9 @@ class Contexts:
         self._options = options
         self._recorder = recorder
         # Streamed weights take scratch of their own, which the library knows best.
-        managed = options["context_memory"] == "shared" and not options["weight_streaming"]
+        managed = options.context_memory == "shared" and not options.weight_streaming
         self.shares_scratch = managed
-        self._most = options["max_contexts"] if self._library.capabilities.shared_profiles else 1
+        self._most = options.max_contexts if self._library.capabilities.shared_profiles else 1
         self._resting: list[Context] = []
         self._all: list[Context] = []
         self._changed = threading.Condition()
@@ -144,7 +145,7 @@ class Contexts:
 
     def times(self) -> LayerTimes | None:
         """Return the times of layers over all contexts; None if they are not measured."""
-        if not self._options["profiling"]:
+        if not self._options.profiling:
             return None
         summed = LayerTimes()
         with self._changed:
@@ -247,16 +248,16 @@ class Contexts:
             execution_context, "make an execution context", lines, hint=hint
         )
         execution_context.error_recorder = self._recorder
-        limit = self._options["persistent_l2_limit"]
+        limit = self._options.persistent_l2_limit
         if limit is not None:
             execution_context.persistent_cache_limit = limit
-        times = LayerTimes() if self._options["profiling"] else None
+        times = LayerTimes() if self._options.profiling else None
         return Context(execution_context, self._device, self._library.trt, times)
 
     def _created(self) -> Any:
         trt, can, engine = self._library.trt, self._library.capabilities, self._engine
-        wanted = "shared" if self.shares_scratch else self._options["context_memory"]
-        if wanted == "shared" and self._options["weight_streaming"]:
+        wanted = "shared" if self.shares_scratch else self._options.context_memory
+        if wanted == "shared" and self._options.weight_streaming:
             wanted = "static"
         if not can.allocation_strategy:
             if self.shares_scratch:
@@ -275,10 +276,10 @@ class Contexts:
         runtime_config = engine.create_runtime_config()
         runtime_config.set_execution_context_allocation_strategy(strategy)
         if can.kernel_specialization_strategy:
-            name = self._options["kernel_specialization"].upper()
+            name = self._options.kernel_specialization.upper()
             strategies = trt.DynamicShapesKernelSpecializationStrategy.__members__
             runtime_config.dynamic_shapes_kernel_specialization_strategy = strategies[name]
-        if can.cuda_graph_strategy and self._options["cuda_graphs"] == "auto":
+        if can.cuda_graph_strategy and self._options.cuda_graphs == "auto":
             whole = trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
             runtime_config.cuda_graph_strategy = whole
         if self._kernels is not None:

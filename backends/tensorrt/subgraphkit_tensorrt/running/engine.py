@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from subgraphkit.errors import CompileError
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.running.callbacks import error_recorder
@@ -58,7 +59,7 @@ class LoadedEngine:
         inputs: Names of its inputs, in the order of the subgraph's.
         outputs: Names of its outputs, likewise.
         loader: Deserializes plans; says library and device.
-        options: Values of the backend's options.
+        options: The options of the backend.
         kernels: Kernels of the plan that are kept, if any are.
 
     Attributes:
@@ -78,7 +79,7 @@ class LoadedEngine:
         inputs: Sequence[str],
         outputs: Sequence[str],
         loader: Loader,
-        options: Mapping[str, Any],
+        options: Options,
         kernels: Kernels | None = None,
     ) -> None:
         self._library = loader.library
@@ -188,12 +189,12 @@ def _tables(trt: Any, engine: Any) -> _Tables:
     return _Tables(inputs, outputs)
 
 
-def _stream_weights(loader: Loader, options: Mapping[str, Any], engine: Any) -> int | None:
+def _stream_weights(loader: Loader, options: Options, engine: Any) -> int | None:
     """Say how much device memory weights may take; contexts must not exist yet."""
-    if not options["weight_streaming"] or not loader.library.capabilities.weight_streaming:
+    if not options.weight_streaming or not loader.library.capabilities.weight_streaming:
         return None
     streamable = int(engine.streamable_weights_size)
-    budget = options["weight_streaming_budget"]
+    budget = options.weight_streaming_budget
     if budget is None:
         # The library's own proposal is cut to 32 bits by the binding.
         free = loader.device.cuda.free_memory() - int(engine.device_memory_size_v2)

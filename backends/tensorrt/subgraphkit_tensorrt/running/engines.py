@@ -11,6 +11,7 @@ import numpy as np
 from subgraphkit.backend import BindContext
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges
@@ -30,7 +31,7 @@ Builder = Callable[[Subgraph, Mapping[str, InputRange]], EnginePlan]
 """Builds a plan for a subgraph and the ranges of its inputs."""
 
 
-def builder_for(library: Library, context: BindContext) -> Builder | None:
+def builder_for(library: Library, context: BindContext[Options]) -> Builder | None:
     """Return what builds plans by this library; None if it has no builder."""
     if not library.capabilities.can_build:
         return None
@@ -85,7 +86,7 @@ class Engines:
         self,
         subgraph: Subgraph,
         library: Library,
-        context: BindContext,
+        context: BindContext[Options],
         builder: Builder | None,
     ) -> None:
         self.subgraph = subgraph
@@ -102,7 +103,7 @@ class Engines:
     @property
     def can_build(self) -> bool:
         """Whether a shape that no engine covers gets one."""
-        return self._builder is not None and bool(self._options["allow_runtime_build"])
+        return self._builder is not None and bool(self._options.allow_runtime_build)
 
     def current(self) -> list[tuple[EnginePlan, LoadedEngine]]:
         """Return plans and engines, the one used last at the end."""
@@ -115,7 +116,7 @@ class Engines:
         Raises:
             CompileError: TensorRT does not take it (SGK162, SGK179).
         """
-        kind = _kind_of_device(self._options["device"])
+        kind = _kind_of_device(self._options.device)
         kernels = kernels_for(plan.data, self._context, self._library, kind)
         loaded = LoadedEngine(
             plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels
@@ -131,7 +132,7 @@ class Engines:
             # An engine that grew out of another takes its place.
             inner = [one for one in self._entries if met and one.met and _within(one, entry)]
             kept = [one for one in self._entries if one not in inner]
-            spare = max(len(kept) + 1 - self._options["max_engines"], 0)
+            spare = max(len(kept) + 1 - self._options.max_engines, 0)
             self._entries = [*kept[spare:], entry]
             retired = [*inner, *kept[:spare]]
         self._retire(retired)
@@ -191,7 +192,7 @@ class Engines:
             return found
 
     def _plan_for(self, inputs: Sequence[Any]) -> EnginePlan:
-        if self._builder is None or not self._options["allow_runtime_build"]:
+        if self._builder is None or not self._options.allow_runtime_build:
             raise self._uncovered(inputs)
         ranges = self._ranges_for(inputs)
         LOGGER.info("building an engine of %s for %s", self.subgraph.id, _shown(inputs))
@@ -208,7 +209,7 @@ class Engines:
             for name, one in zip(self.subgraph.inputs, inputs, strict=True)
         ]
         ranges = exact_ranges(self.subgraph, host)
-        if self._options["dynamic"] == "exact":
+        if self._options.dynamic == "exact":
             return ranges
         with self._lock:
             met = next((entry for entry in reversed(self._entries) if entry.met), None)

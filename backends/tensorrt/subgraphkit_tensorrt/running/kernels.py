@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from subgraphkit.backend import BindContext
 from subgraphkit.storing import KeptFile
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 
@@ -72,7 +73,9 @@ class Kernels:
                 self._known = data
 
 
-def kernels_for(plan: bytes, context: BindContext, library: Library, device: str) -> Kernels | None:
+def kernels_for(
+    plan: bytes, context: BindContext[Options], library: Library, device: str
+) -> Kernels | None:
     """Return the kernels of a plan; None if the library compiles none, or nothing is kept.
 
     Args:

@@ -1,10 +1,10 @@
 """The loader: engines from plans, and what a plan may do to the host."""
 
 import threading
-from collections.abc import Mapping
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening
@@ -13,9 +13,6 @@ from subgraphkit_tensorrt.running.cudart import cuda_runtime
 from subgraphkit_tensorrt.running.device import Device
 
 __all__ = ["Loader"]
-
-_SETTINGS: Final = ("device", "allocator", "allow_host_code", "lean_runtime")
-"""The options that decide how plans are loaded."""
 
 _LOADERS: "Final[WeakValueDictionary[tuple[object, ...], Loader]]" = WeakValueDictionary()
 _LOCK: Final = threading.Lock()
@@ -26,7 +23,7 @@ class Loader:
 
     Args:
         library: TensorRT.
-        options: Values of the backend's options.
+        options: The options of the backend.
 
     Attributes:
         library: TensorRT.
@@ -40,19 +37,25 @@ class Loader:
     Thread-safety: may be used from any thread.
     """
 
-    def __init__(self, library: Library, options: Mapping[str, Any]) -> None:
+    def __init__(self, library: Library, options: Options) -> None:
         self.library = library
         self._options = options
-        allocator = allocator_named(options["allocator"])
-        self.device = Device(cuda_runtime(), options["device"], allocator=allocator)
+        allocator = allocator_named(options.allocator)
+        self.device = Device(cuda_runtime(), options.device, allocator=allocator)
         self._allocator = allocator.for_library(library.trt) if allocator is not None else None
         self._lock = threading.Lock()
         self._runtimes: list[Any] = []
 
     @classmethod
-    def of(cls, library: Library, options: Mapping[str, Any]) -> "Loader":
+    def of(cls, library: Library, options: Options) -> "Loader":
         """Return the loader of these settings; it lives as long as somebody uses it."""
-        key = (id(library.trt), *(options[name] for name in _SETTINGS))
+        key = (
+            id(library.trt),
+            options.device,
+            options.allocator,
+            options.allow_host_code,
+            options.lean_runtime,
+        )
         with _LOCK:
             found = _LOADERS.get(key)
             if found is None:
@@ -77,8 +80,8 @@ class Loader:
     def _made(self) -> list[Any]:
         """Return the runtimes, the one to load with last; each has to outlive the next."""
         runtimes = [self._runtime()]
-        if self._options["lean_runtime"]:
-            path = str(self._options["lean_runtime"])
+        if self._options.lean_runtime:
+            path = str(self._options.lean_runtime)
             with listening() as lines:
                 lean = runtimes[0].load_runtime(path)
                 runtimes.append(check(lean, f"load the lean runtime {path}", lines))
@@ -97,6 +100,6 @@ class Loader:
 
     def _set_up(self, runtime: Any) -> None:
         if self.library.capabilities.host_code_allowed:
-            runtime.engine_host_code_allowed = self._options["allow_host_code"]
+            runtime.engine_host_code_allowed = self._options.allow_host_code
         if self._allocator is not None:
             runtime.gpu_allocator = self._allocator

@@ -11,6 +11,7 @@ from subgraphkit.backend import ON_DEVICE, BindContext, SubgraphOperator
 from subgraphkit.errors import CompileError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.plan import EnginePlan, write_plans
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
@@ -54,7 +55,7 @@ class TensorRTOperator(SubgraphOperator):
         plans: Sequence[EnginePlan],
         subgraph: Subgraph,
         library: Library,
-        context: BindContext,
+        context: BindContext[Options],
         builder: Builder | None = None,
     ) -> None:
         options = context.options
@@ -65,7 +66,7 @@ class TensorRTOperator(SubgraphOperator):
         self.device = self._device.name
         self._dtypes = [_dtype(type_) for type_ in subgraph.output_types]
         # TensorRT for RTX records graphs by itself, if told to.
-        wants_graphs = options["cuda_graphs"] == "auto" and not options["profiling"]
+        wants_graphs = options.cuda_graphs == "auto" and not options.profiling
         can = library.capabilities
         self._records = wants_graphs and not can.cuda_graph_strategy
         self._closed = False
@@ -207,7 +208,7 @@ class TensorRTOperator(SubgraphOperator):
             "report": readable(plan.report, self._engines.subgraph),
         }
         times = loaded.contexts.times()
-        if self._options["verbosity"] == "detailed" or times is not None:
+        if self._options.verbosity == "detailed" or times is not None:
             subgraph = self._engines.subgraph
             facts["layers"] = describe_layers(loaded, subgraph, self._library, times)
         return facts

@@ -1,6 +1,5 @@
 """New weights for an engine that was built."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy.typing as npt
 import onnx
 
 from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.flavours import Library
@@ -17,15 +17,13 @@ from subgraphkit_tensorrt.running.engine import LoadedEngine
 __all__ = ["refit"]
 
 
-def refit(
-    loaded: LoadedEngine, subgraph: Subgraph, options: Mapping[str, Any], library: Library
-) -> None:
+def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: Library) -> None:
     """Put the weights of a subgraph into an engine, which nothing may be running on.
 
     Args:
         loaded: A refittable engine of the subgraph, or of one that differs in its weights alone.
         subgraph: The subgraph, with the new weights.
-        options: Values of the backend's options; the model is rewritten as for the build.
+        options: The options of the backend; the model is rewritten as for the build.
         library: TensorRT.
 
     Raises:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 from subgraphkit.backend import BindContext, SubgraphOperator
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import EnginePlan, plan_problem, read_plans, write_plans
 from subgraphkit_tensorrt.building.profiles import buckets_at_bind
@@ -17,11 +18,11 @@ from subgraphkit_tensorrt.running.operator import TensorRTOperator
 __all__ = ["BuiltPlans", "compile_region", "restore"]
 
 _OPEN: Final = "SGK169"
-_STATED: Final = ("dims", "min_shapes", "opt_shapes", "max_shapes")
-"""Options that state ranges; what does not fit them is for the user to mend."""
 
 
-def compile_region(subgraph: Subgraph, library: Library, context: BindContext) -> SubgraphOperator:
+def compile_region(
+    subgraph: Subgraph, library: Library, context: BindContext[Options]
+) -> SubgraphOperator:
     """Build the engines of a region now, or at the first run if shapes are unknown.
 
     Args:
@@ -33,15 +34,15 @@ def compile_region(subgraph: Subgraph, library: Library, context: BindContext) -
         CompileError: The library does not take the region, or cannot build it.
         OptionError: The options ask for what cannot be.
     """
-    at_bind = context.options["build_at"] != "first_run"
+    at_bind = context.options.build_at != "first_run"
     plans = _plans(subgraph, library, context) if at_bind else []
     return _operator(plans, subgraph, library, context)
 
 
-def _plans(subgraph: Subgraph, library: Library, context: BindContext) -> list[EnginePlan]:
+def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) -> list[EnginePlan]:
     """Build plans if the shapes are known, or have to be."""
     options = context.options
-    may_wait = options["build_at"] == "auto" and not options["build_only"]
+    may_wait = options.build_at == "auto" and not options.build_only
     buckets = buckets_at_bind(subgraph, context)
     if buckets is None and may_wait:
         return []
@@ -52,13 +53,18 @@ def _plans(subgraph: Subgraph, library: Library, context: BindContext) -> list[E
         ]
     except CompileError as error:
         # Shapes may depend on elements of inputs, which are known when they are there.
-        if error.code == _OPEN and may_wait and not any(options[name] for name in _STATED):
+        if error.code == _OPEN and may_wait and not _states_ranges(options):
             return []
         raise
 
 
+def _states_ranges(options: Options) -> bool:
+    """Say whether options state ranges; what does not fit them is for the user to mend."""
+    return bool(options.dims or options.min_shapes or options.opt_shapes or options.max_shapes)
+
+
 def restore(
-    blob: bytes, subgraph: Subgraph, library: Library, context: BindContext
+    blob: bytes, subgraph: Subgraph, library: Library, context: BindContext[Options]
 ) -> SubgraphOperator:
     """Make an operator of what ``serialize`` returned.
 
@@ -78,7 +84,7 @@ def restore(
             plan.data,
             can.flavour,
             can.version,
-            version_compatible=context.options["version_compatible"],
+            version_compatible=context.options.version_compatible,
         )
         if problem:
             raise CompileError(
@@ -99,9 +105,9 @@ def restore(
 
 
 def _operator(
-    plans: Sequence[EnginePlan], subgraph: Subgraph, library: Library, context: BindContext
+    plans: Sequence[EnginePlan], subgraph: Subgraph, library: Library, context: BindContext[Options]
 ) -> SubgraphOperator:
-    if context.options["build_only"]:
+    if context.options.build_only:
         return BuiltPlans(plans, subgraph)
     return TensorRTOperator(plans, subgraph, library, context, builder_for(library, context))
 

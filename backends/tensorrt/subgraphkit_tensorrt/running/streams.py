@@ -1,9 +1,11 @@
 """Streams of the user: for a session by an option, for single runs by a context manager."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Final
+
+from subgraphkit_tensorrt.backend_options import Options
 
 __all__ = ["on_stream", "stream_for"]
 
@@ -31,8 +33,8 @@ def on_stream(stream: int) -> Iterator[None]:
         _STREAM.reset(token)
 
 
-def stream_for(options: Mapping[str, Any]) -> int | None:
+def stream_for(options: Options) -> int | None:
     """Return the user's stream that a run is to work on; None for one of ours."""
     given = _STREAM.get()
-    wanted: int | None = options["stream"] if given is None else given
+    wanted: int | None = options.stream if given is None else given
     return wanted

@@ -1,16 +1,16 @@
 """A backend class that works."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from subgraphkit.backend import Backend, Option, SubgraphProperty
+from sgk_test_good_class.backend_options import Options
+
+from subgraphkit.backend import Backend, SubgraphProperty
 
 
-class Plugin(Backend):
+class Plugin(Backend[Options]):
     """A plugin for tests."""
 
     name = "good_class"
-    options: ClassVar[Sequence[Option]] = (Option("level", "int", 1, minimum=0),)
 
     def properties(self) -> Sequence[SubgraphProperty]:
         return []

@@ -1,7 +1,7 @@
 """A namespace with hooks that works, and prints where it should not."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from subgraphkit.backend import Backend, ProbeResult, SubgraphProperty, hookimpl
@@ -18,7 +18,7 @@ class _Plugin(Backend):
 
 
 @hookimpl
-def subgraphkit_backend(options: Mapping[str, Any]) -> Backend:
+def subgraphkit_backend(options: Any) -> Backend:
     return _Plugin(options)
 
 

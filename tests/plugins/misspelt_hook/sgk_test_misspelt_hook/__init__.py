@@ -1,13 +1,12 @@
 """Implements a hook that does not exist."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from subgraphkit.backend import Backend, hookimpl
 
 
 @hookimpl
-def subgraphkit_backend(options: Mapping[str, Any]) -> Backend:
+def subgraphkit_backend(options: Any) -> Backend:
     raise NotImplementedError
 
 

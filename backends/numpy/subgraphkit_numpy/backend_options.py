@@ -1,0 +1,19 @@
+"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+
+from dataclasses import dataclass
+
+__all__ = ["Options"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of backend 'numpy'; `subgraphkit info numpy --options` says more."""
+
+    max_loop_iterations: int = 0
+    """Iterations after which a Loop is stopped with an error; 0 means no limit."""
+    fusion: bool = True
+    """Whether one kernel may compute several nodes, tile by tile. Without, results are the same
+    bit for bit however a model is partitioned; with, to a rounding."""
+    max_output_bytes: int | None = None
+    """Size above which an output is refused before it is allocated; unless given, the memory of
+    the machine. 0 means no limit. In bytes."""

@@ -1,0 +1,16 @@
+"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Options"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of backend 'onednn'; `subgraphkit info onednn --options` says more."""
+
+    threads: int = 0
+    """With how many threads to compute; 0 leaves it to OpenMP (OMP_NUM_THREADS)."""
+    library: Path | None = None
+    """Path of libdnnl.so.3; unless given, that of the wheel or of the system."""

@@ -1,0 +1,139 @@
+"""Creation of one operator: the property that claimed a region is asked for it."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
+from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.errors import (
+    BackendError,
+    CompileError,
+    OptionError,
+    SelectorContractError,
+    UnclaimedNodesError,
+)
+from subgraphkit.ir import Subgraph
+from subgraphkit.partitioning import Claim, Partitioning, partition_within
+from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+
+__all__ = ["Creation", "close_all", "failure"]
+
+_logger = logging.getLogger("subgraphkit.compile")
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """Asks properties for operators, and gives them what they may call on meanwhile.
+
+    Attributes:
+        constraints: What the user demands; holds inside subgraphs as well.
+        progress: What a property reports to while it compiles.
+        compose: Compiles a division of a subgraph into one operator.
+    """
+
+    constraints: ResolvedConstraints
+    progress: Progress
+    compose: Callable[[Partitioning], SubgraphOperator]
+
+    def compiled(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        """Have a region compiled by the property that claimed it.
+
+        Raises:
+            Unsupported: The property gives nodes back.
+            CompileError: It failed in any other way (SGK130).
+            OptionError: It found only now that an option does not fit the model.
+            SelectorContractError: It returned something that is not an operator (SGK122).
+        """
+        try:
+            return self._asked(subgraph, claim)
+        except (Unsupported, BackendError, OptionError):
+            raise
+        except Exception as error:
+            raise failure(subgraph, error) from error
+
+    def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        """Have a region compiled by the fallback backend, whoever claimed it.
+
+        Raises:
+            LookupError: There is no fallback backend.
+            Exception: Whatever the fallback backend raises.
+        """
+        if claim.fallback is None:
+            return claim.context.fallback(subgraph)  # which says that there is none
+        operator = self._asked(subgraph, claim.fallback)
+        operator.made_by = claim.fallback.backend.name
+        return operator
+
+    def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        operator: object = claim.property.create_operator(subgraph, self._context(claim))
+        if not isinstance(operator, SubgraphOperator):
+            raise SelectorContractError(
+                "SGK122",
+                f"create_operator of property {type(claim.property).__name__!r} returned a "
+                f"{type(operator).__name__}, expected a SubgraphOperator",
+                backend=claim.backend.name,
+                subgraph=subgraph.id,
+            )
+        return operator
+
+    def _context(self, claim: Claim) -> BindContext:
+        return replace(
+            claim.context,
+            fallback=partial(self.on_fallback, claim=claim),
+            partition=partial(self._partition, claim),
+            compose=partial(self._compose, claim),
+            progress=self.progress,
+        )
+
+    def _partition(
+        self, claim: Claim, subgraph: Subgraph, properties: Sequence[SubgraphProperty]
+    ) -> Partitioning:
+        with _giving_back():
+            return partition_within(subgraph, properties, claim, self.constraints)
+
+    def _compose(self, claim: Claim, partitioning: PartitionSummary) -> SubgraphOperator:
+        if not isinstance(partitioning, Partitioning):
+            raise claim.fault(
+                "SGK122",
+                f"compose() was given {partitioning!r}, expected what partition() returned",
+            )
+        with _giving_back():
+            return self.compose(partitioning)
+
+
+@contextmanager
+def _giving_back() -> Iterator[None]:
+    """Give nodes that nobody takes at the second level back to the first."""
+    try:
+        yield
+    except UnclaimedNodesError as error:
+        raise Unsupported(error.message, nodes=error.context["nodes"]) from error
+
+
+def failure(subgraph: Subgraph, error: Exception) -> CompileError:
+    """Word that a backend failed to compile what it claimed (SGK130)."""
+    members = subgraph.members or tuple(subgraph.graph.nodes[i] for i in subgraph.nodes)
+    return CompileError(
+        "SGK130",
+        f"backend {subgraph.backend!r} claimed subgraph {subgraph.id!r} ({len(subgraph.nodes)} "
+        f"nodes, {members[0].label} .. {members[-1].label}) but failed to compile it: "
+        f"{type(error).__name__}: {error}",
+        backend=subgraph.backend,
+        subgraph=subgraph.id,
+        hint="To run these nodes elsewhere, leave the backend out of the list or set "
+        "on_compile_error='fallback'.",
+    )
+
+
+def close_all(operators: Iterable[SubgraphOperator]) -> None:
+    """Close operators; one that fails is logged, so that the others are closed all the same."""
+    for operator in operators:
+        try:
+            operator.close()
+        except Exception:
+            _logger.exception("closing %s failed", type(operator).__name__)

@@ -1,0 +1,81 @@
+"""Regions that need not hang together: what selectors with a state took, in the fewest of them."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.ir import Node
+from subgraphkit.partitioning import Partitioning, partition
+from tests.property.partition_oracles import fewest_regions
+from tests.unit.partitioning.pass_support import graph_of, selecting, taking
+from tests.unit.partitioning.test_pass_random import OPERATORS, Moody, check, random_rows
+
+
+class Listed(SubgraphSelector):
+    """Overrides nothing but ``select``, so that it counts as having a state."""
+
+    def __init__(self, operators: Sequence[str]) -> None:
+        self.operators = operators
+
+    def select(self, node: Node) -> bool:
+        return node.op_type in self.operators
+
+
+def divided(seed: int, made: Backend) -> Partitioning:
+    """Divide a random graph of at most ten nodes between a backend and the rest."""
+    dice = random.Random(f"any {seed}")
+    rows, outputs = random_rows(dice, dice.randint(4, 10))
+    found = partition(graph_of(rows, outputs), [made, taking("*", "rest")])
+    check(found)
+    return found
+
+
+def homes(found: Partitioning) -> list[tuple[int, ...]]:
+    return [one.home for one in found.subgraphs if one.backend == "one"]
+
+
+def fewest(found: Partitioning) -> int:
+    """Return the fewest regions for the nodes that the backend took, by trying everything."""
+    taken = {node for home in homes(found) for node in home}
+    claimed = bytearray(node in taken for node in range(len(found.graph.nodes)))
+    return fewest_regions(found.graph.adjacency, claimed, connected=False)
+
+
+def test_what_a_selector_with_a_state_took_is_in_as_few_regions_as_possible() -> None:
+    for seed in range(250):
+        moody = selecting(lambda _, seed=seed: Moody(seed, splittable=True), "one",
+                          connectivity="any")  # fmt: skip
+        found = divided(seed, moody)
+        assert len(homes(found)) == fewest(found)
+        assert found.quality.backends[0].gap == 0
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_selector_that_only_selects_divides_as_a_list_of_operators_does(seed: int) -> None:
+    operators = random.Random(f"listed {seed}").sample(list(OPERATORS), 4)
+    listed = selecting(lambda _: Listed(operators), "one", connectivity="any")
+    by_operator = taking(" ".join(operators), "one", connectivity="any")
+    assert homes(divided(seed, listed)) == homes(divided(seed, by_operator))
+
+
+def test_regions_of_a_selector_that_may_not_be_cut_stay_as_they_were_grown() -> None:
+    kept: set[tuple[int, ...]] = set()
+
+    class Whole(Moody):
+        def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+            answer = super().filter(candidates)
+            kept.add(tuple(sorted(node.id for node in answer)))
+            return answer
+
+    apart = 0
+    for seed in range(250):
+        kept.clear()
+        whole = selecting(lambda _, seed=seed: Whole(seed, splittable=False), "one",
+                          connectivity="any")  # fmt: skip
+        found = divided(seed, whole)
+        assert all(tuple(sorted(home)) in kept for home in homes(found))
+        apart += len(homes(found)) > fewest(found)
+    assert apart > 50

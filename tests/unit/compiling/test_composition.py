@@ -1,0 +1,215 @@
+"""The operators of a divided subgraph as one: run, given new weights, closed and cached."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend import ON_DEVICE
+from subgraphkit.compiling.composition import ComposedOperator
+from subgraphkit.errors import ExecutionError
+from tests.fakes import ReferenceOperator, WeightedOperator
+from tests.models import bound, parsed
+from tests.storing import Storing, StoringProperty, storing
+from tests.unit.compiling.dividing import CHAIN, OUTER, Inner, Make, X, backend, dividing, session
+
+# -- running -------------------------------------------------------------------------------------
+
+
+class Noting(ReferenceOperator):
+    """Notes what it is called with."""
+
+    device = "cuda:0"
+    thread_safe = True
+    log: list[Any]
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        self.log.append(outputs)
+        return super().run(inputs)
+
+
+def composed(subgraph_operators: Mapping[str, type[ReferenceOperator]]) -> ComposedOperator:
+    (outer,) = sk.partition(bound(CHAIN, N=2), [backend(Inner(OUTER))]).subgraphs
+    found = sk.partition(outer, [Inner(["Mul", "Add"]), Inner(["Relu", "Neg"])])
+    parts = [(one, subgraph_operators[one.id](one)) for one in found.subgraphs]
+    return ComposedOperator(found.graph, parts)
+
+
+def test_values_between_regions_of_one_device_stay_there() -> None:
+    class On(Noting):
+        log: list[Any] = []  # noqa: RUF012 (one for this test)
+
+    operator = composed(dict.fromkeys(["acme_0", "acme_2", "acme_4"], On))
+    assert operator.device == "cuda:0"
+    operator.run([X])
+    assert On.log == [(ON_DEVICE,), (ON_DEVICE, ON_DEVICE), (None, None)]
+    On.log.clear()
+    room = np.empty_like(X)
+    operator.run([X], [ON_DEVICE, room])
+    assert On.log[-1][0] is ON_DEVICE
+    assert On.log[-1][1] is room
+
+
+def test_operators_of_several_devices_meet_on_the_host() -> None:
+    class On(Noting):
+        log: list[Any] = []  # noqa: RUF012 (one for this test)
+
+    operator = composed({"acme_0": On, "acme_2": ReferenceOperator, "acme_4": On})
+    assert operator.device == "cpu"
+    operator.run([X])
+    assert On.log == [None, None]
+
+
+def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time() -> None:
+    class Alone(ReferenceOperator):
+        inside = 0
+        most = 0
+
+        def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+            Alone.inside += 1
+            Alone.most = max(Alone.most, Alone.inside)
+            try:
+                return super().run(inputs)
+            finally:
+                Alone.inside -= 1
+
+    operator = composed({"acme_0": Alone, "acme_2": ReferenceOperator, "acme_4": ReferenceOperator})
+    assert operator.thread_safe
+    threads = [
+        Thread(target=lambda: [operator.run([X]) for _ in range(20)], daemon=True) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Alone.most == 1
+
+
+def test_a_failure_while_running_names_the_inner_region() -> None:
+    class Failing(ReferenceOperator):
+        def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+            raise FloatingPointError("lost")
+
+    def make(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        return Failing(subgraph) if 4 in subgraph.nodes else ReferenceOperator(subgraph)
+
+    with session(dividing(Inner(["Mul", "Add"], make))) as run:
+        with pytest.raises(ExecutionError, match=r"'acme_0'.*lost") as caught:
+            run.run(None, {"x": X})
+        (note,) = caught.value.__cause__.__notes__  # type: ignore[union-attr]
+        assert "Subgraph('acme_4', 2 nodes" in note
+        assert "backend 'acme'" in note
+
+
+def test_closing_closes_every_operator_inside() -> None:
+    made: list[ReferenceOperator] = []
+
+    def make(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        made.append(ReferenceOperator(subgraph))
+        return made[-1]
+
+    session(dividing(Inner(["Mul", "Add"], make))).close()
+    assert [one.closed for one in made] == [1, 1]
+
+
+# -- new weights ---------------------------------------------------------------------------------
+
+
+class Stubborn(ReferenceOperator):
+    """Takes no new weights."""
+
+
+def weighted(of: Callable[[sk.Subgraph], type[ReferenceOperator]]) -> Make:
+    return lambda subgraph, context: of(subgraph)(subgraph)
+
+
+def with_weights(**weights: Any) -> list[np.ndarray]:
+    with sk.InferenceSession(parsed(CHAIN.replace("Add(e, d)", "Add(e, c)")), "numpy") as run:
+        run.update_weights(weights)
+        return run.run(None, {"x": X})
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"), [(WeightedOperator, "refitted"), (Stubborn, "recompiled")]
+)
+def test_all_operators_inside_take_new_weights_or_the_region_is_compiled_again(
+    last: type[ReferenceOperator], outcome: str
+) -> None:
+    model = CHAIN.replace("Add(e, d)", "Add(e, c)")
+    make = weighted(lambda subgraph: last if 5 in subgraph.nodes else WeightedOperator)
+    new = np.array([5, 7], np.float32)
+    with session(dividing(Inner(["Mul", "Add"], make)), model=model) as run:
+        assert run.update_weights({"w": new}) == {"acme_0": outcome}
+        for got, expected in zip(run.run(None, {"x": X}), with_weights(w=new), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_operators_that_took_new_weights_give_them_back_if_others_do_not() -> None:
+    class Takes(WeightedOperator):
+        taken: list[Any] = []  # noqa: RUF012 (one for this test)
+
+        def update_weights(self, changed: Mapping[str, Any]) -> bool:
+            self.taken.append({name: value.tolist() for name, value in changed.items()})
+            return super().update_weights(changed)
+
+    operator = composed({"acme_0": Takes, "acme_2": ReferenceOperator, "acme_4": Stubborn})
+    before = operator.run([X])
+    assert not operator.update_weights({"w": np.array([5, 7], np.float32)})
+    assert Takes.taken == [{"w": [5, 7]}, {"w": [1, 2]}]
+    for got, expected in zip(operator.run([X]), before, strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+# -- the cache -----------------------------------------------------------------------------------
+
+
+class DividingProperty(StoringProperty):
+    """Divides what it claims among properties that store what they compile."""
+
+    name = "dividing"
+
+    def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        inner = StoringProperty(self.backend)
+        inner.max_nodes = 1
+        return context.compose(context.partition(subgraph, [inner]))
+
+
+@pytest.fixture
+def _cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    return
+
+
+@pytest.mark.usefixtures("_cached")
+def test_engines_inside_are_kept_one_by_one() -> None:
+    made: type[Storing] = storing(properties=lambda self: [DividingProperty(self)])
+    model = "m (float[2] x) => (float[2] y) { a = Relu(x) b = Add(a, a) y = Relu(b) }"
+    for _ in range(2):
+        compiled = sk.compile_subgraphs(sk.partition(bound(model), [made]))
+        assert [one.id for one in compiled.partitioning.subgraphs] == ["storing_0"]
+        assert (compiled.kept, compiled.restored) == (frozenset(), frozenset())
+    # The two Relu are one engine.
+    assert (made.compilations, made.restorations) == (2, 1 + 3)
+
+
+@pytest.mark.usefixtures("_cached")
+def test_a_region_that_is_all_of_the_subgraph_waits_for_no_lock_of_its_own() -> None:
+    class Same(DividingProperty):
+        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+            if self.inside:
+                return StoringProperty.create_operator(self, subgraph, context)
+            inner = Same(self.backend)
+            inner.inside = True
+            return context.compose(context.partition(subgraph, [inner]))
+
+        inside = False
+
+    made = storing(properties=lambda self: [Same(self)])
+    model = "m (float[2] x) => (float[2] y) { y = Relu(x) }"
+    compiled = sk.compile_subgraphs(sk.partition(bound(model), [made]))
+    np.testing.assert_array_equal(compiled[0].run([X[0]])[0], [1, 0])
+    assert made.compilations == 1

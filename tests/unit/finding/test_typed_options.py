@@ -1,0 +1,131 @@
+"""A class takes its options from the manifest of its package, typed; or declares them itself."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from subgraphkit.backend import (
+    Backend,
+    BindContext,
+    Option,
+    SubgraphProperty,
+    hookimpl,
+    read_manifest,
+)
+from subgraphkit.backend.options import PlainOptions
+from subgraphkit.cli.commands.manifest import render_options
+from subgraphkit.configuration.config import resolve
+from subgraphkit.errors import BackendLoadError, OptionError
+from subgraphkit.finding.opening import open_backends
+from subgraphkit.finding.registry import get_backend, registered
+from tests.unit.finding.conftest import Install
+
+MANIFEST = """
+name = "typed"
+api = "1.0"
+[options.level]
+type = "int"
+default = 1
+[options.size]
+type = "bytes"
+"""
+CODE = """
+from subgraphkit.backend import Backend
+from sgk_typed.backend_options import Options
+
+class Typed(Backend[Options]):
+    name = "typed"
+
+    def properties(self):
+        return []
+"""
+ENTRY_POINT = "[subgraphkit.backends]\ntyped = sgk_typed:Typed\n"
+
+
+def _installed(install: Install, code: str = CODE) -> Path:
+    package = install("sgk-typed", "sgk_typed", code, ENTRY_POINT, MANIFEST)
+    manifest = read_manifest(package / "subgraphkit-backend.toml")
+    (package / "backend_options.py").write_text(render_options(manifest), encoding="utf-8")
+    return package
+
+
+class Plain(Backend):
+    """Declares its options itself."""
+
+    name = "plain"
+    options = (Option("level", int, default=1),)
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return []
+
+
+def test_a_class_has_the_options_of_its_manifest(install: Install) -> None:
+    _installed(install)
+    backend = get_backend("typed")
+    assert [option.name for option in backend.options] == ["level", "size"]
+    (opened,) = open_backends(resolve(backend="typed:size=1KiB"))
+    assert opened.option_values == backend.option_class(level=1, size=1024)
+    assert type(opened.option_values).__module__ == "sgk_typed.backend_options"
+    assert BindContext("typed", opened.option_values).options.size == 1024
+    with pytest.raises(OptionError, match=r"'levle'.*did you mean 'level'"):
+        open_backends(resolve(backend="typed:levle=1"))
+
+
+def test_without_options_a_class_has_the_defaults(install: Install) -> None:
+    _installed(install)
+    backend = get_backend("typed")
+    assert backend().option_values == backend.option_class()
+    assert Plain().option_values == PlainOptions(level=1)
+
+
+def test_options_written_from_another_manifest_are_an_error_with_the_command(
+    install: Install,
+) -> None:
+    package = _installed(install)
+    path = package / "subgraphkit-backend.toml"
+    path.write_text(MANIFEST.replace("options.size", "options.length"), encoding="utf-8")
+    with pytest.raises(BackendLoadError, match=f"subgraphkit manifest write {package}"):
+        get_backend("typed")
+
+
+def test_a_class_cannot_declare_options_beside_its_manifest(install: Install) -> None:
+    _installed(install, CODE.replace('name = "typed"', 'name = "typed"\n    options = ()'))
+    with pytest.raises(BackendLoadError, match="Typed declares options that its manifest declares"):
+        get_backend("typed")
+
+
+def test_a_class_of_options_without_manifest_is_refused() -> None:
+    class Options:
+        """Made by hand."""
+
+    with pytest.raises(BackendLoadError, match="there is no such file"):
+
+        class Typed(Backend[Options]):
+            name = "typed"
+
+            def properties(self) -> Sequence[SubgraphProperty]:
+                return []
+
+
+def test_a_subclass_has_the_options_of_its_base_or_its_own(install: Install) -> None:
+    _installed(install)
+    typed = get_backend("typed")
+    assert isinstance(typed, type)
+    heir = type("Heir", (typed,), {})
+    assert heir.option_class is typed.option_class
+    other = type("Other", (typed,), {"options": (Option("depth", int, default=2),)})
+    assert other().option_values == PlainOptions(depth=2)
+
+
+def test_a_namespace_of_hooks_reads_attributes_too() -> None:
+    class Hooks:
+        @hookimpl
+        def subgraphkit_backend(self, options: PlainOptions) -> Backend:
+            return Plain(options)
+
+    with registered(Hooks(), "hooked"):
+        factory = get_backend("hooked")
+        assert factory().option_values == PlainOptions(level=1)
+        (opened,) = open_backends(resolve(backend="hooked:level=3"))
+        assert opened.option_values == PlainOptions(level=3)
