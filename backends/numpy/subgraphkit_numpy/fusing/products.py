@@ -26,7 +26,9 @@ from subgraphkit_numpy.fusing.tiles import (
     nanoseconds,
     stack_tiles,
 )
+from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.registry import Array, Kernel
+from subgraphkit_numpy.kernels.repeats import find_repeats
 from subgraphkit_numpy.kernels.site import Scope, Site
 from subgraphkit_numpy.parallel import share
 
@@ -48,13 +50,22 @@ def product(group: Group, first: Node, scope: Scope, space: Space) -> MadeGroup 
         tail = _tail(group, first, scope, space, addend)
         if tail is None:
             return None
-    compute = _product_kernel(group, scope, site, space, tail)
+    compute = _product_kernel(group, scope, site, space, tail, np.matmul)
     flipped = bool(site.attribute("transB", 0))
     if not site.settled(1):
         return made(Kernel(partial(compute, flipped), shares=True), site, (0, 1), tail)
     (factor,) = site.absorb(1)
     assert factor is not None  # noqa: S101 (the second factor is not optional)
     factor = factor.T if flipped else factor
+    repeats = find_repeats(factor.T)
+    if repeats is not None:
+        distinct, places = np.ascontiguousarray(factor[:, repeats.kept]), repeats.places[None]
+        gather = _product_kernel(group, scope, site, space, tail, _gathered)
+
+        def compute_once(x: Array, *operands: Array) -> Array:
+            return gather(False, multiply(x, distinct), places, *operands)  # noqa: FBT003 (as below)
+
+        return made(Kernel(compute_once, shares=True), site, (0,), tail)
 
     def compute_with_factor(x: Array, *operands: Array) -> Array:
         return compute(False, x, factor, *operands)  # noqa: FBT003 (laid out already)
@@ -62,8 +73,18 @@ def product(group: Group, first: Node, scope: Scope, space: Space) -> MadeGroup 
     return made(Kernel(compute_with_factor, shares=True), site, (0,), tail)
 
 
+def _gathered(x: Array, places: Array, out: Array) -> None:
+    """Put the columns of a product that differ wherever they occur."""
+    np.take(x, places[0], 1, out, "clip")
+
+
 def _product_kernel(
-    group: Group, scope: Scope, site: Site, space: Space, tail: Tail | None
+    group: Group,
+    scope: Scope,
+    site: Site,
+    space: Space,
+    tail: Tail | None,
+    matmul: Callable[..., Any],
 ) -> Callable[..., Array]:
     """Return what computes a product from its factors and goes on with it."""
     rows, columns = space.merged
@@ -76,22 +97,20 @@ def _product_kernel(
         whole_rows=tail is not None and tail.whole_rows,
         nanoseconds=taken,
     )
-    work = _product_work(None if tail is None else tail.function)
+    work = _product_work(None if tail is None else tail.function, matmul)
     views: Sequence[Shape] = () if tail is None else tail.views
     dtype, shape = site.output_dtype(), shape_of(Site(group.nodes[-1], scope))
 
     def compute(flipped: bool, x: Array, y: Array, *operands: Array) -> Array:  # noqa: FBT001 (inner)
         out = np.empty((rows, columns), dtype)
         factor = y.T if flipped else y
-        share(work, parts, x.reshape(rows, inner), factor, out, *seen(operands, views))
+        share(work, parts, x.reshape(rows, x.shape[-1]), factor, out, *seen(operands, views))
         return out.reshape(shape)
 
     return compute
 
 
-def _product_work(finish: Any) -> Any:
-    matmul = np.matmul
-
+def _product_work(finish: Any, matmul: Callable[..., Any]) -> Any:
     def multiply(part: Any, x: Array, y: Array, out: Array) -> None:
         rows, columns, _ = part
         matmul(x[rows], y[:, columns], out[rows, columns])

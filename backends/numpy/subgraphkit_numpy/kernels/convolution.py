@@ -17,14 +17,15 @@ from subgraphkit_numpy.kernels import convolution_transposed
 from subgraphkit_numpy.kernels.convolution_columns import by_columns
 from subgraphkit_numpy.kernels.convolution_depthwise import depthwise
 from subgraphkit_numpy.kernels.convolution_pointwise import pointwise
-from subgraphkit_numpy.kernels.convolution_tiles import Finish, Plan, Problem
+from subgraphkit_numpy.kernels.convolution_tiles import TILE_BYTES, Finish, Problem, Tiling
 from subgraphkit_numpy.kernels.convolution_windows import windowed
 from subgraphkit_numpy.kernels.matrix import UNCUT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
+from subgraphkit_numpy.kernels.repeats import find_repeats
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.windows import Geometry, Windows
+from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes
 from subgraphkit_numpy.kernels.wrapping import is_half
-from subgraphkit_numpy.parallel import share
+from subgraphkit_numpy.parallel import cut, share
 
 __all__ = ["FAMILY", "Finish", "convolution"]
 
@@ -86,7 +87,7 @@ def convolution(
 
     Thread-safety: the kernel may be called by several threads.
     """
-    windows, groups = Windows(site), site.attribute("group", 1)
+    windows, groups = WindowAttributes(site), site.attribute("group", 1)
     dtype = site.dtype()
     if dtype is None or not site.settled(1, 2):
         return Kernel(lambda x, w, b=None: _converted(x, w, b, windows, groups), shares=True)
@@ -122,7 +123,9 @@ def _widened(b: Array | None) -> Array | None:
     return None if b is None else b.astype(np.float32)
 
 
-def _converted(x: Array, w: Array, b: Array | None, windows: Windows, groups: int) -> Array:
+def _converted(
+    x: Array, w: Array, b: Array | None, windows: WindowAttributes, groups: int
+) -> Array:
     """Convolve with weights that are known only now."""
     if is_half(x.dtype):
         wide = _converted(x.astype(np.float32), w.astype(np.float32), _widened(b), windows, groups)
@@ -130,7 +133,7 @@ def _converted(x: Array, w: Array, b: Array | None, windows: Windows, groups: in
     return _convolve(x.shape, w, b, windows, groups)[0](x)
 
 
-def _remembering(windows: Windows, groups: int, w: Array, b: Array | None) -> Convolve:
+def _remembering(windows: WindowAttributes, groups: int, w: Array, b: Array | None) -> Convolve:
     """Return a convolution for inputs of any shape."""
     known: dict[tuple[int, ...], Convolve] = {}
 
@@ -150,18 +153,61 @@ def _convolve(
     shape: tuple[int, ...],
     w: Array,
     b: Array | None,
-    windows: Windows,
+    windows: WindowAttributes,
     groups: int,
     follows: _Follows = _NOTHING,
 ) -> tuple[Convolve, bool]:
     """Return a convolution for inputs of one shape, and whether it wants BLAS alone."""
+    found = find_repeats(w, groups)
+    if found is not None and 0 not in shape:
+        distinct = _convolve_all(shape, w[found.kept], None, windows, groups)[0]
+        return _repeating(distinct, found.places, b, follows.finish), True
+    return _convolve_all(shape, w, b, windows, groups, follows)
+
+
+def _repeating(
+    distinct: Convolve, places: Array, b: Array | None, finish: Finish | None
+) -> Convolve:
+    """Return a convolution some of whose filters are equal, from one of those that differ."""
+    bias = None if b is None else b[:, None]
+
+    def work(tile: tuple[int, slice], x: Array, y: Array, *operands: Array) -> None:
+        image, filters = tile
+        target = y[tile]
+        np.take(x[image], places[filters], 0, target, "clip")
+        if bias is not None:
+            np.add(target, bias[filters], target)
+        if finish is not None:
+            finish(target, (*tile, slice(0, y.shape[2])), *operands)
+
+    def convolve(x: Array, *operands: Array) -> Array:
+        computed = distinct(x)
+        batch, kept, *out = computed.shape
+        y = np.empty((batch, len(places), prod(out)), computed.dtype)
+        bands = cut(len(places), -(-y[0].nbytes // TILE_BYTES))
+        tiles = [(image, band) for image in range(batch) for band in bands]
+        share(work, tiles, computed.reshape(batch, kept, y.shape[2]), y, *operands)
+        return y.reshape(batch, len(places), *out)
+
+    return convolve
+
+
+def _convolve_all(
+    shape: tuple[int, ...],
+    w: Array,
+    b: Array | None,
+    windows: WindowAttributes,
+    groups: int,
+    follows: _Follows = _NOTHING,
+) -> tuple[Convolve, bool]:
+    """Do as ``_convolve``, whether or not filters are equal."""
     geometry = windows.on(shape[2:], w.shape[2:])
     out_shape, dtype = (shape[0], w.shape[0], *geometry.out), w.dtype
     flat_shape = (shape[0], w.shape[0], prod(geometry.out))
     if 0 in flat_shape:
         return lambda x, *operands: np.zeros(out_shape, dtype), False  # noqa: ARG005 (as called)
-    plan = _plan(shape, geometry, groups, w, b, follows)
-    tiles, work, in_shape = plan.tiles, plan.work, plan.shape
+    tiling = _tiling(shape, geometry, groups, w, b, follows)
+    tiles, work, in_shape = tiling.tiles, tiling.work, tiling.shape
 
     def convolve(x: Array, *operands: Array) -> Array:
         y = np.empty(flat_shape, dtype)
@@ -172,14 +218,14 @@ def _convolve(
     return convolve, len(tiles) > 1 or multiplications >= UNCUT
 
 
-def _plan(
+def _tiling(
     shape: tuple[int, ...],
     geometry: Geometry,
     groups: int,
     w: Array,
     b: Array | None,
     follows: _Follows,
-) -> Plan:
+) -> Tiling:
     finish = follows.finish
     is_point = prod(geometry.kernel) == 1 and prod(geometry.strides) == 1 and not geometry.is_padded
     if len(shape) > 4 and not is_point:  # noqa: PLR2004 (images, channels, rows, columns)

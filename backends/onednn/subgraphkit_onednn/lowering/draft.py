@@ -16,7 +16,7 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_onednn.symbols import MAX_RANK
 
-__all__ = ["Draft", "DraftOperation", "DraftTensor", "RefusedError", "Source", "dims_of"]
+__all__ = ["DraftOperation", "DraftTensor", "GraphDraft", "RefusedError", "Source", "dims_of"]
 
 Array = npt.NDArray[Any]
 Dims = tuple[int, ...]
@@ -93,7 +93,7 @@ class DraftOperation:
 
 
 @dataclass(slots=True)
-class Draft:
+class GraphDraft:
     """A graph being written; one node at a time.
 
     Attributes:
@@ -117,14 +117,18 @@ class Draft:
         """Say to which node the operations from now on belong."""
         self._node = node.id
 
-    def value(self, name: str) -> DraftTensor:
+    def value(self, name: str, also: frozenset[DataType] = frozenset()) -> DraftTensor:
         """Return the tensor of a value of the model.
+
+        Args:
+            name: Name of the value.
+            also: Element types that may be converted, beside those to compute with.
 
         Raises:
             RefusedError: Its element type or shape is none that oneDNN can compute with.
         """
         if name not in self.values:
-            dims, dtype = self._type(name)
+            dims, dtype = self._type(name, self.dtypes | also)
             source = None
             if name in self.graph.constants:
                 source = Source((name,), lambda array: _dense(array, dims))
@@ -207,12 +211,12 @@ class Draft:
         self._count += 1
         return DraftTensor(self._count - 1, dims, dtype, source)
 
-    def _type(self, name: str) -> tuple[Dims, DataType]:
+    def _type(self, name: str, dtypes: frozenset[DataType]) -> tuple[Dims, DataType]:
         type_ = self.graph.types.get(name)
         if not isinstance(type_, TensorType):
             raise RefusedError("dtype", f"value {name!r} is no tensor of a known type")
-        if type_.dtype not in self.dtypes:
-            usable = ", ".join(sorted(dtype.label for dtype in self.dtypes))
+        if type_.dtype not in dtypes:
+            usable = ", ".join(sorted(dtype.label for dtype in dtypes))
             raise RefusedError(
                 "dtype", f"value {name!r} is {type_.dtype.label}; oneDNN takes {usable} here"
             )

@@ -3,22 +3,26 @@
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft
+from subgraphkit.types import DataType
+from subgraphkit_onednn.lowering.draft import GraphDraft
 from subgraphkit_onednn.lowering.registry import lowers, require, single_output
 
 __all__ = ["cast", "concat", "dropout", "reshape", "transpose"]
 
 _MOST_CONCATENATED: Final = 64
 
+_CONVERTED: Final = frozenset({DataType.BFLOAT16})
+"""Element types that oneDNN converts on processors that cannot compute with them, too."""
+
 
 @lowers("Identity", "Flatten")
-def copy(draft: Draft, node: Node) -> None:
+def copy(draft: GraphDraft, node: Node) -> None:
     """Lower an operator that only copies."""
     draft.stand_for(single_output(node), draft.value(node.inputs[0]))
 
 
 @lowers("Reshape", "Squeeze", "Unsqueeze")
-def reshape(draft: Draft, node: Node) -> None:
+def reshape(draft: GraphDraft, node: Node) -> None:
     """Lower a change of shape; what states the new shape must be constant."""
     if len(node.inputs) > 1:
         draft.read(node, 1)
@@ -26,7 +30,7 @@ def reshape(draft: Draft, node: Node) -> None:
 
 
 @lowers("Dropout")
-def dropout(draft: Draft, node: Node) -> None:
+def dropout(draft: GraphDraft, node: Node) -> None:
     """Lower a dropout that lets everything pass."""
     training = draft.read(node, 2)
     require(training is None or not training.any(), "attribute", "Dropout in training mode")
@@ -34,7 +38,7 @@ def dropout(draft: Draft, node: Node) -> None:
 
 
 @lowers("Transpose")
-def transpose(draft: Draft, node: Node) -> None:
+def transpose(draft: GraphDraft, node: Node) -> None:
     """Lower a permutation of axes."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     order = node.attribute("perm", None)
@@ -44,7 +48,7 @@ def transpose(draft: Draft, node: Node) -> None:
 
 
 @lowers("Concat")
-def concat(draft: Draft, node: Node) -> None:
+def concat(draft: GraphDraft, node: Node) -> None:
     """Lower a concatenation of up to 64 tensors."""
     y = draft.value(single_output(node))
     tensors = [draft.value(name) for name in node.inputs]
@@ -61,9 +65,10 @@ def concat(draft: Draft, node: Node) -> None:
 
 
 @lowers("Cast")
-def cast(draft: Draft, node: Node) -> None:
+def cast(draft: GraphDraft, node: Node) -> None:
     """Lower a cast between the floating-point types that oneDNN has."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x = draft.value(node.inputs[0], _CONVERTED)
+    y = draft.value(single_output(node), _CONVERTED)
     if x.dtype == y.dtype:
         draft.stand_for(node.outputs[0], x)
     else:

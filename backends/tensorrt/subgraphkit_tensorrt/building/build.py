@@ -4,6 +4,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 from subgraphkit.backend import BindContext, Progress
@@ -82,14 +83,17 @@ def _build(
     library: Library,
     context: BindContext[Options],
 ) -> EnginePlan:
-    options = context.options
+    options, progress = context.options, context.progress
     separate = separate_weights(subgraph, options)
-    with parse_model(model, subgraph, library, options) as parsed:
-        if separate and library.capabilities.mark_weights_refittable:
-            check_separate(parsed, separate, subgraph)
-        needed = check_ranges(wanted, parsed.network, subgraph.id)
-        config = configure(parsed, library, options)
-        add_profile(config, parsed, needed, library)
+    with ExitStack() as stack:
+        with cancellable(progress):  # the parser swallows Ctrl-C as well, where it calls the logger
+            parsed = stack.enter_context(parse_model(model, subgraph, library, options))
+            if separate and library.capabilities.mark_weights_refittable:
+                check_separate(parsed, separate, subgraph)
+            needed = check_ranges(wanted, parsed.network, subgraph.id)
+            config = configure(parsed, library, options)
+            add_profile(config, parsed, needed, library)
+        progress.check()
         with _DEVICE_LOCKS[options.device]:
             started = time.monotonic()
             with noting() as told:

@@ -7,7 +7,7 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.rules.element_types import types_of
-from subgraphkit_tensorrt.rules.subject import Objections, Subject, plain
+from subgraphkit_tensorrt.rules.judged_node import JudgedNode, Objections, plain
 from subgraphkit_tensorrt.rules.windows import rounded_up, too_wide
 
 __all__ = [
@@ -40,7 +40,7 @@ _INTERPOLATED: Final = 3
 _LARGEST_K: Final = 3840
 
 
-def attention(one: Subject) -> Objections:
+def attention(one: JudgedNode) -> Objections:
     """Attention has four axes, no cache and a mask or causality, not both."""
     for place in (0, 1, 2, *([3] if one.has(3) else [])):
         yield one.rank(place, 4)
@@ -60,7 +60,7 @@ def attention(one: Subject) -> Objections:
         yield Refusal("attribute", text)
 
 
-def pool(one: Subject) -> Objections:
+def pool(one: JudgedNode) -> Objections:
     """Windows of AveragePool, LpPool and MaxPool are dense, and not more than ONNX keeps."""
     if any(step != 1 for step in one.value("dilations", ())):
         yield one.wrong("dilations", "1 everywhere")
@@ -75,20 +75,20 @@ def pool(one: Subject) -> Objections:
         yield too_wide(one.node)
 
 
-def cast(one: Subject) -> Objections:
+def cast(one: JudgedNode) -> Objections:
     """Cast makes types that TensorRT has."""
     if one.value("to") is not None:
         yield one.makes(DataType(one.value("to")), "f32 f16 bf16 i32 i64 u8 bool")
 
 
-def constant(one: Subject) -> Objections:
+def constant(one: JudgedNode) -> Objections:
     """Constant is neither sparse nor a string."""
     for name in ("sparse_value", "value_string", "value_strings"):
         if name in one.node.attributes:
             yield one.wrong(name, "none")
 
 
-def conv_transpose(one: Subject) -> Objections:
+def conv_transpose(one: JudgedNode) -> Objections:
     """ConvTranspose begins in the padding, not behind it."""
     yield one.rank(0, 3, 4, 5)
     pads = list(one.value("pads", ()))
@@ -96,7 +96,7 @@ def conv_transpose(one: Subject) -> Objections:
         yield Refusal("attribute", f"pads {pads}, TensorRT takes no negative ones")
 
 
-def deform_conv(one: Subject) -> Objections:
+def deform_conv(one: JudgedNode) -> Objections:
     """DeformConv is padded alike at both ends and of one element type."""
     yield one.rank(0, 3, 4)
     pads = list(one.value("pads", ()))
@@ -110,20 +110,20 @@ def deform_conv(one: Subject) -> Objections:
         yield Refusal("dtype", f"inputs of {one.name} are {labels}")
 
 
-def einsum(one: Subject) -> Objections:
+def einsum(one: JudgedNode) -> Objections:
     """Einsum has lowercase letters and no ellipsis."""
     if not re.fullmatch(r"[a-z .,>-]*", str(one.value("equation", ""))):
         yield one.wrong("equation", "simple ones")
 
 
-def hardmax(one: Subject) -> Objections:
+def hardmax(one: JudgedNode) -> Objections:
     """Hardmax runs along an axis of known length."""
     shape, axis = one.node.shape(0), one.value("axis", -1)
     if not (shape and -len(shape) <= axis < len(shape) and isinstance(shape[axis], int)):
         yield Refusal("dynamic_shape", f"axis {axis} of {one.label(0)} is not known")
 
 
-def branches(one: Subject) -> Objections:
+def branches(one: JudgedNode) -> Objections:
     """Branches of If make values of the same ranks under names of their own."""
     bodies = one.node.bodies.values()
     shapes = [[body.shape(name) for name in body.outputs] for body in bodies]
@@ -135,7 +135,7 @@ def branches(one: Subject) -> Objections:
         yield Refusal("attribute", f"both branches call an output {min(shared)!r}")
 
 
-def loop(one: Subject) -> Objections:
+def loop(one: JudgedNode) -> Objections:
     """Loop stacks up a known number of values and carries values that keep their shapes."""
     node, body = one.node, one.node.bodies["body"]
     stacked = any(node.outputs[max(0, len(node.inputs) - 2) :])
@@ -157,20 +157,20 @@ def _differ(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
     return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
 
 
-def mat_mul(one: Subject) -> Objections:
+def mat_mul(one: JudgedNode) -> Objections:
     """MatMul does not multiply a vector by a stack of matrices."""
     first, second = one.node.shape(0), one.node.shape(1)
     if first is not None and second is not None and len(first) == 1 and len(second) > 2:  # noqa: PLR2004 (a matrix)
         yield Refusal("rank", "a vector times a stack of matrices, TensorRT takes it the other way")
 
 
-def mod(one: Subject) -> Objections:
+def mod(one: JudgedNode) -> Objections:
     """Mod is of whole numbers, unless it is that of C."""
     if one.value("fmod", 0) == 0:
         yield one.typed(0, "i32 i64")
 
 
-def quantization(one: Subject) -> Objections:
+def quantization(one: JudgedNode) -> Objections:
     """QuantizeLinear and DequantizeLinear are symmetric, with known positive scales."""
     is_quantize = one.node.op_type == "QuantizeLinear"
     zero = one.node.constant(2)
@@ -191,7 +191,7 @@ def quantization(one: Subject) -> Objections:
         yield one.makes(dtype, "i8 f8 i4 f4")
 
 
-def recurrent(one: Subject) -> Objections:
+def recurrent(one: JudgedNode) -> Objections:
     """GRU, LSTM and RNN have one set of activations, and the sequence comes first."""
     names = [str(plain(name)).lower() for name in one.value("activations", ())]
     half = len(names) // 2
@@ -203,7 +203,7 @@ def recurrent(one: Subject) -> Objections:
     yield one.attribute("layout", 0, silent=True)
 
 
-def resize(one: Subject) -> Objections:
+def resize(one: JudgedNode) -> Objections:
     """Resize has modes that TensorRT has, and interpolates along few axes."""
     coordinates, nearest = "coordinate_transformation_mode", "nearest_mode"
     usual = "round_prefer_floor"
@@ -242,7 +242,7 @@ def _resized_dims(node: Node) -> int:
     return sum(a is None or a != b for a, b in pairs)
 
 
-def reverse_sequence(one: Subject) -> Objections:
+def reverse_sequence(one: JudgedNode) -> Objections:
     """ReverseSequence tells batch and time apart."""
     batch = one.value("batch_axis")
     if batch is not None and batch == one.value("time_axis"):
@@ -250,13 +250,13 @@ def reverse_sequence(one: Subject) -> Objections:
         yield Refusal("attribute", text)
 
 
-def scatter_elements(one: Subject) -> Objections:
+def scatter_elements(one: JudgedNode) -> Objections:
     """ScatterElements does not reduce in TensorRT for RTX."""
     if one.flavour == "tensorrt_rtx":
         yield one.attribute("reduction", "none")
 
 
-def split(one: Subject) -> Objections:
+def split(one: JudgedNode) -> Objections:
     """Split is given sizes or a number of outputs."""
     present = one.has(1) + ("num_outputs" in one.node.attributes)
     if one.node.opset >= 18 and present != 1:  # noqa: PLR2004 (num_outputs came with it)
@@ -264,14 +264,14 @@ def split(one: Subject) -> Objections:
         yield Refusal("attribute", text + "TensorRT wants one of them")
 
 
-def squeeze(one: Subject) -> Objections:
+def squeeze(one: JudgedNode) -> Objections:
     """Squeeze is given axes, or they follow from the shape."""
     yield one.constant(1, "axes")
     if not one.has(1) and "axes" not in one.node.attributes:
         yield one.static(0)
 
 
-def stft(one: Subject) -> Objections:
+def stft(one: JudgedNode) -> Objections:
     """STFT has real signals, and steps and windows that are known."""
     yield one.constant(1, "frame_step")
     yield one.constant(2, "window")
@@ -280,7 +280,7 @@ def stft(one: Subject) -> Objections:
         yield Refusal("shape", f"the last axis of {one.label(0)} is not 1")
 
 
-def top_k(one: Subject) -> Objections:
+def top_k(one: JudgedNode) -> Objections:
     """TopK sorts, and takes few."""
     yield one.attribute("sorted", 1)
     count = one.node.constant(1)

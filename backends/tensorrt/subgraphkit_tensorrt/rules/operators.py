@@ -17,7 +17,7 @@ from typing import Final
 from subgraphkit.types import DataType
 from subgraphkit_tensorrt.rules import operator_rules as ruled
 from subgraphkit_tensorrt.rules.element_types import MAX_RANK, types_of
-from subgraphkit_tensorrt.rules.subject import Objections, Subject
+from subgraphkit_tensorrt.rules.judged_node import JudgedNode, Objections
 
 __all__ = ["RANDOM", "Operator", "OperatorTable", "operator_table"]
 
@@ -58,7 +58,7 @@ class Operator:
     since: str = ""
     opset: int = 9
     inside: tuple[int, ...] = ()
-    rules: Callable[[Subject], Objections] = lambda _: ()
+    rules: Callable[[JudgedNode], Objections] = lambda _: ()
 
     def dtypes(self, generation: _Release) -> tuple[DataType, ...]:
         """Return the element types that a release takes."""

@@ -13,8 +13,8 @@ from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.rules.element_types import KNOWN, MAX_RANK
 from subgraphkit_tensorrt.rules.folding import Folding
+from subgraphkit_tensorrt.rules.judged_node import JudgedNode, is_read
 from subgraphkit_tensorrt.rules.operators import RANDOM, Operator, operator_table
-from subgraphkit_tensorrt.rules.subject import Subject, is_read
 
 __all__ = ["Rules"]
 
@@ -144,8 +144,8 @@ class Rules:
 
     def _of_rules(self, node: Node, operator: Operator, around: tuple[str, ...]) -> Refusal | None:
         flavour = self._capabilities.flavour
-        subject = Subject(node, self._folding_of(node.graph), flavour, around)
-        return next((one for one in operator.rules(subject) if one is not None), None)
+        judged = JudgedNode(node, self._folding_of(node.graph), flavour, around)
+        return next((one for one in operator.rules(judged) if one is not None), None)
 
     def _of_bodies(self, node: Node, around: tuple[str, ...]) -> Refusal | None:
         if node.domain or node.op_type not in _BODIES:

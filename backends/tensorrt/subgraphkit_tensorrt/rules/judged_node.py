@@ -10,7 +10,7 @@ from subgraphkit.types import DataType
 from subgraphkit_tensorrt.rules.element_types import types_of
 from subgraphkit_tensorrt.rules.folding import Folding
 
-__all__ = ["Objections", "Subject", "is_read", "plain"]
+__all__ = ["JudgedNode", "Objections", "is_read", "plain"]
 
 Objections = Iterable[Refusal | None]
 """What the rules of an operator have to say, one after the other; None is no objection."""
@@ -19,7 +19,7 @@ _NOT_HONOURED: Final = "; TensorRT takes it and computes something else"
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class JudgedNode:
     """A node with what its rules may look at besides; checks return None if nothing is wrong.
 
     Attributes:
