@@ -16,8 +16,8 @@ __all__ = [
     "FORMAT",
     "MARK",
     "BackendEntry",
+    "BundleManifest",
     "FileEntry",
-    "Manifest",
     "MemberError",
     "SubgraphEntry",
     "read_manifest",
@@ -103,7 +103,7 @@ class SubgraphEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BundleManifest:
     """What a bundle says of itself.
 
     Attributes:
@@ -133,7 +133,7 @@ class Manifest:
         return [file for file in (self.model, self.weights, *engines) if file is not None]
 
 
-def write_manifest(manifest: Manifest) -> bytes:
+def write_manifest(manifest: BundleManifest) -> bytes:
     """Return the text of a manifest.
 
     Raises:
@@ -144,7 +144,7 @@ def write_manifest(manifest: Manifest) -> bytes:
     return json.dumps(members, indent=1, allow_nan=False).encode("ascii") + b"\n"
 
 
-def read_manifest(members: Mapping[str, Any]) -> Manifest:
+def read_manifest(members: Mapping[str, Any]) -> BundleManifest:
     """Read a manifest of the known format.
 
     Args:
@@ -169,7 +169,7 @@ def read_manifest(members: Mapping[str, Any]) -> Manifest:
     return manifest
 
 
-def _check_backends(manifest: Manifest) -> None:
+def _check_backends(manifest: BundleManifest) -> None:
     entries = {entry.name: entry for entry in manifest.backends}
     if len(entries) != len(manifest.backends):
         raise MemberError("its manifest names a backend twice")
@@ -283,7 +283,7 @@ _subgraph: Final = _object(
     engine=_optional(_file),
 )
 _manifest: Final = _object(
-    Manifest,
+    BundleManifest,
     name=_text,
     versions=_mapping(_text),
     model=_file,

@@ -14,7 +14,7 @@ from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import check_options, with_carried_options
 from subgraphkit.bundling.collecting import structure_of
-from subgraphkit.bundling.manifest import BackendEntry, Manifest
+from subgraphkit.bundling.manifest import BackendEntry, BundleManifest
 from subgraphkit.bundling.origins import origin_here
 from subgraphkit.bundling.reading import BundleFiles
 from subgraphkit.bundling.rebuilding import rebuild
@@ -97,7 +97,7 @@ def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = F
         raise
 
 
-def _choices(call: BundleCall, manifest: Manifest) -> list[BackendChoice]:
+def _choices(call: BundleCall, manifest: BundleManifest) -> list[BackendChoice]:
     """Return the backends of the bundle, as the caller has them.
 
     Raises:
@@ -163,7 +163,7 @@ def _bound(
     return replace(bound, name=manifest.name, settings=settings)
 
 
-def _claims(folder: Path, bound: BoundModel, manifest: Manifest) -> list[Claim]:
+def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[Claim]:
     """Open the backends of the bundle.
 
     Raises:
@@ -171,7 +171,7 @@ def _claims(folder: Path, bound: BoundModel, manifest: Manifest) -> list[Claim]:
             bundle.
     """
     try:
-        return choose_claimants(bound, None)
+        return next(choose_claimants(bound, None, lambda _: False))
     except (BackendNotFoundError, BackendUnavailableError) as error:
         backend = error.context.get("backend") or getattr(error, "backend", None)
         mine = sum(one.backend == backend for one in manifest.subgraphs)
@@ -181,7 +181,7 @@ def _claims(folder: Path, bound: BoundModel, manifest: Manifest) -> list[Claim]:
         raise messages.backend_is_missing(folder, error, str(backend), counts) from error
 
 
-def _check_structures(partitioning: Partitioning, manifest: Manifest) -> None:
+def _check_structures(partitioning: Partitioning, manifest: BundleManifest) -> None:
     """Make sure that every subgraph is the one that was exported.
 
     Raises:

@@ -12,8 +12,8 @@ from subgraphkit.bundling import messages
 from subgraphkit.bundling.manifest import (
     FORMAT,
     MARK,
+    BundleManifest,
     FileEntry,
-    Manifest,
     MemberError,
     read_manifest,
 )
@@ -115,7 +115,7 @@ class BundleFiles:
                 self.folder, f"{entry.name!r} has another SHA-256 than when it was written"
             )
 
-    def _read_manifest(self) -> Manifest:
+    def _read_manifest(self) -> BundleManifest:
         with self._opened(MANIFEST) as file:
             text = self._read(MANIFEST, file, _LARGEST_MANIFEST + 1)
         try:

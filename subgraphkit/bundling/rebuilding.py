@@ -5,7 +5,7 @@ from pathlib import Path
 
 from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import messages
-from subgraphkit.bundling.manifest import Manifest, SubgraphEntry
+from subgraphkit.bundling.manifest import BundleManifest, SubgraphEntry
 from subgraphkit.errors import BundleError
 from subgraphkit.ir import Boundary, BoundGraph, Subgraph, boundaries, make_subgraph
 from subgraphkit.partitioning import Claim, Partitioning
@@ -16,7 +16,7 @@ __all__ = ["rebuild"]
 
 
 def rebuild(
-    folder: Path, manifest: Manifest, bound: BoundModel, claims: Sequence[Claim]
+    folder: Path, manifest: BundleManifest, bound: BoundModel, claims: Sequence[Claim]
 ) -> Partitioning:
     """Cut the model as it was cut when it was exported.
 
@@ -58,7 +58,7 @@ def rebuild(
     )
 
 
-def _check_nodes(folder: Path, manifest: Manifest, bound: BoundGraph) -> None:
+def _check_nodes(folder: Path, manifest: BundleManifest, bound: BoundGraph) -> None:
     """Make sure that every node is at home in one subgraph."""
     count = len(bound.table.op_types)
     home: list[int] = []

@@ -16,8 +16,8 @@ from subgraphkit import __version__
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.collecting import BundleContents, CollectedSubgraph
 from subgraphkit.bundling.manifest import (
+    BundleManifest,
     FileEntry,
-    Manifest,
     SubgraphEntry,
     write_manifest,
 )
@@ -150,7 +150,7 @@ def _fill(folder: Path, contents: BundleContents) -> None:
         (folder / _UNNAMED).rename(folder / weights.name)
     else:
         (folder / _UNNAMED).unlink()
-    manifest = Manifest(
+    manifest = BundleManifest(
         name=graph.name,
         versions=versions_here(),
         model=_write(folder, _MODEL, model),

@@ -17,7 +17,7 @@ from typing import Final
 
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.parser import CommandLine
-from subgraphkit.cli.reporting import Report, plugin_output_apart
+from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
 from subgraphkit.errors import CallerError
 
 __all__ = ["ExitCode", "main"]
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
     words = list(sys.argv[1:] if arguments is None else arguments)
     command = words[0] if words and not words[0].startswith("-") else ""
-    report = Report(command or "cli", as_json="--json" in words, debug="--debug" in words)
+    report = CommandReport(command or "cli", as_json="--json" in words, debug="--debug" in words)
     try:
         with report.collecting_warnings():
             status = _attempt(command, words, report)
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _attempt(command: str, words: Sequence[str], report: Report) -> int:
+def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
     """Parse and execute; errors end up in the report."""
     try:
         line = CommandLine(command)

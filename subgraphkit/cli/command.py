@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 
 __all__ = ["Command"]
 
@@ -21,4 +21,4 @@ class Command:
 
     examples: tuple[str, ...]
     add_arguments: Callable[[ArgumentParser], None]
-    execute: Callable[[Namespace, Report], int]
+    execute: Callable[[Namespace, CommandReport], int]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.types import DataType, Dim, TensorType
@@ -69,7 +69,7 @@ def make_feeds(bound: BoundGraph, files: Mapping[str, str], seed: int) -> dict[s
     return {name: feeds[name] for name in known if name in feeds}
 
 
-def tell_feeds(feeds: Mapping[str, Feed], seed: int, report: Report) -> None:
+def tell_feeds(feeds: Mapping[str, Feed], seed: int, report: CommandReport) -> None:
     """Say which inputs are made up and which sizes were assumed."""
     made_up = [name for name, feed in feeds.items() if feed.source == "random"]
     if made_up:

@@ -1,7 +1,8 @@
 """The output of a command: data on standard output, everything else on standard error.
 
-A command fills one ``Report``. Nothing is written to standard output before the command has ended,
-so what a plugin prints meanwhile cannot get into the data, and ``--json`` is always one document.
+A command fills one ``CommandReport``. Nothing is written to standard output before the command has
+ended, so what a plugin prints meanwhile cannot get into the data, and ``--json`` is always one
+document.
 """
 
 import errno
@@ -22,13 +23,13 @@ from subgraphkit.cli.progress import ProgressWriter, is_terminal
 from subgraphkit.cli.tables import Table, plain_table, rich_table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 
-__all__ = ["SCHEMA_VERSION", "Report", "plugin_output_apart"]
+__all__ = ["SCHEMA_VERSION", "CommandReport", "plugin_output_apart"]
 
 SCHEMA_VERSION: Final = 1
 """Version of the JSON documents; members may be added within it, none changes or goes."""
 
 
-class Report:
+class CommandReport:
     """Collects what a command has to say and writes it at the end.
 
     Args:

@@ -19,14 +19,14 @@ from subgraphkit.processes.child_process import how_it_ended, run_child
 from subgraphkit.testing.process_state import changes, output_kept, process_state
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["Imported", "import_in_child", "main"]
+__all__ = ["ImportFindings", "import_in_child", "main"]
 
 _MODULE: Final = "subgraphkit.testing.importing"
 _LAST_OUTPUT: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportFindings:
     """What a new process found out about a backend.
 
     Attributes:
@@ -54,19 +54,19 @@ class Imported:
     problems: tuple[str, ...] = ()
 
 
-def import_in_child(subject: Subject, seconds: float) -> Imported:
+def import_in_child(subject: Subject, seconds: float) -> ImportFindings:
     """Import and probe a backend in a new process, and let that process end by itself."""
     ended = run_child(_MODULE, [json.dumps(subject.described())], seconds)
     if ended.code is None:
-        return Imported(hang=True)
+        return ImportFindings(hang=True)
     if ended.code or not ended.answer:
         words = ended.printed.strip()[-_LAST_OUTPUT:]
-        return Imported(
+        return ImportFindings(
             crash=how_it_ended(ended.code) + (f"; it printed: {words}" if words else "")
         )
     found: dict[str, Any] = json.loads(ended.answer)
     found |= {key: tuple(found[key]) for key in ("listing", "changed", "problems") if key in found}
-    return Imported(**found)
+    return ImportFindings(**found)
 
 
 def main(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ from subgraphkit import __version__
 from subgraphkit.errors import ConfigError
 from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 
-__all__ = ["LEVEL_COLUMNS", "SCHEMA", "LevelSummary", "OperatorSupport", "Regression", "Report"]
+__all__ = ["LEVEL_COLUMNS", "SCHEMA", "LevelSummary", "OperatorSummary", "Regression", "Report"]
 
 SCHEMA: Final = "subgraphkit.conformance/1"
 """Name and version of the JSON document; members may be added within it, none changes or goes."""
@@ -62,7 +62,7 @@ class LevelSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorSupport:
+class OperatorSummary:
     """What became of the cases of one operator.
 
     Attributes:
@@ -185,7 +185,7 @@ class Report:
         return any(finding.is_offer and _is_claimed(finding) for finding in self.findings)
 
     @cached_property
-    def operators(self) -> tuple[OperatorSupport, ...]:
+    def operators(self) -> tuple[OperatorSummary, ...]:
         """The operators of which there are cases, by domain and name."""
         grouped: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
@@ -284,10 +284,10 @@ def _is_claimed(finding: Finding) -> bool:
     return bool(finding.taken) or finding.outcome not in never
 
 
-def _support(findings: list[Finding]) -> OperatorSupport:
+def _support(findings: list[Finding]) -> OperatorSummary:
     offered = [finding for finding in findings if finding.is_offer]
     right = [finding for finding in offered if finding.outcome is Outcome.RIGHT]
-    return OperatorSupport(
+    return OperatorSummary(
         findings[0].operator,
         findings[0].domain,
         tuple(sorted({finding.version for finding in right})),
@@ -299,7 +299,7 @@ def _support(findings: list[Finding]) -> OperatorSupport:
     )
 
 
-def _row(one: OperatorSupport) -> list[Any]:
+def _row(one: OperatorSummary) -> list[Any]:
     return [getattr(one, column) for column in _CSV_COLUMNS]
 
 

@@ -17,7 +17,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.kernels import Entry, implementation
+from subgraphkit_numpy.kernels import Implementation, implementation
 from subgraphkit_numpy.kernels.limits import GROWING, output_limit, refused_size
 from subgraphkit_numpy.operator import NumpyOperator
 
@@ -39,7 +39,7 @@ class NumpySelector(SubgraphSelector):
     def select(self, node: Node) -> Answer:
         """Look the operator up; a refusal names operator, element types and opset."""
         entry = implementation(node)
-        if not isinstance(entry, Entry):
+        if not isinstance(entry, Implementation):
             return entry
         if node.op_type in GROWING:
             refusal = refused_size(node, self._max_output_bytes)

@@ -11,7 +11,7 @@ from subgraphkit.ir import Graph, Node, NodeTable, build_graph
 from subgraphkit_numpy import NumpyBackend
 from subgraphkit_numpy.kernels import FAMILIES
 from subgraphkit_numpy.kernels.reference import reference_entry
-from subgraphkit_numpy.kernels.registry import Entry, find
+from subgraphkit_numpy.kernels.registry import Implementation, find
 
 TRAINING = {("ai.onnx.preview.training", "Gradient")}
 
@@ -29,7 +29,7 @@ def test_every_operator_of_every_version_has_an_implementation() -> None:
     missing = [
         operator
         for operator in _operators()
-        if find(*operator) is None and not isinstance(reference_entry(*operator), Entry)
+        if find(*operator) is None and not isinstance(reference_entry(*operator), Implementation)
     ]
     assert missing == [], missing
 

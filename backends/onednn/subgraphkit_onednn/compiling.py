@@ -19,14 +19,14 @@ from subgraphkit.backend import Unsupported
 from subgraphkit.ir import Node
 from subgraphkit_onednn.handles import (
     CompiledPartition,
-    Engine,
-    Graph,
+    DnnlEngine,
+    DnnlGraph,
     Operation,
     Partition,
     logical_tensor,
 )
 from subgraphkit_onednn.library import DnnlError
-from subgraphkit_onednn.lowering import Draft, DraftTensor
+from subgraphkit_onednn.lowering import DraftTensor, GraphDraft
 from subgraphkit_onednn.symbols import (
     DATA_TYPES,
     LAYOUT_ANY,
@@ -36,7 +36,7 @@ from subgraphkit_onednn.symbols import (
     LogicalTensor,
 )
 
-__all__ = ["CompiledRegion", "Step", "compile_region"]
+__all__ = ["CompiledRegion", "CompiledStep", "compile_region"]
 
 _FREE_OF_LAYOUT: Final = frozenset(
     [
@@ -64,7 +64,7 @@ _FREE_OF_LAYOUT: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompiledStep:
     """One compiled partition.
 
     Attributes:
@@ -94,7 +94,7 @@ class CompiledRegion:
         constants: Data of those that are constant, by number; dense.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[CompiledStep, ...]
     layouts: Mapping[int, LogicalTensor]
     roots: Mapping[int, int]
     constants: Mapping[int, npt.NDArray[Any]]
@@ -103,7 +103,9 @@ class CompiledRegion:
 class _Compiler:
     """Compiles a draft on an engine."""
 
-    def __init__(self, engine: Engine, draft: Draft, outputs: Sequence[DraftTensor]) -> None:
+    def __init__(
+        self, engine: DnnlEngine, draft: GraphDraft, outputs: Sequence[DraftTensor]
+    ) -> None:
         self.engine = engine
         self.library = engine.library
         self.draft = draft
@@ -151,7 +153,7 @@ class _Compiler:
             raise self._unsupported(numbers, "oneDNN has no kernel for it")
         return self._in_order(found)
 
-    def compile(self, partition: Partition, layouts: dict[int, LogicalTensor]) -> Step:
+    def compile(self, partition: Partition, layouts: dict[int, LogicalTensor]) -> CompiledStep:
         """Compile one partition.
 
         Args:
@@ -176,7 +178,7 @@ class _Compiler:
         except DnnlError as error:
             raise self._unsupported(numbers, str(error)) from error
         operations = self.draft.operations
-        return Step(
+        return CompiledStep(
             compiled,
             tuple(inputs),
             tuple(outputs),
@@ -185,7 +187,7 @@ class _Compiler:
         )
 
     def _partitions(self) -> list[Partition]:
-        graph = Graph(self.library)
+        graph = DnnlGraph(self.library)
         for number, operation in enumerate(self.draft.operations):
             try:
                 self._add(
@@ -208,7 +210,7 @@ class _Compiler:
 
     def _add(
         self,
-        graph: Graph,
+        graph: DnnlGraph,
         number: int,
         kind: str,
         inputs: Sequence[DraftTensor],
@@ -257,7 +259,7 @@ class _Compiler:
         return Unsupported(f"{labels}: {problem}", nodes=nodes)
 
 
-def _not_to_fuse(draft: Draft) -> set[int]:
+def _not_to_fuse(draft: GraphDraft) -> set[int]:
     """Return the values over which oneDNN 3.2 fuses what it then computes wrongly.
 
     An elementwise operation of two tensors fused into a pool reads the second in the wrong layout;
@@ -275,8 +277,8 @@ def _not_to_fuse(draft: Draft) -> set[int]:
 
 
 def compile_region(
-    engine: Engine,
-    draft: Draft,
+    engine: DnnlEngine,
+    draft: GraphDraft,
     outputs: Sequence[DraftTensor],
     data_of: Callable[[str], npt.NDArray[Any]],
     earlier: CompiledRegion | None = None,

@@ -6,7 +6,7 @@ from typing import Any
 
 from subgraphkit_onednn.buffers import Lifetime, aligned_block, plan_places
 from subgraphkit_onednn.compiling import CompiledRegion
-from subgraphkit_onednn.handles import Engine, Stream, Tensor, size_of
+from subgraphkit_onednn.handles import DnnlEngine, Stream, Tensor, size_of
 from subgraphkit_onednn.library import DnnlError
 
 __all__ = ["RunContext", "StepError", "scratch_plan"]
@@ -25,7 +25,7 @@ class StepError(RuntimeError):
 
 
 def scratch_plan(
-    engine: Engine, region: CompiledRegion, edge: frozenset[int]
+    engine: DnnlEngine, region: CompiledRegion, edge: frozenset[int]
 ) -> tuple[dict[int, int], int]:
     """Plan the memory of values that stay inside the region.
 
@@ -83,7 +83,7 @@ class RunContext:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: DnnlEngine,
         region: CompiledRegion,
         inputs: Sequence[int | None],
         outputs: Sequence[int | None],

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, Self
 
-from subgraphkit_onednn.library import Library
+from subgraphkit_onednn.library import DnnlLibrary
 from subgraphkit_onednn.symbols import (
     ATTRIBUTES,
     CPU,
@@ -17,8 +17,8 @@ from subgraphkit_onednn.symbols import (
 
 __all__ = [
     "CompiledPartition",
-    "Engine",
-    "Graph",
+    "DnnlEngine",
+    "DnnlGraph",
     "Handle",
     "Operation",
     "Partition",
@@ -40,14 +40,14 @@ class Handle:
 
     __slots__ = ("destroy", "library", "pointer")
 
-    def __init__(self, library: Library, kind: str, *arguments: Any, maker: str = "") -> None:
+    def __init__(self, library: DnnlLibrary, kind: str, *arguments: Any, maker: str = "") -> None:
         self.library = library
         self.pointer = ctypes.c_void_p()
         self.destroy = library.function(f"dnnl_{kind}_destroy")
         library.call(maker or f"dnnl_{kind}_create", ctypes.byref(self.pointer), *arguments)
 
     @classmethod
-    def adopt(cls, library: Library, kind: str, pointer: int | None) -> Self:
+    def adopt(cls, library: DnnlLibrary, kind: str, pointer: int | None) -> Self:
         """Own an object that the library made elsewhere."""
         handle = cls.__new__(cls)
         handle.library = library
@@ -67,12 +67,12 @@ class Handle:
         self.close()
 
 
-class Engine(Handle):
-    """The processor."""
+class DnnlEngine(Handle):
+    """An engine of oneDNN: the processor."""
 
     __slots__ = ()
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: DnnlLibrary) -> None:
         super().__init__(library, "engine", CPU, 0)
 
 
@@ -81,7 +81,7 @@ class Stream(Handle):
 
     __slots__ = ()
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: DnnlEngine) -> None:
         super().__init__(engine.library, "stream", engine.pointer, IN_ORDER)
 
     def wait(self) -> None:
@@ -94,7 +94,7 @@ class Tensor(Handle):
 
     __slots__ = ()
 
-    def __init__(self, engine: Engine, logical: LogicalTensor, address: int = 0) -> None:
+    def __init__(self, engine: DnnlEngine, logical: LogicalTensor, address: int = 0) -> None:
         super().__init__(
             engine.library, "graph_tensor", ctypes.byref(logical), engine.pointer, address or None
         )
@@ -105,7 +105,7 @@ class Operation(Handle):
 
     __slots__ = ()
 
-    def __init__(self, library: Library, number: int, kind: str) -> None:
+    def __init__(self, library: DnnlLibrary, number: int, kind: str) -> None:
         name = f"{kind}_{number}".encode()
         super().__init__(library, "graph_op", number, OPERATIONS[kind], name)
 
@@ -179,7 +179,7 @@ class CompiledPartition(Handle):
     def __init__(
         self,
         partition: Partition,
-        engine: Engine,
+        engine: DnnlEngine,
         inputs: Sequence[LogicalTensor],
         outputs: Sequence[LogicalTensor],
     ) -> None:
@@ -220,12 +220,12 @@ class CompiledPartition(Handle):
         return [(pairs[i].input_id, pairs[i].output_id) for i in range(count.value)]
 
 
-class Graph(Handle):
-    """A graph of operations, before it is partitioned."""
+class DnnlGraph(Handle):
+    """A graph of oneDNN: its operations, before it is partitioned."""
 
     __slots__ = ()
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: DnnlLibrary) -> None:
         super().__init__(library, "graph_graph", CPU)
 
     def add(self, operation: Operation) -> None:
@@ -244,7 +244,7 @@ class Graph(Handle):
 
 
 def logical_tensor(  # noqa: PLR0913 (as many as the structure has fields)
-    library: Library,
+    library: DnnlLibrary,
     number: int,
     data_type: int,
     dims: Sequence[int],
@@ -275,7 +275,7 @@ def logical_tensor(  # noqa: PLR0913 (as many as the structure has fields)
     return made
 
 
-def size_of(library: Library, logical: LogicalTensor) -> int:
+def size_of(library: DnnlLibrary, logical: LogicalTensor) -> int:
     """Return how many bytes a tensor of a known layout takes."""
     size = ctypes.c_size_t()
     library.call(

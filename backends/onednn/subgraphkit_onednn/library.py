@@ -16,7 +16,7 @@ from typing import Any, Final
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit_onednn.symbols import STATUSES, InplacePair, LogicalTensor, Version
 
-__all__ = ["LIBRARY_VARIABLE", "DnnlError", "Library", "LibraryError", "open_library"]
+__all__ = ["LIBRARY_VARIABLE", "DnnlError", "DnnlLibrary", "LibraryError", "open_library"]
 
 LIBRARY_VARIABLE: Final = "SUBGRAPH_ONEDNN_LIBRARY"
 """Environment variable that names another library; also that of the option ``library``."""
@@ -130,7 +130,7 @@ class DnnlError(RuntimeError):
         super().__init__(f"{call} of oneDNN returned {self.status}")
 
 
-class Library:
+class DnnlLibrary:
     """oneDNN, loaded and checked.
 
     Attributes:
@@ -217,7 +217,7 @@ class Library:
             function.restype = ctypes.c_int
 
 
-def open_library(path: Path | None = None) -> Library:
+def open_library(path: Path | None = None) -> DnnlLibrary:
     """Load oneDNN; the same library is loaded once.
 
     Args:
@@ -242,8 +242,8 @@ def open_library(path: Path | None = None) -> Library:
 
 
 @lru_cache(maxsize=8)
-def _loaded(path: str) -> Library:
-    return Library(path)
+def _loaded(path: str) -> DnnlLibrary:
+    return DnnlLibrary(path)
 
 
 def _candidates() -> Iterator[Path]:

@@ -13,8 +13,8 @@ from subgraphkit.types import DataType
 from subgraphkit_onednn.compiling import CompiledRegion, compile_region
 from subgraphkit_onednn.contexts import RunContext, StepError, scratch_plan
 from subgraphkit_onednn.edge import Edge
-from subgraphkit_onednn.handles import Engine
-from subgraphkit_onednn.lowering import Draft, lower
+from subgraphkit_onednn.handles import DnnlEngine
+from subgraphkit_onednn.lowering import GraphDraft, lower
 from subgraphkit_onednn.lowering.draft import RefusedError
 from subgraphkit_onednn.ports import find_ports
 
@@ -40,7 +40,7 @@ class OnednnOperator(SubgraphOperator):
     thread_safe: ClassVar[bool] = True
 
     def __init__(
-        self, subgraph: Subgraph, engine: Engine, dtypes: frozenset[DataType], threads: int
+        self, subgraph: Subgraph, engine: DnnlEngine, dtypes: frozenset[DataType], threads: int
     ) -> None:
         self._subgraph = subgraph
         self._engine = engine
@@ -159,7 +159,7 @@ class _Threads:
 
     __slots__ = ("_before", "_count", "_library")
 
-    def __init__(self, engine: Engine, count: int) -> None:
+    def __init__(self, engine: DnnlEngine, count: int) -> None:
         self._library = engine.library
         self._count = count
         self._before = count
@@ -174,8 +174,8 @@ class _Threads:
             self._library.set_threads(self._before)
 
 
-def _drafted(subgraph: Subgraph, dtypes: frozenset[DataType]) -> Draft:
-    draft = Draft(subgraph.graph, dtypes)
+def _drafted(subgraph: Subgraph, dtypes: frozenset[DataType]) -> GraphDraft:
+    draft = GraphDraft(subgraph.graph, dtypes)
     for node in subgraph.members:
         try:
             lower(draft, node)

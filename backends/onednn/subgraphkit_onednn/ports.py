@@ -7,7 +7,7 @@ from typing import Any
 import numpy.typing as npt
 
 from subgraphkit.ir import Subgraph
-from subgraphkit_onednn.lowering import Draft, DraftTensor
+from subgraphkit_onednn.lowering import DraftTensor, GraphDraft
 
 __all__ = ["Copy", "Ports", "find_ports"]
 
@@ -64,7 +64,7 @@ class Ports:
         return frozenset(n for n in (*self.entering, *self.leaving) if n is not None)
 
 
-def find_ports(subgraph: Subgraph, draft: Draft) -> Ports:
+def find_ports(subgraph: Subgraph, draft: GraphDraft) -> Ports:
     """Find what crosses the edge of a region that was drafted."""
     values = draft.values
     entering = tuple(values[name].number if name in values else None for name in subgraph.inputs)

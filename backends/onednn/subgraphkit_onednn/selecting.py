@@ -13,7 +13,7 @@ from subgraphkit.errors import OptionError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import DataType
 from subgraphkit_onednn.backend_options import Options
-from subgraphkit_onednn.handles import Engine
+from subgraphkit_onednn.handles import DnnlEngine
 from subgraphkit_onednn.library import open_library
 from subgraphkit_onednn.lowering import can_lower
 from subgraphkit_onednn.operator import OnednnOperator
@@ -68,7 +68,7 @@ class OnednnProperty(SubgraphProperty):
                 backend="onednn",
                 option="threads",
             )
-        self._engine = Engine(library)
+        self._engine = DnnlEngine(library)
         self._dtypes = usable_dtypes(has_bfloat16=library.has_bfloat16)
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:

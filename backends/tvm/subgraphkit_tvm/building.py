@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
-from subgraphkit_tvm.importing import Imported
+from subgraphkit_tvm.importing import RelaxRegion
 from subgraphkit_tvm.library import host_target, quiet, tvm
 from subgraphkit_tvm.scheduling import scheduled
 from subgraphkit_tvm.shared_library import link, load_library
@@ -31,7 +31,7 @@ class Engine:
     library: bytes | None
 
 
-def lower(imported: Imported) -> Any:
+def lower(imported: RelaxRegion) -> Any:
     """Turn operators into fused loops, none of them arranged yet.
 
     Raises:

@@ -11,7 +11,7 @@ from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tvm.library import quiet, tvm
 
-__all__ = ["ImportRefusedError", "Imported", "has_converter", "import_region", "weight_names"]
+__all__ = ["ImportRefusedError", "RelaxRegion", "has_converter", "import_region", "weight_names"]
 
 _FRONTEND: Final = "relax.frontend.onnx.onnx_frontend"
 _SMALL: Final = 1024
@@ -28,7 +28,7 @@ class ImportRefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class RelaxRegion:
     """A region in Relax.
 
     Attributes:
@@ -60,7 +60,7 @@ def weight_names(subgraph: Subgraph) -> tuple[str, ...]:
     )
 
 
-def import_region(subgraph: Subgraph) -> Imported:
+def import_region(subgraph: Subgraph) -> RelaxRegion:
     """Import a region with its weights as parameters.
 
     Raises:
@@ -101,7 +101,7 @@ def import_model(
     input_count: int,
     weights: tuple[str, ...],
     outputs: Mapping[str, ValueType | None],
-) -> Imported:
+) -> RelaxRegion:
     """Import a model whose weights are inputs, and hold the result against the types known.
 
     Raises:
@@ -119,7 +119,7 @@ def import_model(
         raise ImportRefusedError(f"{len(found)} outputs are made of {len(outputs)}")
     for (name, expected), actual in zip(outputs.items(), found, strict=True):
         _require_type(name, expected, actual)
-    return Imported(module, input_count, weights)
+    return RelaxRegion(module, input_count, weights)
 
 
 def _converters() -> Mapping[str, Any]:

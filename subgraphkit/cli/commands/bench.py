@@ -11,7 +11,7 @@ from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.tables import Table, markdown_table
 from subgraphkit.cli.values import counting, merge_options, merge_pairs, seconds
@@ -25,7 +25,7 @@ _MEBIBYTE = 2**20
 _MANY = 12
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Measure, and end with an exit code that says whether all ran and agree."""
     shapes = shapes_as_told(arguments)
     bound = bind(load(arguments.model), shapes, backend="none")
@@ -128,7 +128,7 @@ def _shares(found: Benchmark) -> Table:
     return Table.of("backends subgraph nodes time share", rows, right="nodes time share")
 
 
-def _tell(found: Benchmark, report: Report) -> None:
+def _tell(found: Benchmark, report: CommandReport) -> None:
     for one in found.measured:
         if not one.ran:
             report.note(f"{one.selection}: {one.text}")

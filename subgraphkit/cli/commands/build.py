@@ -9,7 +9,7 @@ from typing import Any, Final
 from subgraphkit.bundling import check_target, collect, write_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write
@@ -33,7 +33,7 @@ _IDLE: Final = (
 )
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Compile every subgraph and keep the engines; write one where asked to.
 
     Raises:
@@ -143,7 +143,7 @@ def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, A
         }
 
 
-def _show(report: Report, rows: list[dict[str, Any]]) -> None:
+def _show(report: CommandReport, rows: list[dict[str, Any]]) -> None:
     cells = [
         (row["subgraph"], row["backend"], str(row["nodes"]), row["engine"], f"{row['seconds']:.3f}")
         for row in rows

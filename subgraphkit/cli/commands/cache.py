@@ -13,7 +13,7 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.option_values import read_bytes
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, size_text
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
@@ -30,7 +30,7 @@ _BEING_WRITTEN: Final = 60.0
 _COLUMNS: Final = "key backend nodes size created last-used model"
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Carry out one action on the cache that a bind made here and now would use.
 
     Raises:
@@ -58,7 +58,7 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
             return _clear(store, report, settings.cache_dir)
 
 
-def _list(store: EngineStore, report: Report) -> ExitCode:
+def _list(store: EngineStore, report: CommandReport) -> ExitCode:
     entries = store.entries()
     report.data["engines"] = [_described(entry) for entry in entries]
     if entries:
@@ -69,7 +69,7 @@ def _list(store: EngineStore, report: Report) -> ExitCode:
     return ExitCode.OK
 
 
-def _verify(store: EngineStore, report: Report) -> ExitCode:
+def _verify(store: EngineStore, report: CommandReport) -> ExitCode:
     entries = store.entries(deep=True)
     damaged = [entry for entry in entries if entry.problem]
     report.data["checked"] = len(entries)
@@ -81,7 +81,7 @@ def _verify(store: EngineStore, report: Report) -> ExitCode:
     return ExitCode.CHECK_FAILED if damaged else ExitCode.OK
 
 
-def _prune(store: EngineStore, report: Report, arguments: Namespace) -> ExitCode:
+def _prune(store: EngineStore, report: CommandReport, arguments: Namespace) -> ExitCode:
     backend, days, size = arguments.backend, arguments.older_than, arguments.size
     store.remove_left_overs()
     entries = [one for one in store.entries() if backend is None or one.backend == backend]
@@ -100,7 +100,7 @@ def _prune(store: EngineStore, report: Report, arguments: Namespace) -> ExitCode
     return _tell_removed(removed, store, report)
 
 
-def _clear(store: EngineStore, report: Report, cache_dir: Path | None) -> ExitCode:
+def _clear(store: EngineStore, report: CommandReport, cache_dir: Path | None) -> ExitCode:
     entries = store.entries()
     for entry in entries:
         store.remove(entry.digest)
@@ -112,7 +112,9 @@ def _clear(store: EngineStore, report: Report, cache_dir: Path | None) -> ExitCo
     return _tell_removed(entries, store, report)
 
 
-def _tell_removed(removed: Sequence[StoredEngine], store: EngineStore, report: Report) -> ExitCode:
+def _tell_removed(
+    removed: Sequence[StoredEngine], store: EngineStore, report: CommandReport
+) -> ExitCode:
     report.data["removed"] = [_described(entry) for entry in removed]
     report.note(f"removed {_counted(removed)} from {store.folder}")
     return ExitCode.OK

@@ -7,7 +7,7 @@ from subgraphkit.binding import bind
 from subgraphkit.cli.batches import batches_in
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.values import counted, file_to_write, merge_options
 from subgraphkit.cli.words import add_bind_words, add_data_words
@@ -17,7 +17,7 @@ from subgraphkit.precision import calibrate
 __all__ = ["COMMAND"]
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Run the model over the batches and store the ranges."""
     file_to_write(arguments.output, "the ranges cannot be stored")
     shapes = shapes_as_told(arguments)

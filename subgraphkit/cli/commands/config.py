@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.files import config_paths
@@ -15,7 +15,7 @@ from subgraphkit.configuration.files import config_paths
 __all__ = ["COMMAND", "described_settings"]
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Show what a bind made here and now would use."""
     del arguments
     resolved = resolve()

@@ -15,7 +15,7 @@ from subgraphkit.cli.batches import Batches, batches_in
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counting, file_to_write, merge_options, tolerance
@@ -46,7 +46,7 @@ _LAYERS = 10
 """Nodes that people are shown; ``--json`` has all."""
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Rewrite, compare if asked, search if asked, and store."""
     file_to_write(arguments.output, "the model cannot be stored")
     model = load(arguments.model)
@@ -93,7 +93,11 @@ def _wanted(arguments: Namespace) -> Precision:
 
 
 def _searched(
-    arguments: Namespace, model: Model, wanted: Precision, ranges: Ranges | None, report: Report
+    arguments: Namespace,
+    model: Model,
+    wanted: Precision,
+    ranges: Ranges | None,
+    report: CommandReport,
 ) -> PrecisionSearch:
     batches, settings = _batches(arguments, model, report)
     limit = None if math.isinf(arguments.search) else arguments.search
@@ -129,13 +133,13 @@ def _overflowing(accuracy: AccuracyReport, arguments: Namespace) -> str:
     )
 
 
-def _show_account(done: Rewriting, wanted: Precision, report: Report) -> None:
+def _show_account(done: Rewriting, wanted: Precision, report: CommandReport) -> None:
     report.show(done.to_text())
     if wanted.kind == "int8" and (why := done.why_no_int8()):
         _warn(f"int8 was asked for and no node reads int8: {why}")
 
 
-def _show_accuracy(accuracy: AccuracyReport, arguments: Namespace, report: Report) -> None:
+def _show_accuracy(accuracy: AccuracyReport, arguments: Namespace, report: CommandReport) -> None:
     report.data["accuracy"] = _accuracy_data(accuracy)
     # a search looks at inner values whether or not anyone wants to see them
     shown = accuracy.values if arguments.values else ()
@@ -163,7 +167,7 @@ def _ranges(file: str | None, model: Model) -> Ranges | None:
 
 
 def _accuracy(
-    arguments: Namespace, model: Model, done: Rewriting, report: Report
+    arguments: Namespace, model: Model, done: Rewriting, report: CommandReport
 ) -> AccuracyReport:
     batches, settings = _batches(arguments, model, report)
     with report.doing("comparing") as progress:
@@ -173,7 +177,7 @@ def _accuracy(
 
 
 def _batches(
-    arguments: Namespace, model: Model, report: Report
+    arguments: Namespace, model: Model, report: CommandReport
 ) -> tuple[Batches | list[Mapping[str, Any]], dict[str, Any]]:
     """Return what the models are compared on, and what runs them."""
     shapes = shapes_as_told(arguments)

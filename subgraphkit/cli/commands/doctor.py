@@ -24,7 +24,7 @@ from subgraphkit.cli.commands.config import described_settings
 from subgraphkit.cli.commands.version import package_versions
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.health import Health, look_after
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import seconds
 from subgraphkit.configuration.config import ResolvedConfig, resolve
@@ -54,7 +54,7 @@ _FALLBACK: Final = "the fallback"
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Make every check and end with the numbered fixes."""
     environment = _environment()
     resolved, checks = _settings()
@@ -157,7 +157,7 @@ def _to_probe(names: Sequence[str], resolved: ResolvedConfig) -> list[BackendCho
     return sorted((chosen | used).values(), key=lambda choice: choice.name)
 
 
-def _looked_after(choice: BackendChoice, arguments: Namespace, report: Report) -> Health:
+def _looked_after(choice: BackendChoice, arguments: Namespace, report: CommandReport) -> Health:
     name = f"{choice.name}@{choice.distribution}" if choice.distribution else choice.name
     with report.doing(f"trying {name}"):
         return look_after(name, arguments.timeout, deep=arguments.deep, origin=choice.origin)
@@ -286,7 +286,9 @@ def _described(check: Check) -> dict[str, str]:
     return {"name": check.name, "status": check.status, "text": check.text, "fix": check.fix}
 
 
-def _show(report: Report, resolved: ResolvedConfig | None, traces: Mapping[str, str]) -> None:
+def _show(
+    report: CommandReport, resolved: ResolvedConfig | None, traces: Mapping[str, str]
+) -> None:
     environment, checks = report.data["environment"], report.data["checks"]
     facts = [(name, environment[name]) for name in ("subgraphkit", "python", "platform", "cpus")]
     facts += [*environment["packages"].items(), *environment["variables"].items()]

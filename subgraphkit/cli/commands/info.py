@@ -10,7 +10,7 @@ from subgraphkit.bundling import BundleFiles, is_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.commands.list import describe_record
 from subgraphkit.cli.exits import ExitCode, exit_code_of
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import size_text
 from subgraphkit.configuration.names import KNOWN_BACKENDS
@@ -23,7 +23,7 @@ __all__ = ["COMMAND"]
 _ORIGIN = "the command line"
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Show the facts and the options of a backend and what stands in its way, or a bundle."""
     records = [record for record in list_backends() if record.name == arguments.name]
     if not records and is_bundle(Path(arguments.name)):
@@ -43,7 +43,7 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
     return status
 
 
-def _show_bundle(folder: Path, report: Report) -> None:
+def _show_bundle(folder: Path, report: CommandReport) -> None:
     """Show what a bundle says of itself; its files are not read, and no backend is loaded.
 
     Raises:
@@ -137,7 +137,7 @@ def _facts(record: BackendRecord) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if value]
 
 
-def _show_options(record: BackendRecord, report: Report) -> None:
+def _show_options(record: BackendRecord, report: CommandReport) -> None:
     if record.manifest is None:
         return
     if not record.manifest.options:

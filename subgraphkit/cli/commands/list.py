@@ -6,7 +6,7 @@ from typing import Any, Final
 from subgraphkit.backend.plugin_api import api_text
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import BackendRecord
@@ -15,7 +15,7 @@ from subgraphkit.finding.listing import list_backends
 __all__ = ["COMMAND", "describe_record"]
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Show one line per backend."""
     records = list_backends(all=arguments.all)
     report.data = {"backends": [describe_record(record) for record in records]}

@@ -12,7 +12,7 @@ from subgraphkit.backend.manifest import MANIFEST_FILE, OPTIONS_FILE, Manifest, 
 from subgraphkit.backend.options import Option
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.values import counted
 from subgraphkit.errors import CallerError
 
@@ -37,7 +37,7 @@ _IMPORTS: Final = {
 """By a word in the types and defaults, what it needs."""
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Check manifests and what was written from them, or write that anew.
 
     Raises:

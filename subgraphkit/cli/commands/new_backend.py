@@ -7,13 +7,13 @@ from typing import Final
 
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.scaffolding.rendering import Names, write_package
 
 __all__ = ["COMMAND"]
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Write the package and say what to do next."""
     names = Names.of(arguments.name)
     folder = arguments.folder or Path(names.distribution)

@@ -9,7 +9,7 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.dot import as_dot
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.words import add_road_words
@@ -21,7 +21,7 @@ from subgraphkit.partitioning import Partitioning, partition
 __all__ = ["COMMAND"]
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Load, bind and partition a model, and show what came of it."""
     with report.doing("partitioning"):
         bound = bind_as_told(load(arguments.model), arguments)

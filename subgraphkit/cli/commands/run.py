@@ -18,7 +18,7 @@ from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import Feed, make_feeds, tell_feeds
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write, merge_options, merge_pairs
@@ -41,7 +41,7 @@ _FeedsOf = Callable[[BoundGraph], dict[str, Feed]]
 class _Stopwatch:
     """Seconds by step, in the order in which the steps were taken."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: CommandReport) -> None:
         self.seconds: dict[str, float] = {}
         self._report = report
 
@@ -53,7 +53,7 @@ class _Stopwatch:
         self.seconds[name] = time.perf_counter() - started
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Run a model once; show the outputs in figures and, if asked to, store them."""
     target = file_to_write(arguments.output, "the outputs cannot be stored")
     watch = _Stopwatch(report)
@@ -80,7 +80,7 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
     return ExitCode.OK
 
 
-def _feeds(bound: BoundGraph, arguments: Namespace, report: Report) -> dict[str, Feed]:
+def _feeds(bound: BoundGraph, arguments: Namespace, report: CommandReport) -> dict[str, Feed]:
     feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
     tell_feeds(feeds, arguments.seed, report)
     return feeds
@@ -162,7 +162,7 @@ def _figures(value: Any) -> dict[str, Any]:
     }
 
 
-def _show(report: Report, partitioning: Partitioning) -> None:
+def _show(report: CommandReport, partitioning: Partitioning) -> None:
     data = report.data
     rows = [
         (one["name"], one["type"], *(_number(one[key]) for key in ("min", "max", "mean")))

@@ -12,7 +12,7 @@ from subgraphkit.backend.events import Check
 from subgraphkit.backend.messages import unavailable
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
@@ -23,7 +23,7 @@ __all__ = ["COMMAND"]
 _MARKS = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Make every check of a backend, show them, and write the report that was asked for.
 
     Raises:

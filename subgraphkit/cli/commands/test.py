@@ -8,7 +8,7 @@ from typing import Any, Final, TextIO
 
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import seconds
 from subgraphkit.errors import CallerError
@@ -18,7 +18,7 @@ __all__ = ["COMMAND", "LEVEL_CHOICES"]
 _MOST_SHOWN: Final = 40
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Run the levels, show what they come to, and write the files that were asked for."""
     # The kit stands beside the command line, not below it, and is not imported for other commands.
     kit = import_module("subgraphkit.testing")
@@ -45,7 +45,7 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
             f"no case up to level {arguments.level} matches {arguments.only!r}",
             hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
         )
-    result = kit.Report(arguments.name, findings)
+    result = kit.CommandReport(arguments.name, findings)
     worse = result.regressions(baseline) if baseline is not None else ()
     report.data = result.to_dict()
     if baseline is not None:
@@ -60,7 +60,7 @@ def _execute(arguments: Namespace, report: Report) -> ExitCode:
     return ExitCode.OK if result.is_passed and not worse else ExitCode.CHECK_FAILED
 
 
-def _show(report: Report, result: Any, worse: Any) -> None:
+def _show(report: CommandReport, result: Any, worse: Any) -> None:
     columns = import_module("subgraphkit.testing.report").LEVEL_COLUMNS
     right = " ".join(columns[1:])
     report.show(Table.of(" ".join(columns), result.level_rows(), right=right))

@@ -12,7 +12,7 @@ from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, merge_options, merge_pairs, tolerance
@@ -25,7 +25,7 @@ __all__ = ["COMMAND"]
 _COLUMNS = "output result type wrong max_abs max_rel cosine worst"
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Compare, and end with an exit code that says whether all agrees."""
     shapes = shapes_as_told(arguments)
     options = merge_options(arguments.option) or None
@@ -83,7 +83,7 @@ def _finite(value: Any) -> Any:
     return str(value) if special else value
 
 
-def _show(found: Verification, report: Report) -> None:
+def _show(found: Verification, report: CommandReport) -> None:
     report.note(f"{found.backend} against {found.reference}")
     for name in found.idle:
         report.note(f"backend {name!r} took no node, so nothing was learned about it")
@@ -96,7 +96,7 @@ def _show(found: Verification, report: Report) -> None:
     report.show(_conclusion(found))
 
 
-def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: Report) -> None:
+def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport) -> None:
     columns = f"subgraph nodes {_COLUMNS}"
     rows: list[tuple[str, ...]] = []
     for one in subgraphs:

@@ -10,7 +10,7 @@ from subgraphkit import __version__
 from subgraphkit.backend.plugin_api import PLUGIN_API, api_text
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import Report
+from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.finding.listing import list_backends
 
@@ -31,7 +31,7 @@ PACKAGES: Final = (
 """Distributions whose versions help to reproduce a result."""
 
 
-def _execute(arguments: Namespace, report: Report) -> ExitCode:
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Show the version, or all of them."""
     facts: dict[str, Any] = {"subgraphkit": __version__, "plugin_api": api_text(PLUGIN_API)}
     if arguments.verbose:

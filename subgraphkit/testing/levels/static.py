@@ -15,7 +15,7 @@ from subgraphkit.backend.plugin_api import api_text, name_problem
 from subgraphkit.errors import OptionError
 from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
 from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.importing import Imported, import_in_child
+from subgraphkit.testing.importing import ImportFindings, import_in_child
 from subgraphkit.testing.subject import Subject
 
 __all__ = ["cases"]
@@ -49,11 +49,11 @@ def cases(subject: Subject) -> Iterator[Case]:
 
 
 @lru_cache(maxsize=1)
-def _found(target: str, installed: str, distribution: str) -> Imported:
+def _found(target: str, installed: str, distribution: str) -> ImportFindings:
     return import_in_child(Subject(installed, distribution, target), _CHILD_SECONDS)
 
 
-def _imported(subject: Subject) -> Imported:
+def _imported(subject: Subject) -> ImportFindings:
     # All checks of one process look at one import.
     return _found(subject.target, subject.installed, subject.distribution)
 
@@ -214,6 +214,6 @@ def _output(subject: Subject) -> Finding:
     return _PASSED
 
 
-def _unseen(found: Imported) -> Finding:
+def _unseen(found: ImportFindings) -> Finding:
     reason = found.error or found.crash or "it does not end"
     return Finding(Outcome.FAIL_PROBE, f"it could not be imported and probed: {reason}")

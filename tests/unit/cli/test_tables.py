@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from subgraphkit.cli.reporting import Report, plugin_output_apart
+from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
 from subgraphkit.cli.tables import Table, plain_table, rich_table
 
 
@@ -44,7 +44,7 @@ def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", Terminal())
-    report = Report("test")
+    report = CommandReport("test")
     report.show(Table.of("name text", [("a", "word " * 20)]))
     report.deliver()
     written = sys.stdout.getvalue()
@@ -55,7 +55,7 @@ def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch: pytest.MonkeyPatc
 def test_without_rich_a_terminal_gets_plain_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("subgraphkit.cli.reporting.find_spec", lambda _: None)
     monkeypatch.setattr(sys, "stdout", Terminal())
-    report = Report("test")
+    report = CommandReport("test")
     report.show(TABLE)
     with report.doing("nothing"):
         report.deliver()
@@ -65,14 +65,14 @@ def test_without_rich_a_terminal_gets_plain_columns(monkeypatch: pytest.MonkeyPa
 def test_a_stream_that_cannot_say_it_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    report = Report("test")
+    report = CommandReport("test")
     report.show("größer")
     report.deliver()
     assert raw.getvalue() == b"gr\\xf6\\xdfer\n"
 
 
 def test_the_document_has_the_same_members_always(capsys: pytest.CaptureFixture[str]) -> None:
-    report = Report("test", as_json=True)
+    report = CommandReport("test", as_json=True)
     report.note("beside")
     report.show("for people")
     report.deliver()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
-from subgraphkit_numpy.compiler.lowering import Step
+from subgraphkit_numpy.compiler.lowering import ProgramStep
 
 __all__ = ["Emitted", "emit"]
 
@@ -69,7 +69,7 @@ class _Registers:
 
 
 def emit(
-    steps: Sequence[Step],
+    steps: Sequence[ProgramStep],
     inputs: Sequence[str],
     outputs: Sequence[str],
     lifetimes: Lifetimes,
@@ -112,7 +112,7 @@ def emit(
     return text
 
 
-def _call(text: Emitted, registers: _Registers, step: Step, written: str | None) -> str:
+def _call(text: Emitted, registers: _Registers, step: ProgramStep, written: str | None) -> str:
     kernel = f"{_NOT_IN_NAMES.sub('_', step.node.op_type)}_{step.node.id}"
     text.kernel_names.append(kernel)
     arguments = []

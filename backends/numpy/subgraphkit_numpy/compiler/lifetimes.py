@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from subgraphkit.types import DataType, TensorType, ValueType
-from subgraphkit_numpy.compiler.lowering import Step
+from subgraphkit_numpy.compiler.lowering import ProgramStep
 
 __all__ = ["Lifetimes"]
 
@@ -26,7 +26,7 @@ class Lifetimes:
 
     def __init__(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[ProgramStep],
         inputs: Sequence[str],
         outputs: Sequence[str],
         types: Mapping[str, ValueType],
@@ -42,7 +42,7 @@ class Lifetimes:
             self._enter(index, step)
         self.last_use.update(dict.fromkeys(outputs, len(steps)))
 
-    def _enter(self, index: int, step: Step) -> None:
+    def _enter(self, index: int, step: ProgramStep) -> None:
         shared: frozenset[str] = frozenset()
         for name in step.operands:
             # constants are not tracked: they are read-only, which is found out at run time

@@ -13,9 +13,17 @@ from subgraphkit.types import TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants, freeze
 from subgraphkit_numpy.fusing import ANCHORS, Group, Menu, find_groups, make_group
-from subgraphkit_numpy.kernels import Entry, Kernel, Known, Same, Site, as_kernel, implementation
+from subgraphkit_numpy.kernels import (
+    Implementation,
+    Kernel,
+    Known,
+    Same,
+    Site,
+    as_kernel,
+    implementation,
+)
 
-__all__ = ["BodyCompiler", "GraphScope", "Step", "lower"]
+__all__ = ["BodyCompiler", "GraphScope", "ProgramStep", "lower"]
 
 FOLD_GROWTH_BYTES: Final = 256 << 20
 """A node is not folded if its outputs would be larger than its inputs by more than this."""
@@ -79,8 +87,8 @@ class GraphScope:
 
 
 @dataclass(slots=True)
-class Step:
-    """One call of the finished program.
+class ProgramStep:
+    """One step of the finished program: a call of a kernel.
 
     Attributes:
         node: The node it computes; of a group, the last one.
@@ -97,7 +105,7 @@ class Step:
 
     node: Node
     nodes: tuple[Node, ...]
-    entry: Entry
+    entry: Implementation
     scope: GraphScope
     kernel: Kernel
     operands: tuple[str | None, ...]
@@ -113,7 +121,7 @@ class Step:
             False if the call would look different, so that the program has to be emitted again.
         """
         made = self.recipe()
-        if not isinstance(made, Step):
+        if not isinstance(made, ProgramStep):
             return False
         kernel = made.kernel
         same_call = made.operands == self.operands and len(kernel.extra) == len(self.kernel.extra)
@@ -133,7 +141,7 @@ class Step:
         return self.compute()
 
 
-def lower(scope: GraphScope, order: Sequence[int], outputs: Collection[str]) -> list[Step]:
+def lower(scope: GraphScope, order: Sequence[int], outputs: Collection[str]) -> list[ProgramStep]:
     """Turn nodes into steps.
 
     Args:
@@ -153,7 +161,7 @@ def lower(scope: GraphScope, order: Sequence[int], outputs: Collection[str]) -> 
         if scope.graph.is_constant_node(index) and node.outputs[0] in scope.graph.constants:
             continue
         entry = implementation(node)
-        if not isinstance(entry, Entry):
+        if not isinstance(entry, Implementation):
             raise Unsupported(f"{node.label}: {entry.text}", nodes=(index,), code=entry.code)
         if node.op_type in ANCHORS and not all(scope.knows(name) for name in node.inputs if name):
             pending.append(_Pending(node, entry))
@@ -161,7 +169,7 @@ def lower(scope: GraphScope, order: Sequence[int], outputs: Collection[str]) -> 
         made = _make_or_explain(node, entry, scope)
         if isinstance(made, Same):
             scope.names[node.outputs[0]] = scope.resolve(node.inputs[made.index])
-        elif isinstance(made, Step) and not _fold(made):
+        elif isinstance(made, ProgramStep) and not _fold(made):
             pending.append(_Pending(node, entry, made))
     wanted = {scope.resolve(name) for name in outputs}
     return _without_dead(_grouped(scope, pending, wanted), wanted)
@@ -172,17 +180,19 @@ class _Pending:
     """A node that has to run, and its step unless that is expensive to make."""
 
     node: Node
-    entry: Entry
-    step: Step | None = None
+    entry: Implementation
+    step: ProgramStep | None = None
 
-    def made(self, scope: GraphScope) -> Step:
+    def made(self, scope: GraphScope) -> ProgramStep:
         """Return the step on its own."""
         step = self.step or _make_or_explain(self.node, self.entry, scope)
-        assert isinstance(step, Step)  # noqa: S101 (products and convolutions always run)
+        assert isinstance(step, ProgramStep)  # noqa: S101 (products and convolutions always run)
         return step
 
 
-def _grouped(scope: GraphScope, pending: Sequence[_Pending], wanted: Collection[str]) -> list[Step]:
+def _grouped(
+    scope: GraphScope, pending: Sequence[_Pending], wanted: Collection[str]
+) -> list[ProgramStep]:
     """Make one step per group, at the place of its last node, and one per other node."""
     by_id = {one.node.id: one for one in pending}
     groups: list[Group] = []
@@ -190,7 +200,7 @@ def _grouped(scope: GraphScope, pending: Sequence[_Pending], wanted: Collection[
         menu = Menu(scope, by_id, wanted)
         groups = find_groups(menu, [one.node for one in pending])
     group_of = {node.id: group for group in groups for node in group.nodes}
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     for one in pending:
         group = group_of.get(one.node.id)
         if group is None:
@@ -202,7 +212,9 @@ def _grouped(scope: GraphScope, pending: Sequence[_Pending], wanted: Collection[
     return steps
 
 
-def _make_or_explain(node: Node, entry: Entry, scope: GraphScope) -> Step | Same | Known:
+def _make_or_explain(
+    node: Node, entry: Implementation, scope: GraphScope
+) -> ProgramStep | Same | Known:
     try:
         return _make(node, entry, scope)
     except Unsupported as error:
@@ -214,7 +226,7 @@ def _make_or_explain(node: Node, entry: Entry, scope: GraphScope) -> Step | Same
         raise
 
 
-def _make(node: Node, entry: Entry, scope: GraphScope) -> Step | Same | Known:
+def _make(node: Node, entry: Implementation, scope: GraphScope) -> ProgramStep | Same | Known:
     site = Site(node, scope)
     made = entry.factory(site)
     if isinstance(made, Same):
@@ -230,7 +242,7 @@ def _make(node: Node, entry: Entry, scope: GraphScope) -> Step | Same | Known:
         if i not in site.absorbed
     ]
     operands += [scope.resolve(name) for name in site.captured]
-    return Step(
+    return ProgramStep(
         node,
         (node,),
         entry,
@@ -244,16 +256,16 @@ def _make(node: Node, entry: Entry, scope: GraphScope) -> Step | Same | Known:
     )
 
 
-_GROUP: Final = Entry(lambda _: Same())
+_GROUP: Final = Implementation(lambda _: Same())
 """Stands for the implementation of groups, which is not found by operator."""
 
 
-def _make_group(group: Group, scope: GraphScope) -> Step | None:
+def _make_group(group: Group, scope: GraphScope) -> ProgramStep | None:
     made = make_group(group, scope)
     if made is None:
         return None
     last = group.nodes[-1]
-    return Step(
+    return ProgramStep(
         last,
         group.nodes,
         _GROUP,
@@ -267,7 +279,7 @@ def _make_group(group: Group, scope: GraphScope) -> Step | None:
     )
 
 
-def _fold(step: Step) -> bool:
+def _fold(step: ProgramStep) -> bool:
     """Compute a step now if nothing it reads can change, and say whether that was done."""
     scope = step.scope
     given = [name for name in step.operands if name is not None]
@@ -282,7 +294,7 @@ def _fold(step: Step) -> bool:
     return True
 
 
-def _grows_too_much(step: Step) -> bool:
+def _grows_too_much(step: ProgramStep) -> bool:
     node = step.node
     sizes = [node.output_type(index) for index in range(len(node.outputs))]
     if not step.scope.trusts_shapes or not all(isinstance(size, TensorType) for size in sizes):
@@ -299,10 +311,10 @@ def _grows_too_much(step: Step) -> bool:
     return total > FOLD_GROWTH_BYTES + sum(value.nbytes for value in values if value is not None)
 
 
-def _without_dead(steps: list[Step], outputs: set[str]) -> list[Step]:
+def _without_dead(steps: list[ProgramStep], outputs: set[str]) -> list[ProgramStep]:
     """Drop steps whose results nobody reads."""
     needed = set(outputs)
-    kept: list[Step] = []
+    kept: list[ProgramStep] = []
     for step in reversed(steps):
         if needed.isdisjoint(step.results):
             continue

@@ -15,7 +15,7 @@ from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.emission import Emitted, emit
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
-from subgraphkit_numpy.compiler.lowering import GraphScope, Step, lower
+from subgraphkit_numpy.compiler.lowering import GraphScope, ProgramStep, lower
 from subgraphkit_numpy.parallel import BlasAlone
 from subgraphkit_numpy.sourcing import function_code
 
@@ -44,7 +44,7 @@ class Program:
     def __init__(
         self,
         scope: GraphScope,
-        steps: list[Step],
+        steps: list[ProgramStep],
         text: Emitted,
         *,
         name: str,

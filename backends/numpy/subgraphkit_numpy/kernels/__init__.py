@@ -42,10 +42,19 @@ from subgraphkit_numpy.kernels.element_types import (
 )
 from subgraphkit_numpy.kernels.limits import limited
 from subgraphkit_numpy.kernels.reference import missing_operator, reference_entry
-from subgraphkit_numpy.kernels.registry import Entry, Kernel, Known, Same, as_kernel, find
+from subgraphkit_numpy.kernels.registry import Implementation, Kernel, Known, Same, as_kernel, find
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["FAMILIES", "Entry", "Kernel", "Known", "Same", "Site", "as_kernel", "implementation"]
+__all__ = [
+    "FAMILIES",
+    "Implementation",
+    "Kernel",
+    "Known",
+    "Same",
+    "Site",
+    "as_kernel",
+    "implementation",
+]
 
 FAMILIES = (
     activation,
@@ -75,7 +84,7 @@ FAMILIES = (
 """The modules whose import registers the kernels."""
 
 
-def implementation(node: Node) -> Entry | Refusal:
+def implementation(node: Node) -> Implementation | Refusal:
     """Return what computes a node of these element types, or why nothing does."""
     op_type = node.op_type
     found = _implementation(node.domain, op_type, node.opset, *elements_of(node))
@@ -88,11 +97,11 @@ def implementation(node: Node) -> Entry | Refusal:
 @lru_cache(maxsize=4096)
 def _implementation(
     domain: str, op_type: str, opset: int, inputs: Elements, outputs: Elements
-) -> Entry | Refusal:
+) -> Implementation | Refusal:
     refusal = missing_operator(domain, op_type, opset)
     if refusal is None:
         refusal = refused_type(domain, op_type, opset, inputs, outputs)
     if refusal is not None:
         return refusal
     entry = find(domain, op_type, opset) or reference_entry(domain, op_type, opset)
-    return limited(domain, op_type, entry) if isinstance(entry, Entry) else entry
+    return limited(domain, op_type, entry) if isinstance(entry, Implementation) else entry

@@ -17,13 +17,13 @@ from subgraphkit_numpy.kernels import convolution_transposed
 from subgraphkit_numpy.kernels.convolution_columns import by_columns
 from subgraphkit_numpy.kernels.convolution_depthwise import depthwise
 from subgraphkit_numpy.kernels.convolution_pointwise import pointwise
-from subgraphkit_numpy.kernels.convolution_tiles import TILE_BYTES, Finish, Plan, Problem
+from subgraphkit_numpy.kernels.convolution_tiles import TILE_BYTES, Finish, Problem, Tiling
 from subgraphkit_numpy.kernels.convolution_windows import windowed
 from subgraphkit_numpy.kernels.matrix import UNCUT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.repeats import find_repeats
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.windows import Geometry, Windows
+from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes
 from subgraphkit_numpy.kernels.wrapping import is_half
 from subgraphkit_numpy.parallel import cut, share
 
@@ -87,7 +87,7 @@ def convolution(
 
     Thread-safety: the kernel may be called by several threads.
     """
-    windows, groups = Windows(site), site.attribute("group", 1)
+    windows, groups = WindowAttributes(site), site.attribute("group", 1)
     dtype = site.dtype()
     if dtype is None or not site.settled(1, 2):
         return Kernel(lambda x, w, b=None: _converted(x, w, b, windows, groups), shares=True)
@@ -123,7 +123,9 @@ def _widened(b: Array | None) -> Array | None:
     return None if b is None else b.astype(np.float32)
 
 
-def _converted(x: Array, w: Array, b: Array | None, windows: Windows, groups: int) -> Array:
+def _converted(
+    x: Array, w: Array, b: Array | None, windows: WindowAttributes, groups: int
+) -> Array:
     """Convolve with weights that are known only now."""
     if is_half(x.dtype):
         wide = _converted(x.astype(np.float32), w.astype(np.float32), _widened(b), windows, groups)
@@ -131,7 +133,7 @@ def _converted(x: Array, w: Array, b: Array | None, windows: Windows, groups: in
     return _convolve(x.shape, w, b, windows, groups)[0](x)
 
 
-def _remembering(windows: Windows, groups: int, w: Array, b: Array | None) -> Convolve:
+def _remembering(windows: WindowAttributes, groups: int, w: Array, b: Array | None) -> Convolve:
     """Return a convolution for inputs of any shape."""
     known: dict[tuple[int, ...], Convolve] = {}
 
@@ -151,7 +153,7 @@ def _convolve(
     shape: tuple[int, ...],
     w: Array,
     b: Array | None,
-    windows: Windows,
+    windows: WindowAttributes,
     groups: int,
     follows: _Follows = _NOTHING,
 ) -> tuple[Convolve, bool]:
@@ -194,7 +196,7 @@ def _convolve_all(
     shape: tuple[int, ...],
     w: Array,
     b: Array | None,
-    windows: Windows,
+    windows: WindowAttributes,
     groups: int,
     follows: _Follows = _NOTHING,
 ) -> tuple[Convolve, bool]:
@@ -204,8 +206,8 @@ def _convolve_all(
     flat_shape = (shape[0], w.shape[0], prod(geometry.out))
     if 0 in flat_shape:
         return lambda x, *operands: np.zeros(out_shape, dtype), False  # noqa: ARG005 (as called)
-    plan = _plan(shape, geometry, groups, w, b, follows)
-    tiles, work, in_shape = plan.tiles, plan.work, plan.shape
+    tiling = _tiling(shape, geometry, groups, w, b, follows)
+    tiles, work, in_shape = tiling.tiles, tiling.work, tiling.shape
 
     def convolve(x: Array, *operands: Array) -> Array:
         y = np.empty(flat_shape, dtype)
@@ -216,14 +218,14 @@ def _convolve_all(
     return convolve, len(tiles) > 1 or multiplications >= UNCUT
 
 
-def _plan(
+def _tiling(
     shape: tuple[int, ...],
     geometry: Geometry,
     groups: int,
     w: Array,
     b: Array | None,
     follows: _Follows,
-) -> Plan:
+) -> Tiling:
     finish = follows.finish
     is_point = prod(geometry.kernel) == 1 and prod(geometry.strides) == 1 and not geometry.is_padded
     if len(shape) > 4 and not is_point:  # noqa: PLR2004 (images, channels, rows, columns)

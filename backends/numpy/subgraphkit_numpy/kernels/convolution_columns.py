@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from subgraphkit_numpy.kernels.convolution_tiles import Finish, Plan, Tile
+from subgraphkit_numpy.kernels.convolution_tiles import Finish, Tile, Tiling
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.windows import Geometry, pad_spatial
 from subgraphkit_numpy.parallel import parts_of
@@ -29,7 +29,7 @@ def by_columns(
     w: Array,
     b: Array | None,
     finish: Finish | None,
-) -> Plan:
+) -> Tiling:
     """Plan a convolution over any number of axes, cut along the first of them."""
     batch, channels = shape[:2]
     filters, rows = w.shape[0], geometry.out[0]
@@ -63,7 +63,7 @@ def by_columns(
         if finish is not None:
             finish(target, tile.place, *operands)
 
-    return Plan(tiles, work, shape)
+    return Tiling(tiles, work, shape)
 
 
 def _windows(image: Array, geometry: Geometry, rows: slice) -> Array:

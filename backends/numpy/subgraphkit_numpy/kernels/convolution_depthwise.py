@@ -23,12 +23,12 @@ from subgraphkit_numpy.kernels.convolution_channels_last import ChannelsLast
 from subgraphkit_numpy.kernels.convolution_per_channel import PerChannel
 from subgraphkit_numpy.kernels.convolution_tiles import (
     Finish,
-    Plan,
-    Pool,
     Prepared,
     Problem,
     Tile,
+    Tiling,
     Workspace,
+    WorkspacePool,
     zeroed_pool,
 )
 from subgraphkit_numpy.kernels.registry import Array
@@ -59,12 +59,12 @@ _BANDS_BYTES: Final = 1 << 20
 """Scratch memory a tile needs, at most if possible."""
 
 
-def depthwise(problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> Plan:
+def depthwise(problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> Tiling:
     """Plan a convolution over two axes with as many groups as channels."""
     is_small = problem.geometry.out[1] <= _SMALL_COLUMNS
     if is_small and problem.filters >= _SMALL_CHANNELS:
-        return ChannelsLast(problem, w, b, finish).plan()
-    return _Bands(problem, w, b, finish).plan()
+        return ChannelsLast(problem, w, b, finish).tiling()
+    return _Bands(problem, w, b, finish).tiling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class _Bands(PerChannel):
             number: None if b is None else b[tile.filters, None]
             for number, tile in self._by_number.items()
         }
-        pools: dict[Hashable, Pool] = {}
+        pools: dict[Hashable, WorkspacePool] = {}
         for number, tile in self._by_number.items():
             pools[number] = self._pool(tile)
         self._prepared = Prepared(self._prepare, 0, pools)
@@ -198,7 +198,7 @@ class _Bands(PerChannel):
             places.append(((into_rows, into), (rows, columns)))
         return places
 
-    def _pool(self, tile: Tile) -> Pool:
+    def _pool(self, tile: Tile) -> WorkspacePool:
         shape, dtype = self._shape(tile), self._problem.dtype
         written = tuple((r.start, r.stop, c.start, c.stop) for (r, c), _ in self._places(tile))
         return zeroed_pool((shape, dtype, written), prod(shape) * dtype.itemsize + 4096)

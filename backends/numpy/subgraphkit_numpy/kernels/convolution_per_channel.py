@@ -5,10 +5,10 @@ from typing import Any
 
 from subgraphkit_numpy.kernels.convolution_tiles import (
     Finish,
-    Plan,
     Prepared,
     Problem,
     Tile,
+    Tiling,
 )
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.parallel import parts_for, parts_of
@@ -54,10 +54,10 @@ class PerChannel(ABC):
         ]
         self._by_number = {tile.number: tile for tile in self._tiles}
 
-    def plan(self) -> Plan:
+    def tiling(self) -> Tiling:
         """Return the tiles and what computes one."""
         problem = self._problem
-        return Plan(self._tiles, self._work, (problem.batch, problem.channels, *problem.size))
+        return Tiling(self._tiles, self._work, (problem.batch, problem.channels, *problem.size))
 
     def _work(self, tile: Tile, x: Array, y: Array, *operands: Array) -> None:
         self._prepared.use(tile.number, self._compute, tile, x, y, operands)

@@ -9,9 +9,9 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
     LANES,
     TILE_BYTES,
     Finish,
-    Plan,
     Problem,
     Tile,
+    Tiling,
 )
 from subgraphkit_numpy.kernels.matrix import PRODUCTS_PER_NS
 from subgraphkit_numpy.kernels.registry import Array
@@ -29,7 +29,7 @@ _WIDE: Final = 8192
 """Outputs with more pixels than this are cut by pixels, too."""
 
 
-def pointwise(problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> Plan:
+def pointwise(problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> Tiling:
     """Plan a convolution whose windows are one element, one step apart, without padding."""
     groups = problem.groups
     matrices = np.ascontiguousarray(w).reshape(groups, -1, problem.channels // groups)
@@ -53,7 +53,7 @@ def pointwise(problem: Problem, w: Array, b: Array | None, finish: Finish | None
                 np.add(band, bias[rows], band)
             finish(band, (tile.image, rows, tile.pixels), *operands)
 
-    return Plan(tiles, work, (problem.batch, problem.channels, problem.pixels))
+    return Tiling(tiles, work, (problem.batch, problem.channels, problem.pixels))
 
 
 def _bands(tile: Tile, itemsize: int) -> list[slice]:
@@ -103,7 +103,9 @@ def _grouped_tiles(problem: Problem) -> list[Tile]:
     ]
 
 
-def _grouped(problem: Problem, matrices: Array, bias: Array | None, finish: Finish | None) -> Plan:
+def _grouped(
+    problem: Problem, matrices: Array, bias: Array | None, finish: Finish | None
+) -> Tiling:
     batch, groups, pixels = problem.batch, problem.groups, problem.pixels
 
     def work(tile: Tile, x: Array, y: Array, *operands: Array) -> None:
@@ -117,4 +119,4 @@ def _grouped(problem: Problem, matrices: Array, bias: Array | None, finish: Fini
             finish(target, tile.place, *operands)
 
     shape = (batch, groups, problem.channels // groups, pixels)
-    return Plan(_grouped_tiles(problem), work, shape)
+    return Tiling(_grouped_tiles(problem), work, shape)

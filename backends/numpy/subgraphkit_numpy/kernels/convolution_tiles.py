@@ -18,12 +18,12 @@ __all__ = [
     "LANES",
     "TILE_BYTES",
     "Finish",
-    "Plan",
-    "Pool",
     "Prepared",
     "Problem",
     "Tile",
+    "Tiling",
     "Workspace",
+    "WorkspacePool",
     "zeroed_pool",
 ]
 
@@ -115,7 +115,7 @@ Work = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Tiling:
     """Tiles and what computes one of them.
 
     Attributes:
@@ -151,7 +151,7 @@ class Workspace:
         return arrays
 
 
-class Pool:
+class WorkspacePool:
     """Workspaces that are used again and again, and therefore stay in cache.
 
     There are never more than tiles were computed at the same time.
@@ -178,13 +178,13 @@ class Pool:
         self._idle.append(workspace)
 
 
-_COMMON: Final = Pool(_WORKSPACE_BYTES)
+_COMMON: Final = WorkspacePool(_WORKSPACE_BYTES)
 """For scratch memory whose contents mean nothing before and after."""
 
-_BY_CONTENTS: "weakref.WeakValueDictionary[Hashable, Pool]" = weakref.WeakValueDictionary()
+_BY_CONTENTS: "weakref.WeakValueDictionary[Hashable, WorkspacePool]" = weakref.WeakValueDictionary()
 
 
-def zeroed_pool(contents: Hashable, size: int) -> Pool:
+def zeroed_pool(contents: Hashable, size: int) -> WorkspacePool:
     """Return the pool of workspaces in which the same places stay zero.
 
     Args:
@@ -192,7 +192,7 @@ def zeroed_pool(contents: Hashable, size: int) -> Pool:
             pool.
         size: Bytes of a workspace.
     """
-    return _BY_CONTENTS.setdefault((contents, size), Pool(size))
+    return _BY_CONTENTS.setdefault((contents, size), WorkspacePool(size))
 
 
 class Prepared:
@@ -209,7 +209,7 @@ class Prepared:
         self,
         make: Callable[[Workspace, Any], Any],
         needed: int,
-        pools: Mapping[Hashable, Pool] | None = None,
+        pools: Mapping[Hashable, WorkspacePool] | None = None,
     ) -> None:
         self._make = make
         self._needed = needed + 4 * _ALIGNMENT

@@ -24,10 +24,10 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
     LANES,
     TILE_BYTES,
     Finish,
-    Plan,
     Prepared,
     Problem,
     Tile,
+    Tiling,
     Workspace,
 )
 from subgraphkit_numpy.kernels.matrix import PRODUCTS_PER_NS
@@ -47,9 +47,9 @@ _FEW_PIXELS: Final = 256
 then."""
 
 
-def windowed(problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> Plan:
+def windowed(problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> Tiling:
     """Plan a convolution over two axes with any windows, strides, dilations and groups."""
-    return _Windowed(problem, w, b, finish).plan()
+    return _Windowed(problem, w, b, finish).tiling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +117,12 @@ class _Windowed:
         needed = max(self._needed(tile) for tile in self._by_number.values())
         self._prepared = Prepared(self._prepare, needed)
 
-    def plan(self) -> Plan:
+    def tiling(self) -> Tiling:
         """Return the tiles and what computes one."""
         problem = self._problem
         spatial = (prod(problem.size),) if self._flat else problem.size
         shape = (problem.batch, problem.groups, self._depth, *spatial)
-        return Plan(self._tiles, self._work, shape)
+        return Tiling(self._tiles, self._work, shape)
 
     # -- cutting -------------------------------------------------------------------------------
 

@@ -20,7 +20,15 @@ from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit.ir import Node
 from subgraphkit.types import TensorType
 from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.kernels.registry import Array, Entry, Factory, Known, Made, Same, as_kernel
+from subgraphkit_numpy.kernels.registry import (
+    Array,
+    Factory,
+    Implementation,
+    Known,
+    Made,
+    Same,
+    as_kernel,
+)
 from subgraphkit_numpy.kernels.site import Site
 
 __all__ = [
@@ -99,7 +107,7 @@ def refused_size(node: Node, limit: int) -> Refusal | None:
     return Refusal("shape", f"{node.qualified_op_type}: {_too_large(str(type_), asked, limit)}")
 
 
-def limited(domain: str, op_type: str, entry: Entry) -> Entry:
+def limited(domain: str, op_type: str, entry: Implementation) -> Implementation:
     """Return an entry whose kernels check the size of the output before they make it."""
     sizer = GROWING.get(op_type) if domain == "" else None
     return entry if sizer is None else replace(entry, factory=_guarded(entry.factory, sizer))

@@ -13,7 +13,7 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.rows import row_sums
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.windows import Geometry, Windows, pad_spatial
+from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, pad_spatial
 from subgraphkit_numpy.kernels.wrapping import is_half
 from subgraphkit_numpy.parallel import parts_for, parts_of, share
 
@@ -96,7 +96,7 @@ def _parts(planes: Array, geometry: Geometry) -> list[slice]:
     return parts_of(len(planes), parts, nanoseconds=nanoseconds)
 
 
-def _kernel(site: Site, windows: Windows, call: Callable[[Array], Any]) -> Kernel:
+def _kernel(site: Site, windows: WindowAttributes, call: Callable[[Array], Any]) -> Kernel:
     """Make a kernel that says whether it will share work."""
     shape, dtype = site.shape(), site.dtype()
     if shape is None or dtype is None or 0 in shape:
@@ -137,7 +137,7 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
 
 
-def _geometries(windows: Windows) -> Callable[[Array], Geometry]:
+def _geometries(windows: WindowAttributes) -> Callable[[Array], Geometry]:
     """Return a function that finds the geometry of an input, remembering what it found."""
     known: dict[tuple[int, ...], Geometry] = {}
 
@@ -153,7 +153,7 @@ def _geometries(windows: Windows) -> Callable[[Array], Geometry]:
 @kernel("MaxPool")
 def max_pool(site: Site) -> Made:
     """Return maxima under windows, and where they are if asked."""
-    windows = Windows(site)
+    windows = WindowAttributes(site)
     geometry_of = _geometries(windows)
     by_columns = bool(site.attribute("storage_order", 0))
 
@@ -218,7 +218,7 @@ def _widely(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 @kernel("AveragePool")
 def average_pool(site: Site) -> Made:
     """Return averages under windows; padding counts only if asked, overhang never."""
-    windows = Windows(site)
+    windows = WindowAttributes(site)
     geometry_of = _geometries(windows)
     counts_padding = bool(site.attribute("count_include_pad", 0))
     counts: dict[tuple[int, ...], Array] = {}
@@ -255,7 +255,7 @@ def _counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding: bool)
 @kernel("LpPool", since=2)
 def lp_pool(site: Site) -> Made:
     """Return p-norms under windows."""
-    geometry_of = _geometries(Windows(site))
+    geometry_of = _geometries(WindowAttributes(site))
     order = site.attribute("p", 2)
 
     def compute(x: Array) -> Any:

@@ -14,7 +14,7 @@ from onnx import defs
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend import Refusal, Unsupported
-from subgraphkit_numpy.kernels.registry import Entry, Kernel
+from subgraphkit_numpy.kernels.registry import Implementation, Kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
@@ -30,7 +30,7 @@ _RANDOM: Final = frozenset({"Bernoulli", "Dropout", "Multinomial"})
 
 
 @lru_cache(maxsize=1024)
-def reference_entry(domain: str, op_type: str, opset: int) -> Entry | Refusal:
+def reference_entry(domain: str, op_type: str, opset: int) -> Implementation | Refusal:
     """Return an entry that runs an operator on ``onnx.reference``, or why there is none."""
     refusal = missing_operator(domain, op_type, opset)
     if refusal is not None:
@@ -44,7 +44,7 @@ def reference_entry(domain: str, op_type: str, opset: int) -> Entry | Refusal:
         # some of them multiply matrices
         return Kernel(_bind(site, implementation), shares=True)
 
-    return Entry(factory, aliases=True, is_random=op_type in _RANDOM)
+    return Implementation(factory, aliases=True, is_random=op_type in _RANDOM)
 
 
 @lru_cache(maxsize=1024)
@@ -168,7 +168,7 @@ def reference_kernel(site: Site) -> Callable[..., Any]:
     """
     node = site.node
     entry = reference_entry(node.domain, node.op_type, node.opset)
-    if not isinstance(entry, Entry):
+    if not isinstance(entry, Implementation):
         raise Unsupported(f"{node.label}: {entry.text}", code=entry.code)
     made = entry.factory(site)
     assert isinstance(made, Kernel)  # noqa: S101 (see ``reference_entry``)

@@ -13,7 +13,17 @@ import numpy.typing as npt
 
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["Array", "Entry", "Factory", "Kernel", "Known", "Made", "Same", "find", "kernel"]
+__all__ = [
+    "Array",
+    "Factory",
+    "Implementation",
+    "Kernel",
+    "Known",
+    "Made",
+    "Same",
+    "find",
+    "kernel",
+]
 
 Array = npt.NDArray[Any]
 """An array of any element type."""
@@ -66,7 +76,7 @@ Factory = Callable[[Site], Made]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Implementation:
     """One implementation of an operator.
 
     Attributes:
@@ -84,7 +94,7 @@ class Entry:
     is_random: bool = False
 
 
-_ENTRIES: dict[tuple[str, str], list[Entry]] = {}
+_ENTRIES: dict[tuple[str, str], list[Implementation]] = {}
 
 
 def kernel(
@@ -108,14 +118,14 @@ def kernel(
 
     def register(factory: Factory) -> Factory:
         for op_type in op_types:
-            entry = Entry(factory, since, until, aliases, is_random)
+            entry = Implementation(factory, since, until, aliases, is_random)
             _ENTRIES.setdefault((domain, op_type), []).append(entry)
         return factory
 
     return register
 
 
-def find(domain: str, op_type: str, opset: int) -> Entry | None:
+def find(domain: str, op_type: str, opset: int) -> Implementation | None:
     """Return the implementation of an operator at an opset version, or None."""
     for entry in _ENTRIES.get((domain, op_type), ()):
         if entry.since <= opset <= entry.until:

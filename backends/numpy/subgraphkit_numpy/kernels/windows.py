@@ -9,7 +9,7 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["Geometry", "Windows", "pad_spatial"]
+__all__ = ["Geometry", "WindowAttributes", "pad_spatial"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Geometry:
         return slice(start, stop, self.strides[axis])
 
 
-class Windows:
+class WindowAttributes:
     """The attributes of a node that slides windows.
 
     Args:

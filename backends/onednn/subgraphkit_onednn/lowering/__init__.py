@@ -15,9 +15,9 @@ from subgraphkit_onednn.lowering import (
     spatial,
 )
 from subgraphkit_onednn.lowering.draft import (
-    Draft,
     DraftOperation,
     DraftTensor,
+    GraphDraft,
     RefusedError,
     Source,
 )
@@ -25,9 +25,9 @@ from subgraphkit_onednn.lowering.registry import LOWERINGS
 
 __all__ = [
     "LOWERINGS",
-    "Draft",
     "DraftOperation",
     "DraftTensor",
+    "GraphDraft",
     "Source",
     "arithmetic",
     "can_lower",
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-def lower(draft: Draft, node: Node) -> None:
+def lower(draft: GraphDraft, node: Node) -> None:
     """Write the operations of a node into a draft.
 
     Raises:
@@ -65,7 +65,7 @@ def can_lower(graph: Graph, node: Node, dtypes: frozenset[DataType]) -> Answer:
         dtypes: Element types that the processor can compute with.
     """
     try:
-        lower(Draft(graph, dtypes), node)
+        lower(GraphDraft(graph, dtypes), node)
     except RefusedError as refused:
         reason: Refusal = refused.refusal
         return reason

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft, DraftTensor
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft
 from subgraphkit_onednn.lowering.registry import LOWERINGS, lowers, require, single_output
 
 __all__ = ["binary", "folded", "power", "prelu"]
@@ -16,14 +16,14 @@ _FIRST_BROADCASTING: Final = 7
 _EXPONENTS: Final = frozenset({-1.0, 0.5, 2.0})
 
 
-def binary(draft: Draft, node: Node) -> None:
+def binary(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of two operands."""
     y = draft.value(single_output(node))
     a, b = (_operand(draft, node, place, y) for place in (0, 1))
     draft.add(_BINARY[node.op_type], [a, b], y)
 
 
-def folded(draft: Draft, node: Node) -> None:
+def folded(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of any number of operands, two at a time."""
     y = draft.value(single_output(node))
     operands = [_operand(draft, node, place, y) for place in range(len(node.inputs))]
@@ -45,7 +45,7 @@ LOWERINGS.update(dict.fromkeys(_FOLDED, folded))
 
 
 @lowers("Pow")
-def power(draft: Draft, node: Node) -> None:
+def power(draft: GraphDraft, node: Node) -> None:
     """Lower a square, a square root or a power of minus one; oneDNN has no kernel for others."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     exponent = draft.read(node, 1)
@@ -63,7 +63,7 @@ def power(draft: Draft, node: Node) -> None:
 
 
 @lowers("PRelu")
-def prelu(draft: Draft, node: Node) -> None:
+def prelu(draft: GraphDraft, node: Node) -> None:
     """Lower a leaky ReLU with one slope for everything, per channel or per element."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     slope = draft.value(node.inputs[1])
@@ -72,7 +72,7 @@ def prelu(draft: Draft, node: Node) -> None:
     draft.add("prelu", [x, slope], y, data_format="NCX", per_channel_broadcast=False)
 
 
-def _operand(draft: Draft, node: Node, place: int, y: DraftTensor) -> DraftTensor:
+def _operand(draft: GraphDraft, node: Node, place: int, y: DraftTensor) -> DraftTensor:
     """Return an operand with as many axes as the result."""
     old = node.opset < _FIRST_BROADCASTING and node.attribute("broadcast", 0)
     require(not old, "opset", "broadcasting along an axis, as before opset 7")

@@ -16,7 +16,7 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_onednn.symbols import MAX_RANK
 
-__all__ = ["Draft", "DraftOperation", "DraftTensor", "RefusedError", "Source", "dims_of"]
+__all__ = ["DraftOperation", "DraftTensor", "GraphDraft", "RefusedError", "Source", "dims_of"]
 
 Array = npt.NDArray[Any]
 Dims = tuple[int, ...]
@@ -93,7 +93,7 @@ class DraftOperation:
 
 
 @dataclass(slots=True)
-class Draft:
+class GraphDraft:
     """A graph being written; one node at a time.
 
     Attributes:

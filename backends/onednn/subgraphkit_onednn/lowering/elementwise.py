@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft
+from subgraphkit_onednn.lowering.draft import GraphDraft
 from subgraphkit_onednn.lowering.registry import (
     LOWERINGS,
     float_attribute,
@@ -43,7 +43,7 @@ zero, which is all of a small result.
 _CLIP_WITH_INPUTS: Final = 11
 
 
-def plain(draft: Draft, node: Node) -> None:
+def plain(draft: GraphDraft, node: Node) -> None:
     """Lower an operator that oneDNN has under another name."""
     kind, defaults = _KINDS[node.op_type]
     attributes = {name: float_attribute(node, name, value) for name, value in defaults.items()}
@@ -55,7 +55,7 @@ LOWERINGS.update(dict.fromkeys(_KINDS, plain))
 
 
 @lowers("Gelu")
-def gelu(draft: Draft, node: Node) -> None:
+def gelu(draft: GraphDraft, node: Node) -> None:
     """Lower the exact GELU; oneDNN has no other."""
     exact = node.attribute("approximate", "none") == "none"
     require(exact, "attribute", "oneDNN computes GELU with erf, not with tanh")
@@ -64,14 +64,14 @@ def gelu(draft: Draft, node: Node) -> None:
 
 
 @lowers("Reciprocal")
-def reciprocal(draft: Draft, node: Node) -> None:
+def reciprocal(draft: GraphDraft, node: Node) -> None:
     """Lower one over x as a division; oneDNN has no kernel for the operation alone."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     draft.add("divide", [draft.filled(1.0, (1,) * len(x.dims), x.dtype), x], y)
 
 
 @lowers("Neg")
-def negation(draft: Draft, node: Node) -> None:
+def negation(draft: GraphDraft, node: Node) -> None:
     """Lower a change of sign."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     minus = draft.filled(-1.0, (1,) * len(x.dims), x.dtype)
@@ -79,7 +79,7 @@ def negation(draft: Draft, node: Node) -> None:
 
 
 @lowers("Swish")
-def swish(draft: Draft, node: Node) -> None:
+def swish(draft: GraphDraft, node: Node) -> None:
     """Lower x * sigmoid(alpha * x)."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     alpha = float_attribute(node, "alpha", 1.0)
@@ -92,7 +92,7 @@ def swish(draft: Draft, node: Node) -> None:
 
 
 @lowers("Clip")
-def clip(draft: Draft, node: Node) -> None:
+def clip(draft: GraphDraft, node: Node) -> None:
     """Lower a clip between constants."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     if node.opset >= _CLIP_WITH_INPUTS:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-from subgraphkit_onednn.lowering.draft import Draft, DraftOperation, DraftTensor, Source
+from subgraphkit_onednn.lowering.draft import DraftOperation, DraftTensor, GraphDraft, Source
 from subgraphkit_onednn.lowering.registry import float_attribute
 
 __all__ = ["folded_into_convolution"]
@@ -20,7 +20,7 @@ __all__ = ["folded_into_convolution"]
 Array = npt.NDArray[Any]
 
 
-def folded_into_convolution(draft: Draft, node: Node, y: DraftTensor) -> bool:
+def folded_into_convolution(draft: GraphDraft, node: Node, y: DraftTensor) -> bool:
     """Fold a batch normalization into the convolution that makes its input, if only it reads that.
 
     Returns:
@@ -57,7 +57,7 @@ def folded_into_convolution(draft: Draft, node: Node, y: DraftTensor) -> bool:
     return True
 
 
-def _convolution(draft: Draft, node: Node) -> int | None:
+def _convolution(draft: GraphDraft, node: Node) -> int | None:
     """Return the place of the convolution whose result nobody but the node reads."""
     producer = node.producer(0)
     if producer is None or producer.op_type != "Conv" or producer.domain:

@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft
+from subgraphkit_onednn.lowering.draft import GraphDraft
 from subgraphkit_onednn.lowering.folding import folded_into_convolution
 from subgraphkit_onednn.lowering.registry import (
     float_attribute,
@@ -22,7 +22,7 @@ _BATCHED: Final = range(2, 6)
 
 
 @lowers("BatchNormalization")
-def batch_normalization(draft: Draft, node: Node) -> None:
+def batch_normalization(draft: GraphDraft, node: Node) -> None:
     """Lower a batch normalization with given statistics."""
     training = node.attribute("training_mode", 0) or node.opset < _FIRST_INFERENCE_BY_DEFAULT
     require(not training, "attribute", "BatchNormalization in training mode")
@@ -42,7 +42,7 @@ def batch_normalization(draft: Draft, node: Node) -> None:
 
 
 @lowers("LayerNormalization")
-def layer_normalization(draft: Draft, node: Node) -> None:
+def layer_normalization(draft: GraphDraft, node: Node) -> None:
     """Lower a layer normalization; several normalized axes become one."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     axis = int(node.attribute("axis", -1)) % len(x.dims)
@@ -73,7 +73,7 @@ def layer_normalization(draft: Draft, node: Node) -> None:
 
 
 @lowers("Softmax", "LogSoftmax")
-def softmax(draft: Draft, node: Node) -> None:
+def softmax(draft: GraphDraft, node: Node) -> None:
     """Lower a softmax; before opset 13 all axes from ``axis`` on are one."""
     kind = "softmax" if node.op_type == "Softmax" else "log_softmax"
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))

@@ -1,7 +1,7 @@
 """Pools."""
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft, DraftTensor
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft
 from subgraphkit_onednn.lowering.registry import lowers, require, single_output
 from subgraphkit_onednn.lowering.windows import Windows, is_spatial, windows_of
 
@@ -9,7 +9,7 @@ __all__ = ["average_pool", "global_pool", "max_pool"]
 
 
 @lowers("MaxPool")
-def max_pool(draft: Draft, node: Node) -> None:
+def max_pool(draft: GraphDraft, node: Node) -> None:
     """Lower a maximum pool without indices."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     _require_rank(x)
@@ -29,7 +29,7 @@ def max_pool(draft: Draft, node: Node) -> None:
 
 
 @lowers("AveragePool")
-def average_pool(draft: Draft, node: Node) -> None:
+def average_pool(draft: GraphDraft, node: Node) -> None:
     """Lower an average pool."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     _require_rank(x)
@@ -58,7 +58,7 @@ def average_pool(draft: Draft, node: Node) -> None:
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(draft: Draft, node: Node) -> None:
+def global_pool(draft: GraphDraft, node: Node) -> None:
     """Lower a pool over all of every channel."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     _require_rank(x)

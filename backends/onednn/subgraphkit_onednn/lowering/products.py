@@ -3,7 +3,7 @@
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft, DraftTensor
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft
 from subgraphkit_onednn.lowering.registry import (
     float_attribute,
     has_input,
@@ -18,7 +18,7 @@ _MOST_AXES: Final = 6
 
 
 @lowers("MatMul")
-def matrix_product(draft: Draft, node: Node) -> None:
+def matrix_product(draft: GraphDraft, node: Node) -> None:
     """Lower a product of stacks of matrices; a vector is a matrix of one row or column."""
     names = node.inputs
     a, b = draft.value(names[0]), draft.value(names[1])
@@ -44,7 +44,7 @@ def matrix_product(draft: Draft, node: Node) -> None:
 
 
 @lowers("Gemm")
-def general_product(draft: Draft, node: Node) -> None:
+def general_product(draft: GraphDraft, node: Node) -> None:
     """Lower a product of two matrices, scaled, with a third matrix added, scaled."""
     a, b = draft.value(node.inputs[0]), draft.value(node.inputs[1])
     y = draft.value(single_output(node))
@@ -68,7 +68,7 @@ def general_product(draft: Draft, node: Node) -> None:
         product = draft.add(kind, [product, operand], output)
 
 
-def _scaled(draft: Draft, node: Node, beta: float) -> DraftTensor:
+def _scaled(draft: GraphDraft, node: Node, beta: float) -> DraftTensor:
     dims = draft.value(node.inputs[2]).dims
     c = draft.view(node.inputs[2], (1,) * (2 - len(dims)) + dims)
     if beta == 1:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft
+from subgraphkit_onednn.lowering.draft import GraphDraft
 from subgraphkit_onednn.lowering.registry import LOWERINGS, single_output
 
 __all__ = ["reduction"]
@@ -27,7 +27,7 @@ _NORMS: Final = frozenset({"ReduceL1", "ReduceL2"})
 # ReduceMax and ReduceMin are not here: oneDNN's lose NaN, by which masked rows are recognised.
 
 
-def reduction(draft: Draft, node: Node) -> None:
+def reduction(draft: GraphDraft, node: Node) -> None:
     """Lower a reduction along constant axes.
 
     Axes of length one are only dropped: oneDNN ends the process over a reduction of nothing.
@@ -50,7 +50,7 @@ def reduction(draft: Draft, node: Node) -> None:
 LOWERINGS.update(dict.fromkeys(_KINDS, reduction))
 
 
-def _axes(draft: Draft, node: Node, rank: int) -> tuple[int, ...]:
+def _axes(draft: GraphDraft, node: Node, rank: int) -> tuple[int, ...]:
     """Return the axes to reduce, ascending; none if there is nothing to do."""
     given = node.attribute("axes", None)
     if given is None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft, RefusedError
+from subgraphkit_onednn.lowering.draft import GraphDraft, RefusedError
 
 __all__ = [
     "LOWERINGS",
@@ -16,7 +16,7 @@ __all__ = [
     "single_output",
 ]
 
-Lowering = Callable[[Draft, Node], None]
+Lowering = Callable[[GraphDraft, Node], None]
 """Writes the operations of a node into a draft, or raises ``RefusedError``."""
 
 LOWERINGS: Final[dict[str, Lowering]] = {}

@@ -3,7 +3,7 @@
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft, DraftTensor
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft
 from subgraphkit_onednn.lowering.registry import lowers, require, single_output
 from subgraphkit_onednn.lowering.windows import is_spatial
 
@@ -14,7 +14,7 @@ _LINEAR: Final = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 @lowers("Resize", "Upsample")
-def resize(draft: Draft, node: Node) -> None:
+def resize(draft: GraphDraft, node: Node) -> None:
     """Lower an enlargement of the spatial axes.
 
     Where every length grows by a whole factor, oneDNN's nearest element is the one whose centre is
@@ -74,7 +74,7 @@ def _require_plain(node: Node, x: DraftTensor, y: DraftTensor) -> None:
     require(not node.attribute("antialias", 0), "attribute", "antialias")
 
 
-def _require_scales(draft: Draft, node: Node, x: DraftTensor, y: DraftTensor) -> None:
+def _require_scales(draft: GraphDraft, node: Node, x: DraftTensor, y: DraftTensor) -> None:
     """Refuse scales that are not the ratio of the lengths, which is what oneDNN computes with."""
     if node.op_type == "Upsample" or node.opset < _FIRST_WITH_RULES:
         scales = draft.read(node, 1)

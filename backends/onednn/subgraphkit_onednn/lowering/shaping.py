@@ -4,7 +4,7 @@ from typing import Final
 
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-from subgraphkit_onednn.lowering.draft import Draft
+from subgraphkit_onednn.lowering.draft import GraphDraft
 from subgraphkit_onednn.lowering.registry import lowers, require, single_output
 
 __all__ = ["cast", "concat", "dropout", "reshape", "transpose"]
@@ -16,13 +16,13 @@ _CONVERTED: Final = frozenset({DataType.BFLOAT16})
 
 
 @lowers("Identity", "Flatten")
-def copy(draft: Draft, node: Node) -> None:
+def copy(draft: GraphDraft, node: Node) -> None:
     """Lower an operator that only copies."""
     draft.stand_for(single_output(node), draft.value(node.inputs[0]))
 
 
 @lowers("Reshape", "Squeeze", "Unsqueeze")
-def reshape(draft: Draft, node: Node) -> None:
+def reshape(draft: GraphDraft, node: Node) -> None:
     """Lower a change of shape; what states the new shape must be constant."""
     if len(node.inputs) > 1:
         draft.read(node, 1)
@@ -30,7 +30,7 @@ def reshape(draft: Draft, node: Node) -> None:
 
 
 @lowers("Dropout")
-def dropout(draft: Draft, node: Node) -> None:
+def dropout(draft: GraphDraft, node: Node) -> None:
     """Lower a dropout that lets everything pass."""
     training = draft.read(node, 2)
     require(training is None or not training.any(), "attribute", "Dropout in training mode")
@@ -38,7 +38,7 @@ def dropout(draft: Draft, node: Node) -> None:
 
 
 @lowers("Transpose")
-def transpose(draft: Draft, node: Node) -> None:
+def transpose(draft: GraphDraft, node: Node) -> None:
     """Lower a permutation of axes."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     order = node.attribute("perm", None)
@@ -48,7 +48,7 @@ def transpose(draft: Draft, node: Node) -> None:
 
 
 @lowers("Concat")
-def concat(draft: Draft, node: Node) -> None:
+def concat(draft: GraphDraft, node: Node) -> None:
     """Lower a concatenation of up to 64 tensors."""
     y = draft.value(single_output(node))
     tensors = [draft.value(name) for name in node.inputs]
@@ -65,7 +65,7 @@ def concat(draft: Draft, node: Node) -> None:
 
 
 @lowers("Cast")
-def cast(draft: Draft, node: Node) -> None:
+def cast(draft: GraphDraft, node: Node) -> None:
     """Lower a cast between the floating-point types that oneDNN has."""
     x = draft.value(node.inputs[0], _CONVERTED)
     y = draft.value(single_output(node), _CONVERTED)

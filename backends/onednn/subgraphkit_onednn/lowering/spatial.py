@@ -3,7 +3,7 @@
 from typing import Any
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import Draft, DraftTensor
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft
 from subgraphkit_onednn.lowering.registry import has_input, lowers, require, single_output
 from subgraphkit_onednn.lowering.windows import Windows, is_spatial, windows_of
 
@@ -11,7 +11,7 @@ __all__ = ["convolution", "transposed_convolution"]
 
 
 @lowers("Conv")
-def convolution(draft: Draft, node: Node) -> None:
+def convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a convolution in one, two or three dimensions."""
     x, w = draft.value(node.inputs[0]), draft.value(node.inputs[1])
     y = draft.value(single_output(node))
@@ -28,7 +28,7 @@ def convolution(draft: Draft, node: Node) -> None:
 
 
 @lowers("ConvTranspose")
-def transposed_convolution(draft: Draft, node: Node) -> None:
+def transposed_convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a transposed convolution in one, two or three dimensions."""
     x, w = draft.value(node.inputs[0]), draft.value(node.inputs[1])
     y = draft.value(single_output(node))
@@ -88,7 +88,7 @@ def _geometry(windows: Windows) -> dict[str, Any]:
     }
 
 
-def _bias(draft: Draft, node: Node, channels: int) -> list[DraftTensor]:
+def _bias(draft: GraphDraft, node: Node, channels: int) -> list[DraftTensor]:
     if not has_input(node, 2):
         return []
     bias = draft.value(node.inputs[2])

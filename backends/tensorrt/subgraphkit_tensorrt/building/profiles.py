@@ -18,7 +18,7 @@ from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import Graph, Subgraph
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.options.ranges import Ranges, read_buckets, read_ranges
+from subgraphkit_tensorrt.options.ranges import ShapeRanges, read_buckets, read_ranges
 
 __all__ = [
     "InputRange",
@@ -169,7 +169,7 @@ def buckets_at_bind(
 
 
 def _ranges_of(
-    subgraph: Subgraph, context: BindContext[Options], asked: Ranges
+    subgraph: Subgraph, context: BindContext[Options], asked: ShapeRanges
 ) -> dict[str, InputRange] | None:
     check_options(subgraph.graph, asked)
     values = _asked_values(subgraph.graph, asked)
@@ -197,7 +197,7 @@ def _ranges_of(
 
 
 def _shapes_at(
-    subgraph: Subgraph, context: BindContext[Options], asked: Ranges, point: int
+    subgraph: Subgraph, context: BindContext[Options], asked: ShapeRanges, point: int
 ) -> dict[str, Dims | None]:
     graph = subgraph.graph
     sizes = {name: sizes[point] for name, sizes in asked.dims.items() if name not in graph.symbols}
@@ -240,7 +240,7 @@ def _is_shape_like(graph: Graph, name: str) -> bool:
     )
 
 
-def _asked_values(graph: Graph, asked: Ranges) -> Mapping[str, tuple[Dims, Dims, Dims]]:
+def _asked_values(graph: Graph, asked: ShapeRanges) -> Mapping[str, tuple[Dims, Dims, Dims]]:
     return MappingProxyType(
         {name: shapes for name, shapes in asked.inputs.items() if _is_shape_like(graph, name)}
     )
@@ -249,7 +249,7 @@ def _asked_values(graph: Graph, asked: Ranges) -> Mapping[str, tuple[Dims, Dims,
 # -- checks ----------------------------------------------------------------------------------
 
 
-def check_options(graph: Graph, asked: Ranges) -> None:
+def check_options(graph: Graph, asked: ShapeRanges) -> None:
     """Make sure that the ranges asked for are ranges of this model.
 
     Raises:

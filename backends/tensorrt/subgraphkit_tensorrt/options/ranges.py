@@ -9,7 +9,7 @@ from typing import Any, Final
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.backend_options import Options
 
-__all__ = ["Ranges", "contradiction", "read_buckets", "read_ranges"]
+__all__ = ["ShapeRanges", "contradiction", "read_buckets", "read_ranges"]
 
 _WORDS: Final = ("min_shapes", "opt_shapes", "max_shapes")
 _THREE: Final = 3
@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class ShapeRanges:
     """What is known of shapes before the first run.
 
     Attributes:
@@ -34,7 +34,7 @@ class Ranges:
     )
 
 
-def read_ranges(options: Options) -> Ranges:
+def read_ranges(options: Options) -> ShapeRanges:
     """Read ``dims``, ``min_shapes``, ``opt_shapes`` and ``max_shapes``.
 
     Returns:
@@ -48,10 +48,10 @@ def read_ranges(options: Options) -> Ranges:
     given = [options.min_shapes, options.opt_shapes, options.max_shapes]
     names = {name: None for shapes in given for name in shapes}
     inputs = {name: _shape_range(name, given) for name in names}
-    return Ranges(MappingProxyType(dims), MappingProxyType(inputs))
+    return ShapeRanges(MappingProxyType(dims), MappingProxyType(inputs))
 
 
-def read_buckets(options: Options) -> tuple[Ranges, ...]:
+def read_buckets(options: Options) -> tuple[ShapeRanges, ...]:
     """Read what ``read_ranges`` reads, apart for every combination of ranges of dimensions.
 
     Raises:
