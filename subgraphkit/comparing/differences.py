@@ -21,7 +21,7 @@ Stage = Literal["", "shape", "dtype", "value"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What was found about one tensor, or one value that is no tensor.
+    """The difference between two tensors, or two values that are no tensors.
 
     Attributes:
         name: Name of the value; ``y[2]`` is an element of the sequence ``y``.

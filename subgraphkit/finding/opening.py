@@ -88,7 +88,7 @@ def _nobody_named_it(resolved: ResolvedConfig) -> bool:
 
 
 def open_fallback(resolved: ResolvedConfig) -> Backend | None:
-    """Build the backend that runs what nobody claimed.
+    """Build the backend that runs the unclaimed nodes.
 
     Returns:
         A new instance, or None if the configuration says ``fallback="none"``.

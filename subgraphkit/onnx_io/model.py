@@ -72,7 +72,7 @@ def load(source: ModelSource) -> Model:
 
 
 def load_read(data: bytes, path: Path) -> Model:
-    """Load a model from what was read of its file, so that a file exchanged meanwhile is not.
+    """Load a model from the bytes read of its file, even if the file was exchanged meanwhile.
 
     Args:
         data: The content of the file.

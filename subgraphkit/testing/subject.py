@@ -107,7 +107,7 @@ class Subject:
 
     @cached_property
     def backend_class(self) -> Any:
-        """What builds the backend: its class, or a factory with the same attributes.
+        """The factory of the backend: its class, or another with the same attributes.
 
         Raises:
             SubgraphkitError: It cannot be found or loaded.

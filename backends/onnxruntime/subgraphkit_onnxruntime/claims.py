@@ -76,7 +76,7 @@ class Claims:
             self._find_types()
 
     def type_of(self, value: str) -> ValueType | None:
-        """Return the type of a value, by ONNX Runtime's word where the graph cannot tell it."""
+        """Return the type of a value, from ONNX Runtime where the graph has none."""
         type_ = self.graph.types.get(value)
         return type_ if is_known(type_) else self._found.get(value)
 

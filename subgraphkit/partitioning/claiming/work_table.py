@@ -1,4 +1,4 @@
-"""The pass's work table: what is claimed, what is free, and the graph as it stands in between.
+"""The work table of the pass: claimed nodes, free nodes, and the graph in between.
 
 Nodes are worked on by *rank*, their place in the topological order; a *unit* is what the algorithms
 see as one: a free node, an atomic group, or a region claimed before.

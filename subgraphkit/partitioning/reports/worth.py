@@ -1,4 +1,4 @@
-"""What supporting an operator would be worth: how many subgraphs would vanish."""
+"""The worth of supporting an operator: the number of subgraphs that would vanish."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _LEVELS_BUDGET = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What refused operators would be worth to a backend.
+    """The worth of refused operators to a backend.
 
     Attributes:
         saved: By operator, how many fewer regions there would be; negative if more.

@@ -1,4 +1,4 @@
-"""Checks of what the caller brings: arrays on the device, streams and allocators."""
+"""Checks of the caller's own arrays on the device, streams and allocators."""
 
 from typing import Any, Final
 
