@@ -24,12 +24,19 @@ from subgraphkit.backend.manifest import (
     parse_manifest,
     read_manifest,
 )
+from subgraphkit.backend.messages import (
+    did_you_mean,
+    option_out_of_range,
+    unavailable,
+)
 from subgraphkit.backend.operator import (
     ON_DEVICE,
     SubgraphOperator,
 )
 from subgraphkit.backend.option_values import (
     OptionShapes,
+    read_bool,
+    read_int,
 )
 from subgraphkit.backend.options import (
     Option,
@@ -61,6 +68,10 @@ from subgraphkit.backend.selector import (
     Predicate,
     SubgraphSelector,
 )
+from subgraphkit.backend.selftest import (
+    ModelOpener,
+    OpenedModel,
+)
 
 __all__ = [
     "ON_DEVICE",
@@ -75,7 +86,9 @@ __all__ = [
     "EngineOrigin",
     "FallbackEvent",
     "Manifest",
+    "ModelOpener",
     "OpSelector",
+    "OpenedModel",
     "Option",
     "OptionShapes",
     "PartitionSummary",
@@ -92,10 +105,15 @@ __all__ = [
     "SubgraphSelector",
     "Unsupported",
     "cache_values",
+    "did_you_mean",
     "hookimpl",
     "hookspec",
+    "option_out_of_range",
     "options_of",
     "parse_manifest",
+    "read_bool",
+    "read_int",
     "read_manifest",
+    "unavailable",
     "validate_options",
 ]

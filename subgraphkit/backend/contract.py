@@ -14,7 +14,7 @@ from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import PLUGIN_API, Dated
 from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
-from subgraphkit.backend.selftest import Bench
+from subgraphkit.backend.selftest import ModelOpener
 from subgraphkit.ir import Subgraph
 
 __all__ = ["PLUGIN_API", "Backend", "EngineOrigin", "ProbeResult"]
@@ -136,7 +136,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         """
 
     @classmethod
-    def selftest(cls, bench: Bench) -> Iterator[Check]:
+    def selftest(cls, bench: ModelOpener) -> Iterator[Check]:
         """Try on this machine what only the device can show; ``subgraphkit selftest``.
 
         Args:

@@ -133,7 +133,9 @@ class SubgraphProperty(Dated, ABC):
     is not ``splittable``; None for no limit. Copies count, ``Constant`` nodes do not."""
 
     connectivity: Connectivity = "connected"
-    """``"connected"`` is MXNet's rule; ``"any"`` gives provably the fewest regions."""
+    """``"connected"`` is MXNet's rule. ``"any"`` gives provably the fewest regions of the nodes
+    taken: what selectors with a state grew from several seeds is divided anew together. Those of
+    a selector that is not ``splittable`` are the exception: they stay as they were grown."""
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Look at the whole graph before the first question is asked."""

@@ -42,7 +42,9 @@ class SubgraphSelector(ABC):
 
     splittable: ClassVar[bool] = True
     """Whether a candidate that is not convex, or that ``filter`` took apart, may become several
-    regions. False means the region is regrown without the offending nodes, or given up."""
+    regions, and whether what was grown from several seeds may be divided anew together where
+    regions need not hang together (``connectivity = "any"``). False means that a region is a unit:
+    it is regrown without the offending nodes, or given up."""
 
     @abstractmethod
     def select(self, node: Node) -> Answer:

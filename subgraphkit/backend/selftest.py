@@ -7,7 +7,7 @@ a bench that opens them.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-__all__ = ["Bench", "OpenedModel"]
+__all__ = ["ModelOpener", "OpenedModel"]
 
 
 class OpenedModel(Protocol):
@@ -34,7 +34,7 @@ class OpenedModel(Protocol):
         """Release it."""
 
 
-class Bench(Protocol):
+class ModelOpener(Protocol):
     """Opens models for a self-test."""
 
     def open(self, model: Any, **options: Any) -> OpenedModel:

@@ -24,7 +24,7 @@ from subgraphkit.backend.messages import unavailable
 from subgraphkit.backend.notices import mark_as_plugin_error
 from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import is_compatible, parse_api
-from subgraphkit.backend.selftest import Bench
+from subgraphkit.backend.selftest import ModelOpener
 from subgraphkit.configuration.names import BACKENDS_GROUP
 from subgraphkit.errors import SubgraphkitError, describe_exception
 from subgraphkit.finding import messages
@@ -91,7 +91,7 @@ class HookFactory:
         type(self()).conformance(suite)
         self._hooks.hook.subgraphkit_conformance(suite=suite)
 
-    def selftest(self, bench: Bench) -> Iterator[Check]:
+    def selftest(self, bench: ModelOpener) -> Iterator[Check]:
         """Try on this machine what only the device can show."""
         return type(self()).selftest(bench)
 

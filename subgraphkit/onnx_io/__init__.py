@@ -8,6 +8,7 @@ from subgraphkit.onnx_io.bundled import write_bundled_model
 from subgraphkit.onnx_io.inference import Inferred, infer
 from subgraphkit.onnx_io.keys import node_key
 from subgraphkit.onnx_io.model import Model, load, load_read
+from subgraphkit.onnx_io.protos import write_value_info
 from subgraphkit.onnx_io.sources import ModelSource
 from subgraphkit.onnx_io.texts import model_of_text
 from subgraphkit.onnx_io.weights import array_of
@@ -25,4 +26,5 @@ __all__ = [
     "node_key",
     "outside_weights",
     "write_bundled_model",
+    "write_value_info",
 ]

@@ -19,8 +19,7 @@ from subgraphkit.backend import (
     Unsupported,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.onnx_io import outside_weights
-from subgraphkit.onnx_io.protos import write_value_info
+from subgraphkit.onnx_io import outside_weights, write_value_info
 from subgraphkit.types import ValueType
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.claims import Claims, is_known

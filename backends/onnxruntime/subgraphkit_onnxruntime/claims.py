@@ -13,8 +13,7 @@ import onnx
 from subgraphkit.backend import Answer, Refusal
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import BoundGraph, Initializer, Node, make_subgraph
-from subgraphkit.onnx_io import node_key
-from subgraphkit.onnx_io.protos import write_value_info
+from subgraphkit.onnx_io import node_key, write_value_info
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, SequenceType, TensorType, ValueType
 from subgraphkit_onnxruntime.deviations import deviation

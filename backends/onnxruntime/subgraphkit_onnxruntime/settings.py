@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from subgraphkit.backend import messages
+from subgraphkit.backend import option_out_of_range
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.types import DataType
 from subgraphkit_onnxruntime.backend_options import Options
@@ -194,4 +194,4 @@ def _entries(option: str, items: Sequence[str] | None) -> dict[str, str]:
 
 
 def _out_of_range(option: str, given: str, expected: str) -> OptionError:
-    return messages.option_out_of_range(NAME, option, repr(given), expected)
+    return option_out_of_range(NAME, option, repr(given), expected)

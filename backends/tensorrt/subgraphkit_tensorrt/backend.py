@@ -14,12 +14,12 @@ from subgraphkit.backend import (
     BindContext,
     Check,
     EngineOrigin,
+    ModelOpener,
     ProbeResult,
     SubgraphOperator,
     SubgraphProperty,
+    unavailable,
 )
-from subgraphkit.backend.messages import unavailable
-from subgraphkit.backend.selftest import Bench
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
@@ -109,7 +109,7 @@ class TensorRTBackend(Backend[Options]):
         )
 
     @classmethod
-    def selftest(cls, bench: Bench) -> Iterator[Check]:
+    def selftest(cls, bench: ModelOpener) -> Iterator[Check]:
         """Go through the GPU checklist.
 
         Args:

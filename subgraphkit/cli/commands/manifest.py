@@ -178,7 +178,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 COMMAND: Final = Command(
-    examples=("manifest write src/subgraphkit_acme", "manifest check src/subgraphkit_acme"),
+    examples=("manifest write src/acme", "manifest check src/acme"),
     add_arguments=_arguments,
     execute=_execute,
 )

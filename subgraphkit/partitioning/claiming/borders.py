@@ -62,12 +62,14 @@ def forbidden_edges(
     region_of = {rank: index for index, ranks in enumerate(regions) for rank in ranks}
     leaving = _leaving(turn, region_of, copies_serve=copies_serve)
     found = []
-    for rank, index in region_of.items():
-        refusal = _refused_inputs(turn, rank, lambda other, own=index: region_of.get(other) != own)
-        if refusal is None:
-            refusal = _refused_output(turn, rank, leaving)
-        if refusal is not None:
-            found.append((index, rank, refusal))
+    for index, ranks in enumerate(regions):
+        is_inside = frozenset(ranks).__contains__
+        for rank in ranks:
+            refusal = _refused_inputs(turn, rank, is_inside)
+            if refusal is None:
+                refusal = _refused_output(turn, rank, leaving)
+            if refusal is not None:
+                found.append((index, rank, refusal))
     return found
 
 
@@ -103,16 +105,16 @@ def _refusal_at(turn: TurnInput, rank: int, value: str | None, peeling: _Peeling
         if work.producer(value) == rank:
             return turn.inquiry.may_leave(work.node(rank), value)
         return _refused_input(turn, rank, value)
-    refusal = _refused_inputs(turn, rank, lambda other: not peeling.taken[other])
+    refusal = _refused_inputs(turn, rank, peeling.taken.__getitem__)
     return _refused_output(turn, rank, peeling.leaving) if refusal is None else refusal
 
 
 def _refused_inputs(
-    turn: TurnInput, rank: int, is_outside: Callable[[int], bool]
+    turn: TurnInput, rank: int, is_inside: Callable[[int], bool | int]
 ) -> Refusal | None:
     """Say why a node may not read what is made outside; None if it may."""
     for value, producer in turn.work.dynamic_inputs(rank) if turn.watches_inputs else ():
-        if producer is None or is_outside(producer):
+        if producer is None or not is_inside(producer):
             refusal = _refused_input(turn, rank, value)
             if refusal is not None:
                 return refusal

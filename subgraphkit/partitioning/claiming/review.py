@@ -63,8 +63,8 @@ def passed(turn: TurnInput, candidates: Candidates) -> list[Region]:
         else:
             _reject(turn, candidates, units, refusal)
     # The nodes of parted groups are given back too, so that the rest is grown without them.
-    for ranks in _parted(turn, kept):
-        for unit in {turn.view.unit_of[rank] for rank in ranks}:
+    for parted in _parted(turn, kept):
+        for unit in {turn.view.unit_of[rank] for rank in parted}:
             _reject(turn, candidates, [unit], _TORN)
     return sorted(kept, key=lambda region: region.ranks[0])
 

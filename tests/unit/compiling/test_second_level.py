@@ -178,7 +178,7 @@ looping (float[2] x, bool flag, int64 trips) => (float[2] y)
 
 @pytest.mark.parametrize("flag", [True, False])
 @pytest.mark.parametrize("inner", [["Neg", "Loop"], ["If"], ["Mul", "If", "Relu"], ["Loop"]])
-def test_what_bodies_capture_crosses_inner_edges(flag: bool, inner: list[str]) -> None:  # noqa: FBT001
+def test_what_bodies_capture_crosses_inner_edges(*, flag: bool, inner: list[str]) -> None:
     feeds = {"x": X[0], "flag": np.array(flag), "trips": np.array(3)}
     (expected,) = sk.InferenceSession(parsed(LOOPING), "numpy").run(None, feeds)
     make = dividing(Inner(inner, lambda subgraph, context: context.fallback(subgraph)))

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import onnx
 
-from subgraphkit.backend import Refusal
-from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.backend import Refusal, did_you_mean
 from subgraphkit.errors import OptionError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit_tensorrt.backend_options import Options

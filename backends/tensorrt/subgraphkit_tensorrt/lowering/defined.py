@@ -6,7 +6,7 @@ from typing import Any
 import onnx
 
 from subgraphkit.ir import Node
-from subgraphkit.onnx_io.protos import write_value_info
+from subgraphkit.onnx_io import write_value_info
 from subgraphkit_tensorrt.lowering.registry import Fresh, Replacement
 
 __all__ = ["as_defined"]

@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from subgraphkit.backend import options_of
-from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.backend.option_values import read_bool, read_int
+from subgraphkit.backend import did_you_mean, options_of, read_bool, read_int
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.backend_options import Options
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.backend.selftest import Bench
+from subgraphkit.backend import ModelOpener
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit_tensorrt.running import cudart
 from subgraphkit_tensorrt.running.cudart import Cuda
@@ -71,7 +71,7 @@ def _close(found: Any, right: Any, what: str) -> None:
     require(np.allclose(found, right, rtol=1e-4, atol=1e-5), f"{what} differs")
 
 
-def device_arrays(bench: Bench) -> str:
+def device_arrays(bench: ModelOpener) -> str:
     """Arrays on the device as inputs and outputs, at addresses of every kind."""
     model, cuda = models.model(models.CHAIN), cudart.cuda_runtime()
     x = _x(*_SHAPE)
@@ -91,7 +91,7 @@ def device_arrays(bench: Bench) -> str:
     return "outputs stay on the device, are fed again and are written in place"
 
 
-def user_stream(bench: Bench) -> str:
+def user_stream(bench: ModelOpener) -> str:
     """Runs on a stream of the caller, in its order and without waiting."""
     model, cuda = models.model(models.CHAIN), cudart.cuda_runtime()
     x, y = _Lent(cuda, _x(*_SHAPE)), _Lent(cuda, np.zeros(_SHAPE, np.float32))
@@ -139,7 +139,7 @@ COUNTER: Final = CounterOfMemory()
 """What the option ``allocator`` names."""
 
 
-def allocator(bench: Bench) -> str:
+def allocator(bench: ModelOpener) -> str:
     """Memory from an allocator of the caller, and an error when it has none."""
     model = models.model(models.PERCEPTRON)
     COUNTER.__init__()  # type: ignore[misc]  # as new

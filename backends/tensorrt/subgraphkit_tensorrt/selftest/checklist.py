@@ -3,15 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from subgraphkit.backend import Check
-from subgraphkit.backend.messages import unavailable
-from subgraphkit.backend.selftest import Bench
+from subgraphkit.backend import Check, ModelOpener, unavailable
 from subgraphkit_tensorrt.library.flavours import find, wanted_flavour
 from subgraphkit_tensorrt.selftest import borders, computing, engines
 
 __all__ = ["CHECKS", "run_checklist"]
 
-Checked = Callable[[Bench], str]
+Checked = Callable[[ModelOpener], str]
 """Tries one thing and says in a sentence what was seen; raises if it was not as it should be."""
 
 CHECKS: Final[dict[str, Checked]] = {
@@ -45,7 +43,7 @@ CHECKS: Final[dict[str, Checked]] = {
 """By name, in the order of growing risk."""
 
 
-def run_checklist(bench: Bench) -> Iterator[Check]:
+def run_checklist(bench: ModelOpener) -> Iterator[Check]:
     """Make every check; one that goes wrong does not keep the others from being made.
 
     Args:
@@ -68,7 +66,7 @@ def run_checklist(bench: Bench) -> Iterator[Check]:
         yield _finding(name, check, bench)
 
 
-def _finding(name: str, check: Checked, bench: Bench) -> Check:
+def _finding(name: str, check: Checked, bench: ModelOpener) -> Check:
     try:
         return Check(name, "ok", check(bench))
     except computing.NotAvailable as missing:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.backend.selftest import Bench, OpenedModel
+from subgraphkit.backend import ModelOpener, OpenedModel
 from subgraphkit.errors import OptionError, SubgraphkitError
 from subgraphkit_tensorrt.selftest import models
 
@@ -56,7 +56,7 @@ class NotAvailable(Exception):  # noqa: N818 (not a failure)
 
 
 @contextmanager
-def opened(bench: Bench, model: Any, **options: Any) -> Iterator[OpenedModel]:
+def opened(bench: ModelOpener, model: Any, **options: Any) -> Iterator[OpenedModel]:
     """Open a model without TF32, for the length of a check.
 
     Raises:
@@ -76,7 +76,11 @@ def opened(bench: Bench, model: Any, **options: Any) -> Iterator[OpenedModel]:
 
 
 def same(
-    bench: Bench, model: Any, found: OpenedModel, feeds: Mapping[str, Any], most: float = EXACT
+    bench: ModelOpener,
+    model: Any,
+    found: OpenedModel,
+    feeds: Mapping[str, Any],
+    most: float = EXACT,
 ) -> float:
     """Run a model on both backends.
 
@@ -103,7 +107,7 @@ def _draw(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def perceptron(bench: Bench) -> str:
+def perceptron(bench: ModelOpener) -> str:
     """A batch of any size through matrix products."""
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, dims={"n": (1, 4, 32)}) as found:
@@ -111,7 +115,7 @@ def perceptron(bench: Bench) -> str:
     return f"the error is {max(errors):.1e}"
 
 
-def convolutions(bench: Bench) -> str:
+def convolutions(bench: ModelOpener) -> str:
     """Convolutions and pooling."""
     model = models.model(models.CONVOLUTION)
     with opened(bench, model, dims={"n": (1, 2, 4)}) as found:
@@ -119,30 +123,30 @@ def convolutions(bench: Bench) -> str:
     return f"the error is {max(errors):.1e}"
 
 
-def quantized(bench: Bench) -> str:
+def quantized(bench: ModelOpener) -> str:
     """A model that came with quantisation."""
     model = models.model(models.QUANTIZED)
     with opened(bench, model, dims={"n": (1, 2, 4)}) as found:
         return f"the error is {same(bench, model, found, {'x': _draw(3, 16)}, _HALF):.1e}"
 
 
-def half(bench: Bench) -> str:
+def half(bench: ModelOpener) -> str:
     """A model rewritten in float16."""
     return _lowered(bench, "fp16", _HALF)
 
 
-def brain(bench: Bench) -> str:
+def brain(bench: ModelOpener) -> str:
     """A model rewritten in bfloat16."""
     return _lowered(bench, "bf16", _BRAIN)
 
 
-def _lowered(bench: Bench, precision: str, most: float) -> str:
+def _lowered(bench: ModelOpener, precision: str, most: float) -> str:
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, dims={"n": (1, 4, 8)}, precision=precision) as found:
         return f"the error is {same(bench, model, found, {'x': _draw(5, 16)}, most):.1e}"
 
 
-def element_types(bench: Bench) -> str:
+def element_types(bench: ModelOpener) -> str:
     """Element types cross the border unchanged."""
     for dtype in _TYPES:
         model = models.model((models.TYPED.format(dtype), ()))
@@ -151,7 +155,7 @@ def element_types(bench: Bench) -> str:
     return f"{', '.join(_TYPES)} are as they were"
 
 
-def odd_inputs(bench: Bench) -> str:
+def odd_inputs(bench: ModelOpener) -> str:
     """Inputs with gaps, read-only, and without elements."""
     model = models.model(models.CHAIN)
     strided = _draw(3, 8).T[::2]
@@ -163,7 +167,7 @@ def odd_inputs(bench: Bench) -> str:
     return "inputs with gaps, read-only ones and empty ones are read rightly"
 
 
-def shapes_from_values(bench: Bench) -> str:
+def shapes_from_values(bench: ModelOpener) -> str:
     """An input whose elements are a shape, which change while its own shape does not."""
     model = models.model(models.RESHAPED)
     with opened(bench, model) as found:
@@ -172,7 +176,7 @@ def shapes_from_values(bench: Bench) -> str:
     return "shapes follow the elements of an input"
 
 
-def shapes_from_data(bench: Bench) -> str:
+def shapes_from_data(bench: ModelOpener) -> str:
     """An output whose shape depends on data, empty at times."""
     model = models.model(models.PICKED)
     with opened(bench, model, dims={"n": (1, 16, 64)}) as found:
@@ -181,7 +185,7 @@ def shapes_from_data(bench: Bench) -> str:
     return "outputs are as long as the data makes them"
 
 
-def range_of_shapes(bench: Bench) -> str:
+def range_of_shapes(bench: ModelOpener) -> str:
     """A shape outside the range is an error with a code."""
     model = models.model(models.CHAIN)
     with opened(bench, model, dims={"n": (1, 2, 4)}, allow_runtime_build=False) as found:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import numpy_helper
 
-from subgraphkit.backend.selftest import Bench
+from subgraphkit.backend import ModelOpener
 from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.computing import opened, require, same
 
@@ -38,7 +38,7 @@ def _x(n: int, width: int = 16) -> Any:
     return np.random.default_rng(n).standard_normal((n, width)).astype(np.float32)
 
 
-def control_flow(bench: Bench) -> str:
+def control_flow(bench: ModelOpener) -> str:
     """A branch that depends on data."""
     model = models.model(models.CONTROLLED)
     with opened(bench, model, **_RANGES) as found:
@@ -47,7 +47,7 @@ def control_flow(bench: Bench) -> str:
     return "both branches give the same"
 
 
-def several_ranges(bench: Bench) -> str:
+def several_ranges(bench: ModelOpener) -> str:
     """An engine for each range of shapes, and the tightest of them used."""
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, dims={"n": [1, (2, 4, 8), (1, 16, 64)]}) as found:
@@ -60,7 +60,7 @@ def several_ranges(bench: Bench) -> str:
     return "batches of 1, 8 and 64 ran on engines of their own"
 
 
-def two_sessions(bench: Bench) -> str:
+def two_sessions(bench: ModelOpener) -> str:
     """Two sessions that run at the same time."""
     model = models.model(models.PERCEPTRON)
     other = models.model(models.PERCEPTRON, 0.5)
@@ -71,25 +71,25 @@ def two_sessions(bench: Bench) -> str:
     return f"{_PAIRED} runs of each, the error is {max(errors):.1e}"
 
 
-def _repeated(bench: Bench, model: Any, found: Any) -> float:
+def _repeated(bench: ModelOpener, model: Any, found: Any) -> float:
     return max(same(bench, model, found, {"x": _x(place % 8 + 1)}) for place in range(_PAIRED))
 
 
-def plans_without_weights(bench: Bench) -> str:
+def plans_without_weights(bench: ModelOpener) -> str:
     """Plans that take their weights from the model when they are loaded."""
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, strip_weights=True, **_RANGES) as found:
         return f"the error is {same(bench, model, found, {'x': _x(4)}):.1e}"
 
 
-def compatible_plans(bench: Bench) -> str:
+def compatible_plans(bench: ModelOpener) -> str:
     """Plans for other GPUs of a class."""
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, hardware_compatible="ampere_plus", **_RANGES) as found:
         return f"the error is {same(bench, model, found, {'x': _x(4)}):.1e}"
 
 
-def threads(bench: Bench) -> str:
+def threads(bench: ModelOpener) -> str:
     """Runs from several threads at once."""
     model = models.model(models.PERCEPTRON)
     inputs = [_x(place % 8 + 1) for place in range(_RUNS)]
@@ -105,7 +105,7 @@ def threads(bench: Bench) -> str:
     return f"{_RUNS} runs from {_THREADS} threads agree with runs one by one"
 
 
-def scratch_memory(bench: Bench) -> str:
+def scratch_memory(bench: ModelOpener) -> str:
     """Scratch memory of every kind."""
     model = models.model(models.PERCEPTRON)
     for kind in ("shared", "static", "profile"):
@@ -114,7 +114,7 @@ def scratch_memory(bench: Bench) -> str:
     return "shared and private scratch memory give the same"
 
 
-def cuda_graphs(bench: Bench) -> str:
+def cuda_graphs(bench: ModelOpener) -> str:
     """Runs that are recorded and launched."""
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, cuda_graphs="auto", **_RANGES) as found:
@@ -123,7 +123,7 @@ def cuda_graphs(bench: Bench) -> str:
     return "recorded runs give the same"
 
 
-def refit(bench: Bench) -> str:
+def refit(bench: ModelOpener) -> str:
     """New weights in an engine that was built."""
     model = models.model(models.PERCEPTRON)
     changed = models.model(models.PERCEPTRON, 0.5)
@@ -137,7 +137,7 @@ def refit(bench: Bench) -> str:
     return "new weights are taken without a build"
 
 
-def weight_streaming(bench: Bench) -> str:
+def weight_streaming(bench: ModelOpener) -> str:
     """Weights in the memory of the host."""
     model = models.model(models.PERCEPTRON)
     for budget in (0, 1 << 20):
@@ -147,7 +147,7 @@ def weight_streaming(bench: Bench) -> str:
     return "weights that are streamed give the same"
 
 
-def layers(bench: Bench) -> str:
+def layers(bench: ModelOpener) -> str:
     """Times of layers, and the nodes they came from."""
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, profiling=True, verbosity="detailed", **_RANGES) as found:
@@ -165,7 +165,7 @@ def layers(bench: Bench) -> str:
     return f"{len(timed)} layers have a time, {len(named)} of them lead back to nodes"
 
 
-def many_runs(bench: Bench) -> str:
+def many_runs(bench: ModelOpener) -> str:
     """Memory does not grow from run to run, not where shapes depend on data either."""
     model = models.model(models.PICKED)
     with opened(bench, model, dims={"n": (1, 16, 64)}) as found:
@@ -179,7 +179,7 @@ def many_runs(bench: Bench) -> str:
     return f"{sizes[0]:,} bytes, before and after {_RUNS} runs"
 
 
-def time_of_a_run(bench: Bench) -> str:
+def time_of_a_run(bench: ModelOpener) -> str:
     """How long a small model takes, from array to array."""
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, **_RANGES) as found:

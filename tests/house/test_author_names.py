@@ -1,0 +1,136 @@
+"""Names that a backend may import: one list for our own and for anybody's."""
+
+import ast
+import importlib
+import inspect
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import subgraphkit.backend
+from tests.house.tree import PROJECTS, modules, shown
+
+FOR_AUTHORS = {
+    "subgraphkit": ["load", "__version__"],
+    "subgraphkit.backend": list(subgraphkit.backend.__all__),
+    "subgraphkit.ir": [
+        "BoundGraph",
+        "Graph",
+        "Initializer",
+        "Node",
+        "Subgraph",
+        "make_subgraph",
+    ],
+    "subgraphkit.onnx_io": ["load", "node_key", "outside_weights", "write_value_info"],
+    "subgraphkit.processes": [
+        "AnsweringChild",
+        "Ended",
+        "NoAnswer",
+        "how_it_ended",
+        "run_child",
+        "stop_child",
+    ],
+    "subgraphkit.rewriting": [
+        "Kind",
+        "Precision",
+        "Ranges",
+        "Rewriting",
+        "is_calibration_cache",
+        "read_calibration_cache",
+        "rewrite",
+    ],
+    "subgraphkit.storing": ["Answers", "KeptFile", "Passing", "is_machine_fault", "locked"],
+    "subgraphkit.types": [
+        "DataType",
+        "Dim",
+        "OptionalType",
+        "SequenceType",
+        "Shape",
+        "TensorType",
+        "ValueType",
+        "fits",
+    ],
+}
+"""By room, the names that a backend may import; of ``subgraphkit.errors``, every class."""
+
+CONTRACT = [
+    "Answer",
+    "Backend",
+    "BindContext",
+    "Check",
+    "CompileEvent",
+    "Conformance",
+    "Connectivity",
+    "EngineOrigin",
+    "FallbackEvent",
+    "Manifest",
+    "ModelOpener",
+    "ON_DEVICE",
+    "OpSelector",
+    "OpenedModel",
+    "Option",
+    "OptionShapes",
+    "PLUGIN_API",
+    "PartitionSummary",
+    "PatternSelector",
+    "Predicate",
+    "ProbeResult",
+    "Progress",
+    "ProgressEvent",
+    "ProgressListener",
+    "Refusal",
+    "RunEvent",
+    "SubgraphOperator",
+    "SubgraphProperty",
+    "SubgraphSelector",
+    "Unsupported",
+    "cache_values",
+    "did_you_mean",
+    "hookimpl",
+    "hookspec",
+    "option_out_of_range",
+    "options_of",
+    "parse_manifest",
+    "read_bool",
+    "read_int",
+    "read_manifest",
+    "unavailable",
+    "validate_options",
+]
+
+_BACKENDS = [path for path in modules() if any(path.is_relative_to(p.parent) for p in PROJECTS)]
+
+
+def test_the_contract_is_this_and_nothing_else() -> None:
+    assert sorted(subgraphkit.backend.__all__) == sorted(CONTRACT)
+
+
+def test_our_own_backends_import_nothing_that_others_may_not() -> None:
+    private = defaultdict(set)
+    for path in _BACKENDS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and (node.module or "").split(".")[0] == "subgraphkit"
+            ):
+                allowed = FOR_AUTHORS.get(node.module or "", [])
+                names = {alias.name for alias in node.names if alias.name not in allowed}
+                if names and node.module != "subgraphkit.errors":
+                    private[shown(path)] |= {f"{node.module}.{name}" for name in names}
+            elif isinstance(node, ast.Import):
+                private[shown(path)] |= {
+                    alias.name for alias in node.names if alias.name.startswith("subgraphkit.")
+                }
+    assert {path: names for path, names in private.items() if names} == {}
+
+
+@pytest.mark.parametrize("room", FOR_AUTHORS)
+def test_a_name_for_authors_is_exported_and_explained(room: str) -> None:
+    package = importlib.import_module(room)
+    for name in FOR_AUTHORS[room]:
+        assert hasattr(package, name), name
+        value = getattr(package, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert inspect.getdoc(value), f"{room}.{name} has no docstring"
+    assert Path(package.__file__ or "").exists()
