@@ -68,7 +68,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """What differs, in words; empty if nothing does."""
+        """The difference in words; empty if there is none."""
         if self.agrees:
             return ""
         where = f"{self.name}: " if self.name else ""

@@ -36,7 +36,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """What reports call the model: its file's name, or its graph's."""
+        """The name of the model in reports: its file's, or its graph's."""
         return self.path.name if self.path else (self.graph.name or "model")
 
     @property

@@ -155,7 +155,7 @@ class Subject:
 
     @cached_property
     def declarations(self) -> Conformance:
-        """What the backend's author has declared."""
+        """The declarations of the backend's author."""
         suite = Conformance()
         self.backend_class.conformance(suite)
         return suite

@@ -167,7 +167,7 @@ def _is_small(constant: Initializer) -> bool:
 
 
 def is_known(type_: ValueType | None) -> bool:
-    """Say whether an element type is known, so that ONNX Runtime can be told."""
+    """Say whether an element type is known, so that it can be given to ONNX Runtime."""
     if isinstance(type_, TensorType):
         return type_.dtype is not DataType.UNDEFINED
     return type_ is not None

@@ -240,7 +240,7 @@ class WorkTable:
         return Node(self.graph, self.order[rank])
 
     def producer(self, value: str) -> int | None:
-        """Return the rank that makes a value; None for graph inputs and what lies outside."""
+        """Return the rank that makes a value; None for graph inputs and values from outside."""
         made_by = self.graph.producers.get(value)
         if made_by is None or self.rank_of[made_by] < 0:
             return None

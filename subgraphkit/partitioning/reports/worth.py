@@ -142,7 +142,7 @@ class _Supposing:
 
     @property
     def cost(self) -> float:
-        """What part of the budget of a backend the next count takes."""
+        """The part of a backend's budget that the next count takes."""
         size = self._outcome.adjacency.count + len(self._outcome.adjacency.preds)
         counts = 2 if self._now is None else 1
         return counts * size / (_CONNECTED_BUDGET if self._connected else _LEVELS_BUDGET)

@@ -248,7 +248,7 @@ def foreign(value: Any, name: str, device: Device, stream: int, role: str = "inp
 
 
 def fetched(value: Any, name: str, device: Device) -> npt.NDArray[Any]:
-    """Copy an array on the device to the host, whoever made it.
+    """Copy an array of any library on the device to the host.
 
     Raises:
         InputError: As ``foreign``.
