@@ -1,4 +1,4 @@
-"""The settings: what each is called, how it is read, and what holds if nobody says anything.
+"""The settings: the name, the reader and the default of each.
 
 A setting is one line in ``SETTINGS``; its environment variable is its name in capitals behind
 ``SUBGRAPH_``. ``options`` is apart, because it is merged key by key.

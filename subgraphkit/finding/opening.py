@@ -97,7 +97,7 @@ def open_in_turn(
 
 
 def open_fallback(resolved: ResolvedConfig) -> Backend | None:
-    """Build the backend that runs what nobody claimed.
+    """Build the backend that runs the unclaimed nodes.
 
     Returns:
         A new instance; None if the configuration says ``fallback="none"``, or ``"auto"`` where

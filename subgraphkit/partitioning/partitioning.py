@@ -1,4 +1,4 @@
-"""The partition step: from a bound graph to a partitioning, and what can be done with one."""
+"""The partition step: from a bound graph to a partitioning and its reports."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Values with a size: who makes them, who reads them, and what it costs to cut them.
+"""Values with a size, a maker and readers, and the cost of cutting them.
 
 A *net* is one value together with its producer and its readers (a hyperedge of the graph of units).
 Bytes are counted per net and not per edge, because a value that several nodes of one region read

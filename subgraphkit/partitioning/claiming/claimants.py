@@ -1,4 +1,4 @@
-"""Who claims: the properties of the chosen backends in order, and the fallback backend last."""
+"""Claimants: the properties of the chosen backends in order, and the fallback backend last."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ _CONNECTIVITIES = ("connected", "any")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Claim:
-    """Who claimed a subgraph, and so who compiles it.
+    """The property and the backend that claimed a subgraph and compile it.
 
     Attributes:
         backend: The backend.

@@ -1,4 +1,4 @@
-"""What the user demands of a partitioning: nodes pinned to backends, or kept from them."""
+"""Demands of the user on a partitioning: nodes pinned to backends, or kept from them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

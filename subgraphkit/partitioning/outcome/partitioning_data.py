@@ -1,4 +1,4 @@
-"""What a partitioning is, before anything is made of it for people."""
+"""The data of a partitioning, before anything is made of it for people."""
 
 from array import array
 from collections.abc import Iterator, Mapping

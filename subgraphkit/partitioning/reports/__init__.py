@@ -1,1 +1,1 @@
-"""What a finished partitioning tells: tables, reasons, quality and pictures."""
+"""Reports on a finished partitioning: tables, reasons, quality and pictures."""
