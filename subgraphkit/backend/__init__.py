@@ -1,4 +1,4 @@
-"""The contract between the core and a backend: what its author writes, and what it is given.
+"""The contract between the core and a backend: the classes its author writes and uses.
 
 Names are imported when they are first used: the contract brings NumPy along, and hooks bring
 pluggy, which ``import subgraphkit`` and ``list_backends`` must not pay for. ``__init__.pyi`` says

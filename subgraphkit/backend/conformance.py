@@ -1,7 +1,7 @@
-"""Declarations of a backend to the conformance kit: what it lacks, and what is known to fail.
+"""Declarations of a backend to the conformance kit: missing capabilities and known failures.
 
-A declaration is no way round a check: an expected failure that does not come is itself a failure,
-and what is skipped is counted, with its reason.
+A declaration does not weaken a check: an expected failure that does not come is itself a failure,
+and skipped cases are counted, with their reasons.
 """
 
 from collections.abc import Mapping

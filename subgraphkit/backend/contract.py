@@ -1,4 +1,4 @@
-"""The backend class: a named set of properties, and what the core must know about its library."""
+"""The backend class: a named set of properties, and the facts of its library for the core."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ __all__ = ["PLUGIN_API", "Backend", "EngineOrigin", "ProbeResult"]
 
 @dataclass(frozen=True, slots=True)
 class EngineOrigin:
-    """Where an engine was made, or is to run: all that decides whether it fits.
+    """The place where an engine was made, or is to run: all that decides whether it fits.
 
     Attributes:
         fingerprint: What ``Backend.fingerprint`` says there.
@@ -38,7 +38,7 @@ class EngineOrigin:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a backend found out about the machine.
+    """The answer of a backend about the machine: its devices, versions and problems.
 
     Attributes:
         available: Whether the backend can be used here.

@@ -75,7 +75,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSupport:
-    """What a manifest says about one operator; for documentation only.
+    """The entry of a manifest for one operator; for documentation only.
 
     Attributes:
         since: First operator version supported.
@@ -92,7 +92,7 @@ class OperatorSupport:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a plugin declares about its backend.
+    """The declaration of a plugin about its backend.
 
     Attributes:
         name: Name of the backend.

@@ -1,4 +1,4 @@
-"""Progress of a long piece of work: reported to whoever asked for it, and stopped on demand.
+"""Progress of a long piece of work: reported to a listener, and stopped on demand.
 
 Nobody is told anything unless the caller passes a ``Progress`` with a listener; the command line
 passes one that writes to standard error.
@@ -30,7 +30,7 @@ class ProgressEvent:
 
 
 class ProgressListener(Protocol):
-    """Whoever wants to know how far a piece of work is."""
+    """A listener that hears how far a piece of work is."""
 
     def __call__(self, event: ProgressEvent, /) -> object:
         """Take an event; may be called from any thread, and is not to take long."""

@@ -36,7 +36,7 @@ Connectivity = Literal["connected", "any"]
 
 
 class PartitionSummary(Protocol):
-    """What ``SubgraphProperty.finish`` may look at: the finished partitioning, read-only."""
+    """A finished partitioning, read-only, as ``SubgraphProperty.finish`` gets it."""
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
@@ -76,7 +76,7 @@ def _no_folder() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class BindContext(Generic[OptionsT]):
-    """What a property is told about the bind it works for.
+    """The bind that a property works for: its options, and the means to compile.
 
     ``fallback``, ``partition`` and ``compose`` are for ``create_operator`` and raise
     ``LookupError`` elsewhere.

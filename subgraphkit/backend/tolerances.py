@@ -20,7 +20,7 @@ __all__ = ["DEFAULT_TOLERANCES", "EXACT", "Tolerance", "ToleranceOf", "tolerance
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a result may be from the one expected.
+    """The largest accepted distance of a result from the expected one.
 
     Attributes:
         relative: Part of the expected element that is allowed.

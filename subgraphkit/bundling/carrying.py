@@ -1,4 +1,4 @@
-"""Options that travel with a bundle: what shaped the engines, and what else was asked for.
+"""Options that travel with a bundle: those that shaped the engines, and all others given.
 
 Options that do not shape engines belong to the machine a bundle is opened on, where a backend has
 engines: which device, how many threads, whether to run what was only built. A backend that compiles

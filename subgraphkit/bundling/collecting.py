@@ -45,7 +45,7 @@ class CollectedSubgraph:
 
 @dataclass(frozen=True, slots=True)
 class BundleContents:
-    """What goes into a bundle.
+    """The contents of a bundle that is to be written.
 
     Attributes:
         graph: The bound graph.

@@ -104,7 +104,7 @@ class SubgraphEntry:
 
 @dataclass(frozen=True, slots=True)
 class BundleManifest:
-    """What a bundle says of itself.
+    """The description of a bundle, kept inside it.
 
     Attributes:
         name: What reports call the model.

@@ -1,4 +1,4 @@
-"""The wording of what can go wrong with bundles; each is rendered in a golden test."""
+"""Messages about faulty bundles; each is rendered in a golden test."""
 
 from collections.abc import Iterable
 from pathlib import Path

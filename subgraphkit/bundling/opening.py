@@ -38,7 +38,7 @@ __all__ = ["BundleCall", "open_bundle"]
 
 @dataclass(frozen=True, slots=True)
 class BundleCall:
-    """What the caller says beside the folder, as to ``InferenceSession``.
+    """The arguments of a caller beside the folder, as of ``InferenceSession``.
 
     Attributes:
         backend: Classes or instances for the backends of the bundle that are not registered.
@@ -167,11 +167,10 @@ def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[C
     """Open the backends of the bundle.
 
     Raises:
-        SubgraphkitError: As ``choose_claimants``; that one is missing is told as it concerns a
-            bundle.
+        SubgraphkitError: As ``choose_claimants``; for a missing backend the text names the bundle.
     """
     try:
-        return choose_claimants(bound, None)
+        return next(choose_claimants(bound, None, lambda _: False))
     except (BackendNotFoundError, BackendUnavailableError) as error:
         backend = error.context.get("backend") or getattr(error, "backend", None)
         mine = sum(one.backend == backend for one in manifest.subgraphs)

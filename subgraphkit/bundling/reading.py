@@ -1,4 +1,4 @@
-"""Files of a bundle are read through no link, from nobody else, and held against their digests."""
+"""Guarded reading of a bundle: no links, no files of other users, every digest checked."""
 
 import contextlib
 import hashlib
@@ -75,7 +75,7 @@ class BundleFiles:
         """Return a file, all of which is as it was written.
 
         Raises:
-            BundleError: It is not (SGK182), or somebody else could have written it (SGK183).
+            BundleError: It was changed (SGK182), or another user could have written it (SGK183).
         """
         with self._opened(entry.name) as file:
             # What a manifest says must not decide how much memory is taken.

@@ -1,4 +1,4 @@
-"""A command of the command line: its words, and what it does with them."""
+"""A command of the command line: its words and its action."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable

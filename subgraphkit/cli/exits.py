@@ -25,7 +25,7 @@ __all__ = ["EXIT_CODES", "ExitCode", "exit_code_of"]
 
 
 class ExitCode(enum.IntEnum):
-    """How a command ended."""
+    """The exit code of a command."""
 
     OK = 0
     CHECK_FAILED = 1

@@ -18,7 +18,7 @@ _CHILD: Final = "subgraphkit.comparing.trial_child"
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What became of a backend.
+    """The health of a backend: the results of its probe and of its trial.
 
     Attributes:
         probe: What its probe found.

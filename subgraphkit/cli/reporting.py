@@ -55,7 +55,7 @@ class CommandReport:
         self._blocks.append(block)
 
     def note(self, text: str) -> None:
-        """Tell something beside the data, now."""
+        """Write something beside the data, now."""
         _write(sys.stderr, f"{text}\n")
 
     @contextmanager
@@ -65,7 +65,7 @@ class CommandReport:
             yield writer.progress
 
     def fail(self, error: BaseException) -> None:
-        """Tell an error now, and keep it for the document."""
+        """Report an error now, and keep it for the document."""
         self._errors.append(_described(error))
         if self.debug:
             _write(sys.stderr, "".join(traceback.format_exception(error)))
@@ -75,7 +75,7 @@ class CommandReport:
 
     @contextmanager
     def collecting_warnings(self) -> Iterator[None]:
-        """Tell warnings in our own form, and keep them for the document."""
+        """Report warnings in our own form, and keep them for the document."""
 
         def tell(
             message: Warning | str,

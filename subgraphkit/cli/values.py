@@ -1,4 +1,4 @@
-"""Values on the command line: text in, typed pairs out; argparse tells what went wrong."""
+"""Values on the command line: text in, typed pairs out; argparse reports mistakes."""
 
 import argparse
 import math

@@ -14,7 +14,7 @@ __all__ = [
 
 
 def add_bind_words(parser: argparse.ArgumentParser) -> None:
-    """Add the model, and what a bind is told beside the backends."""
+    """Add the model, and the arguments of a bind beside the backends."""
     parser.add_argument("model", metavar="MODEL", help="an ONNX file, or for 'run' a bundle")
     parser.add_argument(
         "--option",
@@ -58,7 +58,7 @@ def add_feed_words(parser: argparse.ArgumentParser) -> None:
 
 
 def add_road_words(parser: argparse.ArgumentParser) -> None:
-    """Add the model, what a bind is told, and the backends."""
+    """Add the model, the arguments of a bind, and the backends."""
     add_bind_words(parser)
     parser.add_argument(
         "--backend", metavar="LIST", help="backends in order, such as tensorrt:device=0,numpy"

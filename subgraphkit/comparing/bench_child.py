@@ -1,8 +1,8 @@
-"""One contender of a benchmark, in a process of its own, which takes its turns when told to.
+"""One contender of a benchmark, in a process of its own, which takes a turn on command.
 
 ``python -m subgraphkit.comparing.bench_child JOB`` reads the job from a file, binds the model and
 then answers commands, a JSON document per line both ways. Memory is that of this process, and a
-backend that crashes takes nobody along.
+backend that crashes ends this process alone.
 """
 
 import json

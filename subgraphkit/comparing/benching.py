@@ -39,7 +39,7 @@ _SECONDS_PER_TURN: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often, how long and with how much.
+    """The schedule of a benchmark: rounds, warm-up, threads and time limit.
 
     Attributes:
         rounds: How many turns each contender takes, of 3 counted runs or 50 ms, whichever is more.
@@ -69,7 +69,7 @@ _USUAL: Final = Schedule()
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one subgraph takes of a run.
+    """The part of a run that one subgraph takes.
 
     Attributes:
         subgraph: Its identifier.
@@ -88,7 +88,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured of one contender.
+    """The measurements of one contender.
 
     Attributes:
         selection: Its backends, as given or, where nothing was, as configured.
@@ -302,7 +302,7 @@ class _Course:
         return entry
 
     def run(self, entries: Sequence[_Entry]) -> None:
-        """Let everybody run for the first time, take turns, and tell how much memory it took."""
+        """Let all contenders run once, take turns, and report the memory they took."""
         for number, entry in enumerate(entries):
             self.tell("first run", number, len(entries), entry.label)
             first = {"do": "first", "warmup": self._schedule.warmup}

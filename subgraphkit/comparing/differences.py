@@ -21,7 +21,7 @@ Stage = Literal["", "shape", "dtype", "value"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What was found about one tensor, or one value that is no tensor.
+    """The difference between two tensors, or two values that are no tensors.
 
     Attributes:
         name: Name of the value; ``y[2]`` is an element of the sequence ``y``.
@@ -68,7 +68,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """What differs, in words; empty if nothing does."""
+        """The difference in words; empty if there is none."""
         if self.agrees:
             return ""
         where = f"{self.name}: " if self.name else ""

@@ -18,7 +18,7 @@ def resident_bytes() -> int | None:
 
 
 def peak_bytes() -> int | None:
-    """Return the most memory in use so far; None where the system does not tell."""
+    """Return the most memory in use so far; None where the system does not report it."""
     found = _field("VmHWM")
     if found is not None or find_spec("resource") is None:
         return found

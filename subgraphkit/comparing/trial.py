@@ -70,7 +70,7 @@ OFFERED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of a backend on the first of ``OFFERED`` that it took.
+    """The result of a backend on the first of ``OFFERED`` that it took.
 
     Attributes:
         state: ``ok``; ``idle`` if it took nothing; ``wrong`` if results are not those of NumPy;

@@ -30,7 +30,7 @@ __all__ = ["SubgraphFinding", "Verification", "verify", "verify_bound"]
 
 @dataclass(frozen=True, slots=True)
 class SubgraphFinding:
-    """What one subgraph makes of the reference's values.
+    """The results of one subgraph on the reference's values.
 
     Attributes:
         subgraph: Its identifier.
@@ -58,7 +58,7 @@ class SubgraphFinding:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How a backend compares with a reference on one model and one set of inputs.
+    """The comparison of a backend with a reference on one model and one set of inputs.
 
     Attributes:
         model: What the model is called.

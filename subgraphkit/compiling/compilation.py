@@ -1,4 +1,4 @@
-"""Asking each backend for the operators of its subgraphs, and what to do when it has none."""
+"""The compile step: each backend makes the operators of its subgraphs, or gives nodes back."""
 
 import logging
 import time

@@ -57,7 +57,7 @@ class Creation:
             raise failure(subgraph, error) from error
 
     def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
-        """Have a region compiled by the fallback backend, whoever claimed it.
+        """Have a region compiled by the fallback backend, in place of the backend that claimed it.
 
         Raises:
             LookupError: There is no fallback backend.

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
 from subgraphkit.configuration.names import BACKEND_NAMES
-from subgraphkit.configuration.selection import BackendChoice, parse_selection
+from subgraphkit.configuration.selection import AUTO, BackendChoice, parse_selection
 from subgraphkit.configuration.settings import (
     SETTINGS,
     Entry,
@@ -37,6 +37,7 @@ __all__ = ["Config", "ConfigUndo", "ResolvedConfig", "config", "resolve"]
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
+_USUAL_FALLBACK: Final = "numpy"
 _context_layers: ContextVar[tuple[Layer, ...]] = ContextVar("subgraphkit_config", default=())
 
 
@@ -48,7 +49,8 @@ class ResolvedConfig:
         backends: The backends to use, in the order of claiming; empty for ``none``.
         strict: Whether every node must be claimed by one of them.
         on_missing: What to do if one of them cannot be used.
-        fallback: Name of the backend that runs what nobody claimed, or ``"none"``.
+        fallback: Name of the backend that runs what nobody claimed, or ``"none"``; ``"auto"`` if
+            it is to be found and numpy is not installed.
         pin: Nodes that a backend must take, each with the backend.
         keep_off: Nodes that a backend must not take, each with the backend.
         on_unsupported: What to do if a backend gives nodes back while compiling.
@@ -182,6 +184,8 @@ def _merge(layers: list[Layer]) -> ResolvedConfig:
             values[name] = frozenset().union(*(layer.values[name].value for layer in said))
             locations = [layer.values[name].location for layer in said]
             sources[name] = said[0].name, "; ".join(locations)
+    if values["fallback"] == AUTO and BACKEND_NAMES.is_installed(_USUAL_FALLBACK):
+        values["fallback"] = _USUAL_FALLBACK
     return ResolvedConfig(
         backends=values.pop("backend"),
         sources=MappingProxyType(sources),

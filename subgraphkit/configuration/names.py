@@ -51,6 +51,10 @@ class BackendNames:
                 self._entry_points = tuple(found)
             return self._entry_points
 
+    def is_installed(self, name: str) -> bool:
+        """Say whether a backend of this name is installed or was registered by a call."""
+        return name in self._registered or any(one.name == name for one in self.entry_points())
+
     def known(self) -> frozenset[str]:
         """Return the names of all backends that are published, installed or registered."""
         installed = {entry_point.name for entry_point in self.entry_points()}

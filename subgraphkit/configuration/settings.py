@@ -1,4 +1,4 @@
-"""The settings: what each is called, how it is read, and what holds if nobody says anything.
+"""The settings: the name, the reader and the default of each.
 
 A setting is one line in ``SETTINGS``; its environment variable is its name in capitals behind
 ``SUBGRAPH_``. ``options`` is apart, because it is merged key by key.
@@ -19,7 +19,7 @@ from subgraphkit.backend.option_values import (
 )
 from subgraphkit.backend.plugin_api import BACKEND_NAME
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.selection import NONE, Selection, parse_selection
+from subgraphkit.configuration.selection import AUTO, NONE, Selection, parse_selection
 from subgraphkit.errors import ConfigError
 
 __all__ = [
@@ -158,7 +158,7 @@ def _placement(node: object, backend: object) -> Placement:
 def _backend_name(value: object) -> str:
     if isinstance(value, str) and BACKEND_NAME.fullmatch(value.strip()) is not None:
         return value.strip()
-    raise ValueError("the name of one backend, or 'none'")
+    raise ValueError("the name of one backend, 'auto' or 'none'")
 
 
 def _verbosity(value: object) -> int:
@@ -172,7 +172,7 @@ def _verbosity(value: object) -> int:
 
 
 _ALL: Final = (
-    Setting("backend", lambda value: value, "numpy", "Which backends, in the order of claiming."),
+    Setting("backend", lambda value: value, AUTO, "Which backends, in the order of claiming."),
     Setting("strict", read_bool, default=False, help="Whether each node must be claimed by name."),
     Setting(
         "on_missing",
@@ -180,7 +180,13 @@ _ALL: Final = (
         "error",
         "What to do if a backend that was named cannot be used.",
     ),
-    Setting("fallback", _backend_name, "numpy", "Which backend runs what nobody claimed."),
+    Setting(
+        "fallback",
+        _backend_name,
+        AUTO,
+        "Which backend runs what nobody claimed; auto is numpy where it is installed, else the "
+        "first ready one that takes every node.",
+    ),
     Setting("pin", _placements, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
     Setting("keep_off", _placements, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
     Setting(

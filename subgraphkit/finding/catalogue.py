@@ -48,7 +48,7 @@ IN_PROCESS: Final = "(this process)"
 
 @dataclass(frozen=True, slots=True)
 class BackendRecord:
-    """What is known about one backend of one distribution.
+    """All that is known about one backend of one distribution.
 
     Attributes:
         name: Name of the backend.
@@ -70,7 +70,7 @@ class BackendRecord:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells the record from all others: name and distribution."""
+        """The identity of the record: name and distribution."""
         return self.name, self.distribution
 
     @property
@@ -80,7 +80,7 @@ class BackendRecord:
 
 
 class Catalogue:
-    """Every backend this process knows of, and what became of those it tried.
+    """Every backend this process knows of, with the state of those it tried.
 
     Thread-safety: all methods may be called from any thread.
     """

@@ -37,7 +37,7 @@ _LAST_LINES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ChildProbe:
-    """What became of a backend in a child process.
+    """The result of probing a backend in a child process.
 
     Attributes:
         name: The backend asked for.

@@ -1,4 +1,4 @@
-"""The tolerances that backends of a bind declare, for whoever compares their results."""
+"""The tolerances that backends of a bind declare, for comparisons of their results."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Turn an entry point into something that builds backends, whatever the plugin does meanwhile.
+"""Turn an entry point into a factory of backends, and survive every fault of the plugin.
 
 A plugin's import may raise, exit, or hand over something that is no backend. Each of these becomes
 a coded error that names the distribution and the entry point, with the plugin's own exception as

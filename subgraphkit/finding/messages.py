@@ -48,7 +48,7 @@ def missing(name: str, origin: str, install: str, usable: Sequence[str]) -> Back
 def unknown(
     name: str, origin: str, usable: Sequence[str], known: Iterable[str]
 ) -> BackendNotFoundError:
-    """SGK102: nobody knows the name."""
+    """SGK102: no backend has the name."""
     guess = did_you_mean(name, {*usable, *known})
     return BackendNotFoundError(
         "SGK102",

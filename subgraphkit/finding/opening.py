@@ -27,7 +27,7 @@ from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
 from subgraphkit.finding.loading import BackendFactory, adopt, build, probe
 from subgraphkit.finding.registry import find_record, load_record, probe_record
 
-__all__ = ["open_backends", "open_fallback"]
+__all__ = ["open_backends", "open_fallback", "open_in_turn"]
 
 _LOGGER: Final = logging.getLogger("subgraphkit.registry")
 _CANNOT_BE_USED: Final = (
@@ -42,16 +42,27 @@ _CANNOT_BE_USED: Final = (
 def open_backends(
     resolved: ResolvedConfig, *, on_skip: Callable[[FallbackEvent], None] | None = None
 ) -> list[Backend]:
-    """Build the backends a bind has selected, in order.
+    """Build the backends a bind has selected, in order: all that ``open_in_turn`` comes to."""
+    *_, opened = open_in_turn(resolved, on_skip=on_skip)
+    return opened
+
+
+def open_in_turn(
+    resolved: ResolvedConfig, *, on_skip: Callable[[FallbackEvent], None] | None = None
+) -> Iterator[list[Backend]]:
+    """Build the backends a bind has selected, those that ``auto`` stands for one at a time.
+
+    Who needs no more of them stops, so that no library is imported for nodes that are taken.
 
     Args:
         resolved: The configuration of the bind.
         on_skip: Called for every backend that is left out.
 
-    Returns:
-        New instances, one for each choice that can be used; none for ``none``. ``auto`` stands for
-        all backends that can run here, by the priority in their manifests and then by name, with
-        the fallback last.
+    Yields:
+        New instances in order, one for each choice that can be used; none for ``none``. If ``auto``
+        ends the selection, first those named before it and one more, then one more each time. It
+        stands for all backends that can run here, by the priority in their manifests and then by
+        name, with the fallback last.
 
     Raises:
         BackendNotFoundError: If a backend that somebody named is not installed (SGK101) or unknown
@@ -68,35 +79,34 @@ def open_backends(
 
     Thread-safety: may be called from any thread.
     """
-    opened = []
+    opened: list[Backend] = []
     choices = list(_expand(resolved))
+    _warn_of_unused_options(resolved, [choice for choice, _ in choices])
+    in_turn = bool(resolved.backends) and resolved.backends[-1].name == AUTO
     for choice, automatic in choices:
         try:
             opened.append(_open(choice, resolved))
         except _CANNOT_BE_USED as error:
             if not (choice.optional or automatic or resolved.on_missing == "warn"):
-                if isinstance(error, BackendNotFoundError) and _nobody_named_it(resolved):
-                    continue  # the partition step then says which nodes are left, and what to do
                 raise
             _skip(choice, error, on_skip, loud=_is_loud(choice, error, automatic=automatic))
-    _warn_of_unused_options(resolved, [choice for choice, _ in choices])
-    return opened
-
-
-def _nobody_named_it(resolved: ResolvedConfig) -> bool:
-    return resolved.sources["backend"][0] == "default"
+        else:
+            if in_turn and automatic:
+                yield list(opened)
+    yield opened
 
 
 def open_fallback(resolved: ResolvedConfig) -> Backend | None:
-    """Build the backend that runs what nobody claimed.
+    """Build the backend that runs the unclaimed nodes.
 
     Returns:
-        A new instance, or None if the configuration says ``fallback="none"``.
+        A new instance; None if the configuration says ``fallback="none"``, or ``"auto"`` where
+        numpy is not installed.
 
     Raises:
         SubgraphkitError: As ``open_backends``; a fallback is never left out silently.
     """
-    if resolved.fallback == NONE:
+    if resolved.fallback in (AUTO, NONE):
         return None
     origin = f"the fallback, {resolved.sources['fallback'][1]}"
     return _open(BackendChoice(resolved.fallback, origin=origin), resolved)
@@ -109,7 +119,7 @@ def _expand(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, bool]]:
         if choice.name != AUTO:
             yield choice, False
             continue
-        last = {resolved.fallback} - {NONE} - named
+        last = {resolved.fallback} - {AUTO, NONE} - named
         ranked = sorted(CATALOGUE.records(), key=lambda record: (-_priority(record), record.name))
         names = list(dict.fromkeys(record.name for record in ranked))
         found = [name for name in names if name not in named | last | resolved.block]
@@ -182,7 +192,7 @@ def _skip(
 
 def _warn_of_unused_options(resolved: ResolvedConfig, choices: Sequence[BackendChoice]) -> None:
     by_name = {choice.name: choice for choice in choices}
-    selected = [*by_name, *({resolved.fallback} - {NONE} - by_name.keys())]
+    selected = [*by_name, *({resolved.fallback} - {AUTO, NONE} - by_name.keys())]
     for name in resolved.option_sources:
         target = by_name[name].target if name in by_name else None
         if name in selected and (target is None or isinstance(target, type)):

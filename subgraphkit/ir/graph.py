@@ -37,7 +37,7 @@ WeightsPlace = Literal["inside", "outside"]
 
 
 class GraphWriter(Protocol):
-    """Writes parts of a graph back as ONNX; supplied by whoever read the graph."""
+    """Writes parts of a graph back as ONNX; supplied by the reader of the graph."""
 
     def subgraph_model(self, subgraph: Any, weights: WeightsPlace) -> Any:
         """Return a valid stand-alone ``ModelProto`` of a ``Subgraph``."""
@@ -195,7 +195,7 @@ class Node:
         return self.graph.types.get(outputs[index]) if index < len(outputs) else None
 
     def dtype(self, index: int = 0) -> DataType:
-        """Return the element type of an input; ``UNDEFINED`` if there is none to tell."""
+        """Return the element type of an input; ``UNDEFINED`` if it has none."""
         type_ = self.input_type(index)
         return type_.dtype if isinstance(type_, TensorType) else DataType.UNDEFINED
 

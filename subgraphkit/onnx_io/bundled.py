@@ -35,7 +35,7 @@ def write_bundled_model(
     write: Write,
     location: Callable[[], str],
 ) -> bytes:
-    """Write the model of a bound graph, without the data that nobody needs.
+    """Write the model of a bound graph, with the data of the kept constants alone.
 
     Args:
         graph: The bound graph; its nodes keep their places.

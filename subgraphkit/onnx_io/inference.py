@@ -29,7 +29,7 @@ _SLICE: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """What inference found.
+    """The result of shape inference.
 
     Attributes:
         types: A type for every value of the main graph.

@@ -36,7 +36,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """What reports call the model: its file's name, or its graph's."""
+        """The name of the model in reports: its file's, or its graph's."""
         return self.path.name if self.path else (self.graph.name or "model")
 
     @property
@@ -72,7 +72,7 @@ def load(source: ModelSource) -> Model:
 
 
 def load_read(data: bytes, path: Path) -> Model:
-    """Load a model from what was read of its file, so that a file exchanged meanwhile is not.
+    """Load a model from the bytes read of its file, even if the file was exchanged meanwhile.
 
     Args:
         data: The content of the file.

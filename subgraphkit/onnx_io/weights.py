@@ -222,7 +222,7 @@ def _field_length(tensor: onnx.TensorProto) -> int:
 
 
 def _shared(read: Callable[[], _Array]) -> Callable[[], _Array]:
-    """Read anew only if nobody holds the array of the last reading any more."""
+    """Return a reader that reads again only after the last array it returned was dropped."""
     held: Callable[[], _Array | None] = lambda: None  # noqa: E731 (the state before any reading)
 
     def array() -> _Array:

@@ -41,7 +41,7 @@ class OnnxGraphWriter:
         return self._model
 
     def node_proto(self, node: Node) -> onnx.NodeProto:
-        """Return the node as it stands in the model; not to be changed."""
+        """Return the node as the model has it; not to be changed."""
         proto: onnx.NodeProto = self._graph.node[node.id]
         return proto
 

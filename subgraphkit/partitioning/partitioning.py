@@ -1,9 +1,9 @@
-"""The partition step, and the partitioning that it makes of a bound graph."""
+"""The partition step: from a bound graph to a partitioning and its reports."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from typing import Any, overload
 
@@ -279,10 +279,17 @@ def partition(
     """
     if isinstance(bound, Subgraph):
         return partition_within(bound, backends, bound.backend, ResolvedConstraints({}, {}))
-    claims = choose_claimants(bound, backends)
+    demands = configured(bound.settings, constraints)
+    choices = choose_claimants(bound, backends, partial(_takes_all, bound))
+    # a demand may name any of them, so then all are opened at once
+    claims = next(choices) if demands is None else list(choices)[-1]
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
-    demanded = resolve_constraints(bound, configured(bound.settings, constraints), names)
-    partitioning = _divided(bound, claims, demanded)
+    demanded = resolve_constraints(bound, demands, names)
+    with collector_paused():
+        work, turns = _claimed(bound, claims, demanded)
+        while _wants_more(work) and (wider := next(choices, None)) is not None:
+            work, turns = _claimed(bound, wider, demanded)
+        partitioning = _finished(work, turns, demanded)
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
@@ -310,25 +317,41 @@ def partition_within(
             hint="Cut it out of what bind() returned.",
         )
     inside = within(bound, subgraph)
-    return _divided(inside, choose_claimants_within(inside, properties, divider), demanded)
-
-
-def _divided(
-    bound: BoundModel, claims: Sequence[Claim], demanded: ResolvedConstraints
-) -> Partitioning:
+    claims = choose_claimants_within(inside, properties, divider)
     with collector_paused():
-        work = WorkTable(bound, claims)
-        turns = take_turns(work, lambda index: demanded.refusals_for(claims[index].backend.name))
-        require_all_claimed(work, turns, demanded)
-        made = cut(work, turns)
+        return _finished(*_claimed(inside, claims, demanded), demanded)
+
+
+def _claimed(
+    bound: BoundModel, claims: Sequence[Claim], demanded: ResolvedConstraints
+) -> tuple[WorkTable, Turns]:
+    work = WorkTable(bound, claims)
+    refusals = [demanded.refusals_for(claim.backend.name) for claim in claims]
+    return work, take_turns(work, lambda index: refusals[index])
+
+
+def _wants_more(work: WorkTable) -> bool:
+    """Say whether one more backend could have nodes: those that nobody took, or the fallback."""
+    return any(work.free) or any(
+        work.inquiries[region.claimant].claim.is_fallback for region in work.regions
+    )
+
+
+def _takes_all(bound: BoundModel, claims: Sequence[Claim]) -> bool:
+    return not any(_claimed(bound, claims, ResolvedConstraints({}, {}))[0].free)
+
+
+def _finished(work: WorkTable, turns: Turns, demanded: ResolvedConstraints) -> Partitioning:
+    require_all_claimed(work, turns, demanded)
+    made = cut(work, turns)
     partitioning = Partitioning(
-        graph=bound,
+        graph=work.graph,
         subgraphs=tuple(subgraph for subgraph, _ in made),
         turns=turns,
         claimed_by=tuple(index for _, index in made),
         constraints=demanded,
     )
-    finish_turns(bound, partitioning, turns)
+    finish_turns(work.graph, partitioning, turns)
     return partitioning
 
 

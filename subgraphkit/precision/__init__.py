@@ -1,4 +1,4 @@
-"""The public door of precision: models in fewer bits, the ranges they need, and what it costs them.
+"""The public door of precision: models in fewer bits, the ranges they need, and their accuracy.
 
 ``rewrite`` writes a model anew, ``calibrate`` finds the ranges that int8 needs,
 ``measure_accuracy`` says how far a rewritten model is from the original, and ``precision_search``

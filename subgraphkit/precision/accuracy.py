@@ -1,4 +1,4 @@
-"""How far a rewritten model is from the one it was made from, over as many batches as given."""
+"""The accuracy of a rewritten model against its original, over the batches given."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -31,7 +31,7 @@ _FLOATS = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE)
 
 @dataclass(frozen=True, slots=True)
 class LayerAccuracy:
-    """How much error a node of the original adds to what it reads.
+    """The error that a node of the original adds to its inputs.
 
     Attributes:
         node: The node's name, or that of its first output if it has none.
@@ -63,7 +63,7 @@ class LayerAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class AccuracyReport:
-    """How far a rewritten model is from the original.
+    """The distance of a rewritten model from its original.
 
     Attributes:
         outputs: The floating point outputs, in order.

@@ -15,7 +15,7 @@ __all__ = ["Sums", "ValueAccuracy"]
 
 @dataclass(frozen=True, slots=True)
 class ValueAccuracy:
-    """How far one value is from the same value of the original model.
+    """The distance of one value from the same value of the original model.
 
     Attributes:
         name: Name of the value.
@@ -47,7 +47,7 @@ class ValueAccuracy:
 
 @dataclass(eq=False)
 class Sums:
-    """What has to be added up over batches, of the elements that are finite on both sides."""
+    """Sums over batches, of the elements that are finite on both sides."""
 
     elements: int = 0
     max_abs: float = 0.0

@@ -1,4 +1,4 @@
-"""Which nodes have to keep float32 so that a rewritten model is as accurate as asked for.
+"""The search for the nodes that keep float32 so that a rewritten model is as accurate as asked for.
 
 A search by trying. The model is rewritten as asked and compared value by value, which says in which
 nodes the error is born; those, and what lies ahead of them, come first. So many of them are kept,

@@ -1,4 +1,4 @@
-"""What a search for a precision may cost, tries and finds."""
+"""The effort, the trials and the result of a search for a precision."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -43,7 +43,7 @@ class SearchTrial:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much a search may cost.
+    """The limit to the cost of a search.
 
     Attributes:
         trials: How many rewritings are tried at most.
@@ -74,7 +74,7 @@ class StillKept:
 
 @dataclass(frozen=True, eq=False)
 class PrecisionSearch:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         precision: What was asked for, with all that is kept in ``keep``: it makes the same

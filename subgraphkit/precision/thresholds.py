@@ -1,4 +1,4 @@
-"""From a histogram to the magnitude that the largest int8 is to stand for."""
+"""Thresholds: the magnitude that the largest int8 represents, chosen from a histogram."""
 
 import math
 from typing import Any, Final, Literal, get_args
@@ -82,7 +82,7 @@ def _percentile(histogram: Histogram, percentile: float) -> float:
 
 
 def entropy_threshold(counts: npt.NDArray[Any], limit: float) -> float:
-    """Return the threshold at which int8 tells least wrong of a distribution.
+    """Return the threshold at which int8 distorts a distribution least.
 
     For every candidate, the bins below it are the distribution P, what lies above being added to
     its last bin; Q is what 128 levels make of them without that, each level spread evenly over its

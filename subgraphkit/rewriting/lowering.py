@@ -22,7 +22,7 @@ _INDIFFERENT: Final = FREE | {"Cast"}
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What was done.
+    """The nodes that were lowered, and those that were kept.
 
     Attributes:
         nodes: Labels of the nodes that compute in the short float now.

@@ -32,7 +32,7 @@ def is_quantized(draft: Draft) -> bool:
 
 
 def make_symmetric(draft: Draft) -> int:
-    """Let every uint8 with the zero point 128 be the int8 with the zero point 0 that it stands for.
+    """Let every uint8 with the zero point 128 be the int8 with the zero point 0 that it equals.
 
     Both hold ``(q - 128) * scale`` for 256 values of ``q``, so nothing is lost.
 

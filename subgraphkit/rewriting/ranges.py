@@ -34,7 +34,7 @@ _DAMAGED: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, Rec
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """How large the elements of one value get.
+    """The range of the elements of one value.
 
     Attributes:
         threshold: Magnitude that the largest int8 stands for; 0 for a value that is always 0.
@@ -125,7 +125,7 @@ class Ranges:
 
 
 def content_hash(model: Model) -> str:
-    """Return the SHA-256 of a model's nodes, weights, inputs and outputs; where it lies is nothing.
+    """Return the SHA-256 of a model's nodes, weights, inputs and outputs; its path does not matter.
 
     Names count, because ranges are found by name.
     """

@@ -153,7 +153,7 @@ _Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a node.
+    """The decision about a node.
 
     Attributes:
         inputs: Places of the inputs to be given in the short float; empty if the node is kept.

@@ -1,4 +1,4 @@
-"""Nodes whose last digits decide: long sums, squares, roundings and angles.
+"""Nodes that a small error in their inputs changes much: long sums, squares, roundings and angles.
 
 A sum that has grown takes no more small terms, and squares overflow. Some numbers are rounded to
 whole ones: transformers compute places in tables so, of a distance the logarithm, scaled, cast to

@@ -144,7 +144,7 @@ def read_elsewhere(plan: Plan, step: Step) -> frozenset[str]:
 
 
 def placer(plan: Plan) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return what turns the places a caller wants outputs in into what operators are told.
+    """Return a function from a caller's places for outputs to those given to operators.
 
     Raises:
         InputError: From the returned function: an output is wanted on a device that the operator

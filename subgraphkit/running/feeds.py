@@ -83,7 +83,7 @@ def check_names(graph: BoundGraph, feeds: Mapping[str, Any]) -> None:
 def check_symbols(
     symbols: Iterable[tuple[str, Sequence[tuple[int, str, int]]]], arrays: Sequence[Any]
 ) -> None:
-    """Check that a symbol has one value wherever it stands.
+    """Check that a symbol has the same value at all its places.
 
     Args:
         symbols: Per symbol, the places ``(input number, input name, axis)`` it stands at.

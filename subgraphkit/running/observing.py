@@ -1,4 +1,4 @@
-"""Telling extensions about runs; sessions nobody listens to pay nothing for it."""
+"""Reports of runs to extensions; sessions without listeners pay nothing for them."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Observer:
         self._runs = count()
 
     def watch(self, execute: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        """Wrap a plan's function so that every run is told, if anybody listens."""
+        """Wrap a plan's function so that every run is reported, if there is a listener."""
         hooks = ("subgraphkit_run_start", "subgraphkit_run_end")
         if not any(self._extensions.implements(hook) for hook in hooks):
             return execute

@@ -1,4 +1,4 @@
-"""Folders of this user alone, and what is kept in them: files, locks, a library's answers.
+"""Folders of this user alone, with the files, locks and answers of libraries kept in them.
 
 All of it may be used by any backend. What is kept makes the next time quicker and never changes a
 result; it may be gone tomorrow, so nothing is raised where it cannot be read or written.

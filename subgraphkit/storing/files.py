@@ -98,7 +98,7 @@ def write_whole(
     durable: bool = True,
     replace: bool = True,
 ) -> None:
-    """Write a file in one step: whoever looks, and whatever fails, sees all of it or what was.
+    """Write a file in one step: readers see all of it or the file before, even if writing fails.
 
     A writer that is killed leaves a hidden ``.subgraphkit-*.part`` beside it.
 

@@ -1,4 +1,4 @@
-"""Locks between threads and processes: one makes a thing, whoever waited finds it made."""
+"""Locks between threads and processes: one makes a thing, and those that waited find it made."""
 
 import contextlib
 from collections.abc import Callable, Iterator

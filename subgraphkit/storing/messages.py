@@ -1,4 +1,4 @@
-"""The wording of what can go wrong with folders that things are kept in; see the golden tests."""
+"""Messages about faults of folders for kept files; see the golden tests."""
 
 from pathlib import Path
 

@@ -24,7 +24,7 @@ LEVELS: Final = (
 
 
 class Outcome(enum.Enum):
-    """How a case ended; every case ends in exactly one of these."""
+    """The end of a case; every case ends in exactly one of these."""
 
     RIGHT = "right"
     """The backend claimed what it was offered, and all was right."""
@@ -83,7 +83,7 @@ _NO_OFFER: Final = frozenset({Outcome.PASSED, Outcome.REFUSED, Outcome.SKIP})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How one case ended.
+    """The end of one case, with its details.
 
     A case returns the first three; who runs it adds the rest.
 

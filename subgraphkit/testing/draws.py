@@ -1,4 +1,4 @@
-"""Operators that draw random numbers: results are checked by what they must have in common.
+"""Operators that draw random numbers, and the properties that their results are checked for.
 
 ONNX does not say by which generator numbers are drawn, not even where a seed is given, so one draw
 cannot be compared with another. Each row of the input is repeated, and the rows of the result are

@@ -1,4 +1,4 @@
-"""The forms in which an array may be fed: layouts, byte orders, and what may not be written to."""
+"""The forms in which an array may be fed: layouts, byte orders, and read-only arrays."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

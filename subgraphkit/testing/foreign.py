@@ -1,4 +1,4 @@
-"""A foreign neighbour: a backend that takes only the nodes that stand around the case under test.
+"""A foreign neighbour: a backend that takes only the nodes around the case under test.
 
 Its operator ``Carry`` hands a value on unchanged. It is of an operator set nobody else knows, so
 that it takes any type in any version of ONNX. Before the case it hands over arrays in the least

@@ -27,7 +27,7 @@ _LAST_OUTPUT: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class ImportFindings:
-    """What a new process found out about a backend.
+    """The findings of a new process about a backend.
 
     Attributes:
         crash: How the process ended, if it did not end well.

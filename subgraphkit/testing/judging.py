@@ -1,4 +1,4 @@
-"""Carrying out one case, with what the backend's author has declared about it."""
+"""One case carried out, and judged by the declarations of the backend's author."""
 
 import time
 from dataclasses import replace

@@ -79,7 +79,7 @@ def light_model_path(name: str) -> Path:
 
 
 def seeded_model(name: str, seed: int = 0, *, opset: int | None = None) -> onnx.ModelProto:
-    """Return a network with random weights instead of the constants that stand for them.
+    """Return a network with random weights in the place of its constants.
 
     Weights of Conv and Gemm are drawn from N(0, sqrt(2 / fan in)), scales of normalisations around
     1 (around 0.5 where a residual branch ends, or the sum would grow with every block), variances

@@ -1,4 +1,4 @@
-"""The class by which onnx's own test runner, and whoever speaks its protocol, drives a backend."""
+"""The class by which onnx's own test runner, and others of its protocol, drive a backend."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -141,7 +141,7 @@ class ConformanceCase(pytest.Item):
         self._listed = listed
 
     def runtest(self) -> None:
-        """Carry the case out and tell pytest how it ended.
+        """Carry the case out and report its end to pytest.
 
         What the backend does not claim is skipped, not passed, so that claiming nothing shows.
         """

@@ -43,7 +43,7 @@ _CSV_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LevelSummary:
-    """What a level came to.
+    """The result of a level.
 
     Attributes:
         level: The level.
@@ -63,7 +63,7 @@ class LevelSummary:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSummary:
-    """What became of the cases of one operator.
+    """The results of the cases of one operator.
 
     Attributes:
         operator: Its name.
@@ -131,7 +131,7 @@ class Report:
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
-        """What went wrong."""
+        """The findings that are wrong."""
         return tuple(finding for finding in self.findings if finding.is_wrong)
 
     @cached_property

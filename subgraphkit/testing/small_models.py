@@ -103,7 +103,7 @@ def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
 
 @lru_cache(maxsize=2)
 def small_models(rows: int = ROWS) -> tuple[SmallModel, ...]:
-    """Return the models, the most telling first.
+    """Return the models, the most revealing first.
 
     Args:
         rows: Size of the first axis of ``x``; of pictures there are fewer.

@@ -107,7 +107,7 @@ class Subject:
 
     @cached_property
     def backend_class(self) -> Any:
-        """What builds the backend: its class, or a factory with the same attributes.
+        """The factory of the backend: its class, or another with the same attributes.
 
         Raises:
             SubgraphkitError: It cannot be found or loaded.
@@ -155,7 +155,7 @@ class Subject:
 
     @cached_property
     def declarations(self) -> Conformance:
-        """What the backend's author has declared."""
+        """The declarations of the backend's author."""
         suite = Conformance()
         self.backend_class.conformance(suite)
         return suite

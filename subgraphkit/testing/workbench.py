@@ -1,4 +1,4 @@
-"""One operator of the backend under test, taken out of its session, with what to feed it.
+"""One operator of the backend under test, taken out of its session, with feeds for it.
 
 What a session does around an operator (locks, checks, copies) would hide what the operator does.
 """

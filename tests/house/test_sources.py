@@ -3,13 +3,25 @@
 import ast
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from tests.house.tree import CORE, ROOT, modules, shown, text_files
 
 MAX_LINES = 400
 UNPICKLING = {"cloudpickle", "dill", "joblib", "marshal", "shelve"}
+
+# The first word of a clause without a noun, or of an order to nobody.
+CLAUSES: Final = re.compile(r"(What|How|Which|Whether|When|Where|Who|Whose|Whoever|That|Tell)\b")
+
+HOMONYMS: Final = {
+    "Emitted": "a plan as Python, and in the NumPy backend a graph as Python",
+    "Ended": "how a child process ended, and the kit's exception for a child that did",
+    "Options": "one per backend, written from its manifest and imported from its package",
+}
+"""Public class names that several modules define, each with the reason."""
 
 # A suppression names its rule and gives its reason in brackets or in a comment that follows.
 SUPPRESSION = re.compile(r"#\s*(noqa|type:\s*ignore)(?P<rest>.*)")
@@ -43,6 +55,10 @@ def _unpickles(text: str) -> bool:
     return bool(names & UNPICKLING) or any("pickle" in name.lower() for name in names)
 
 
+def _docstring(text: str) -> str:
+    return ast.get_docstring(ast.parse(text)) or ""
+
+
 def test_modules_are_found() -> None:
     assert len(list(modules())) > 300
 
@@ -52,7 +68,21 @@ def test_every_module_is_short() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    assert _offenders(lambda text: not ast.get_docstring(ast.parse(text))) == []
+    assert _offenders(lambda text: not _docstring(text)) == []
+
+
+def test_the_docstring_of_a_module_begins_with_a_noun_or_an_order() -> None:
+    assert _offenders(lambda text: CLAUSES.match(_docstring(text))) == []
+
+
+def test_the_name_of_a_public_class_means_one_thing() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(shown(path))
+    several = {name: found for name, found in places.items() if len(found) > 1}
+    assert sorted(several) == sorted(HOMONYMS), several
 
 
 def test_no_module_unpickles_anything() -> None:

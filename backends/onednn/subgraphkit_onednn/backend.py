@@ -27,7 +27,7 @@ class OnednnBackend(Backend[Options]):
 
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:
-        """Look for the library; what is wrong with it is told, not raised."""
+        """Look for the library; faults of it are reported, not raised."""
         del deep
         try:
             library = open_library()

@@ -16,7 +16,7 @@ _Signature = tuple[str, np.dtype[Any], tuple[int, ...]]
 
 
 class Edge:
-    """What crosses the edge of a region.
+    """The values that cross the edge of a region.
 
     Args:
         subgraph: The region; all shapes of its outputs, and of the inputs that are computed with,

@@ -1,4 +1,4 @@
-"""Owners of what oneDNN hands out: each destroys its object when it is closed or forgotten."""
+"""Owners of oneDNN's objects: each destroys its object when it is closed or forgotten."""
 
 import ctypes
 from collections.abc import Sequence

@@ -43,7 +43,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What crosses the edge of a region.
+    """The tensors that cross the edge of a region.
 
     Attributes:
         entering: By place of an input, the number of its tensor; None if nothing computes with it.

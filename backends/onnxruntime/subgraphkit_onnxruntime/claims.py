@@ -75,7 +75,7 @@ class Claims:
             self._find_types()
 
     def type_of(self, value: str) -> ValueType | None:
-        """Return the type of a value, by ONNX Runtime's word where the graph cannot tell it."""
+        """Return the type of a value, from ONNX Runtime where the graph has none."""
         type_ = self.graph.types.get(value)
         return type_ if is_known(type_) else self._found.get(value)
 
@@ -167,7 +167,7 @@ def _is_small(constant: Initializer) -> bool:
 
 
 def is_known(type_: ValueType | None) -> bool:
-    """Say whether an element type is known, so that ONNX Runtime can be told."""
+    """Say whether an element type is known, so that it can be given to ONNX Runtime."""
     if isinstance(type_, TensorType):
         return type_.dtype is not DataType.UNDEFINED
     return type_ is not None

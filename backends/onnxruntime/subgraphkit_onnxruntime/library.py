@@ -1,4 +1,4 @@
-"""ONNX Runtime itself: imported when first used, and what it has to say about itself."""
+"""ONNX Runtime itself: imported when first used, with its wheels, versions and providers."""
 
 import re
 from importlib import import_module

@@ -39,7 +39,7 @@ _SEVERITIES: Final = {"verbose": 0, "info": 1, "warning": 2, "error": 3, "fatal"
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What every session of a bind has in common.
+    """The settings that every session of a bind has in common.
 
     Attributes:
         providers: Names as ONNX Runtime spells them, best first.
@@ -55,7 +55,7 @@ class SessionSettings:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What decides whether a node can run; settings of equal key may share answers."""
+        """The settings that decide whether a node can run; equal keys may share answers."""
         by_provider = tuple(tuple(sorted(given.items())) for given in self.provider_options)
         return self.providers, by_provider, tuple(sorted(self.config.items()))
 

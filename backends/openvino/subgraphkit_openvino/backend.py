@@ -1,4 +1,4 @@
-"""The backend: one property that takes what the device says it runs and what it gets right."""
+"""The backend: one property that takes the nodes which the device says it runs, and gets right."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -44,7 +44,7 @@ class _Answered(SubgraphSelector):
 
 
 class OpenVINOProperty(SubgraphProperty):
-    """What ``query_model`` claims, less what is known to be computed in other numbers."""
+    """The nodes that ``query_model`` claims, less those known to be computed in other numbers."""
 
     name: ClassVar[str] = "query_model"
     connectivity: Connectivity = "any"

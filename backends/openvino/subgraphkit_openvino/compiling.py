@@ -1,4 +1,4 @@
-"""From a subgraph, or from what was stored of one, to an operator."""
+"""From a subgraph, or from a stored engine, to an operator."""
 
 from typing import Any, Final
 

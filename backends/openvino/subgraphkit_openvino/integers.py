@@ -165,7 +165,7 @@ _QUANTISED: Final = frozenset(
 
 
 class WholeNumbers:
-    """What is known of the whole numbers in a graph.
+    """The whole numbers in a graph, as far as they are known.
 
     Args:
         graph: The graph.

@@ -134,7 +134,7 @@ def versions() -> dict[str, str]:
 
 
 def check_device(name: str) -> None:
-    """Make sure that there is a device of that name; ``GPU`` stands for the first of several.
+    """Make sure that there is a device of that name; ``GPU`` means the first of several.
 
     Raises:
         OptionError: There is none (SGK112).

@@ -1,4 +1,4 @@
-"""TensorRT for subgraphkit: engines on NVIDIA's GPUs for whatever TensorRT takes of a model."""
+"""TensorRT for subgraphkit: engines on NVIDIA's GPUs for the nodes that TensorRT takes."""
 
 from subgraphkit_tensorrt.backend import TensorRTBackend
 from subgraphkit_tensorrt.options.from_onnxruntime import from_onnxruntime

@@ -44,7 +44,7 @@ _AMPERE: Final = 8
 
 
 class TensorRTBackend(Backend[Options]):
-    """Runs on NVIDIA's GPUs whatever TensorRT takes.
+    """Runs the nodes that TensorRT takes on NVIDIA's GPUs.
 
     Args:
         options: The options; defaults if not given.

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
@@ -12,6 +11,7 @@ from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ProbeResult
 from subgraphkit.cli import main
 from subgraphkit.finding.registry import registered
+from subgraphkit_tensorrt.backend_options import Options
 
 MODEL = """agraph (float[2,3] x) => (float[2,3] y)
     { a = Relu(x) b = Add(a, x) c = Neg(b) y = Mul(c, b) }"""
@@ -34,8 +34,9 @@ def test_run_tells_the_time_of_layers_and_the_memory_of_engines(
     class Profiled(DoubleBackend):
         name = "profiled"
 
-        def __init__(self, options: Any = None) -> None:
-            super().__init__(double, most=2, **dict(options or {}))
+        def __init__(self, options: Options | None = None) -> None:
+            given = options if options is not None else Options()
+            super().__init__(double, most=2, profiling=given.profiling)
 
         @classmethod
         def probe(cls, *, deep: bool = False) -> ProbeResult:

@@ -1,4 +1,4 @@
-"""From a region to Relax: which constants become parameters, and what the importer makes of it."""
+"""From a region to Relax: the choice of its parameters, and its import."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

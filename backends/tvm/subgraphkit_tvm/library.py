@@ -1,4 +1,4 @@
-"""TVM itself: imported when first used, kept quiet, and what it knows of this machine."""
+"""TVM itself: imported when first used, kept quiet, with its target for this machine."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Compiled code as bytes and back: a shared library behind a header that tells damage."""
+"""Compiled code as bytes and back: a shared library behind a header that reveals damage."""
 
 import hashlib
 import tempfile

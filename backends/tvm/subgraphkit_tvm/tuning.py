@@ -41,7 +41,7 @@ Advance = Callable[[int], None]
 
 
 def require_tunable(backend: str, options: Options) -> None:
-    """Check that tuning can be done as the options ask, as far as can be told at once.
+    """Check that tuning can be done as the options ask, as far as can be seen at once.
 
     Args:
         backend: Name of the backend, for messages.

@@ -1,4 +1,4 @@
-"""``subgraphkit doctor``: what works here, what does not, and what to do about it.
+"""``subgraphkit doctor``: a check of every backend on this machine, with a fix for every fault.
 
 Every backend is probed, and compiles and runs a small model, in a process of its own, which may
 crash or hang without harm. What a bind made here and now would use is tried in any case, with the

@@ -45,7 +45,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             f"no case up to level {arguments.level} matches {arguments.only!r}",
             hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
         )
-    result = kit.CommandReport(arguments.name, findings)
+    result = kit.Report(arguments.name, findings)
     worse = result.regressions(baseline) if baseline is not None else ()
     report.data = result.to_dict()
     if baseline is not None:

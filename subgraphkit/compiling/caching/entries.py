@@ -27,7 +27,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What people want to know of an engine; no part of its key.
+    """Facts about an engine for people; no part of its key.
 
     Attributes:
         model: Name of the graph it was first compiled for.
@@ -46,7 +46,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is known of a stored engine.
+    """The description of a stored engine.
 
     Attributes:
         key: What it is stored under.

@@ -32,7 +32,7 @@ _NAMING_KINDS: Final = frozenset({"list", "shapes"})
 
 @dataclass(frozen=True, slots=True)
 class EngineKey:
-    """What an engine is stored under.
+    """The key under which an engine is stored.
 
     Attributes:
         fields: All that decides what the engine is; JSON-able, kept beside the engine and compared

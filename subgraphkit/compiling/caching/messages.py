@@ -1,4 +1,4 @@
-"""The wording of what can go wrong with the engine cache; each is rendered in a golden test."""
+"""Messages about faults of the engine cache; each is rendered in a golden test."""
 
 from subgraphkit.errors import CacheError
 from subgraphkit.storing.messages import untrusted, unusable

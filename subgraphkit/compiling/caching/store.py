@@ -46,7 +46,7 @@ _LEFT_OVER_AFTER: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class StoredEngine:
-    """An entry as it lies in the folder.
+    """An entry as it is in the folder.
 
     Attributes:
         digest: The key it is stored under, in hexadecimal.

@@ -209,7 +209,7 @@ class _Growth:
         return chosen
 
     def note(self, units: Sequence[int], reason: Reason, path: Sequence[int] = ()) -> None:
-        """Remember why units were left out; a more telling reason stays."""
+        """Remember why units were left out; a more precise reason stays."""
         for unit in units:
             known = self._noted.get(unit)
             if known is None or _RANK[reason] >= _RANK[known[0]]:

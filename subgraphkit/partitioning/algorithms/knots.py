@@ -1,4 +1,4 @@
-"""Knots, and what can be solved of one without trying: shrink it, cut it apart, and again.
+"""Knots, and their reduction without search: shrink one, cut it apart, and again.
 
 Three facts shrink a knot without losing any best partitioning; none needs a search.
 
@@ -317,7 +317,7 @@ def _cut_apart(knot: Knot) -> tuple[list[list[int]], list[Knot]]:
 
 
 def joined_components(knot: Knot) -> list[int]:
-    """Name, for each node, the weak component of joined nodes it lies in."""
+    """Name, for each node, the weak component of joined nodes it is in."""
     home = [-1] * len(knot.members)
     for origin in range(len(home)):
         if home[origin] >= 0:

@@ -1,4 +1,4 @@
-"""Values with a size, their maker and their readers, as flat arrays.
+"""Values with a size, a maker and readers, as flat arrays.
 
 A *net* is one value together with its producer and its readers (a hyperedge of the graph of units).
 Bytes are counted per net and not per edge, because a value that several nodes of one region read

@@ -101,7 +101,7 @@ def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int
 
 
 def tied_groups(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the indices of the groups that lie on cycles, ascending, knot by knot.
+    """Return the indices of the groups on cycles, ascending, knot by knot.
 
     A knot is a strong component of several nodes of the quotient. At least one group lies in each,
     and each group in a knot lies on a cycle in it.

@@ -1,1 +1,1 @@
-"""Claims of one property after the other on what those before it left."""
+"""Claims of one property after the other, each on the nodes that those before it left."""

@@ -1,6 +1,6 @@
 """Claimants: the properties of the chosen backends in order, and the fallback backend last."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import index
@@ -12,14 +12,9 @@ from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.property import BindContext, SubgraphProperty
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig, resolve
-from subgraphkit.configuration.selection import Selection
-from subgraphkit.errors import (
-    BackendNotFoundError,
-    ConfigError,
-    SelectorContractError,
-    describe_exception,
-)
-from subgraphkit.finding.opening import open_backends, open_fallback
+from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection
+from subgraphkit.errors import ConfigError, SelectorContractError, describe_exception
+from subgraphkit.finding.opening import open_fallback, open_in_turn
 from subgraphkit.finding.properties import properties_of
 
 __all__ = ["AT_FAULT", "Claim", "choose_claimants", "choose_claimants_within"]
@@ -32,7 +27,7 @@ _CONNECTIVITIES = ("connected", "any")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Claim:
-    """Who claimed a subgraph, and so who compiles it.
+    """The property and the backend that claimed a subgraph and compile it.
 
     Attributes:
         backend: The backend.
@@ -62,12 +57,19 @@ class Claim:
         )
 
 
-def choose_claimants(bound: BoundModel, backends: Selection | None) -> list[Claim]:
+def choose_claimants(
+    bound: BoundModel, backends: Selection | None, takes_all: Callable[[Sequence[Claim]], bool]
+) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
     Args:
         bound: The bound graph; what was configured at bind holds unless ``backends`` is given.
         backends: A selection in any of its forms, or None.
+        takes_all: Says whether nobody else would be needed for the graph.
+
+    Yields:
+        The claimants; then more of them, for those who have nodes left: one more backend that
+        ``auto`` stands for, and at last a fallback that had to be found.
 
     Raises:
         ConfigError: The selection cannot be read.
@@ -76,9 +78,31 @@ def choose_claimants(bound: BoundModel, backends: Selection | None) -> list[Clai
         SelectorContractError: A property declares something its contract forbids (SGK122).
     """
     resolved = _resolved(bound.settings, backends)
-    opened = open_backends(resolved, on_skip=partial(_tell_skipped, bound))
-    fallback = None if resolved.strict else _open_fallback(resolved)
-    return _claims(bound, [(backend, properties_of(backend)) for backend in opened], fallback)
+    fallback = None if resolved.strict else open_fallback(resolved)
+    find = resolved.fallback == AUTO and not resolved.strict
+    chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
+    for opened in open_in_turn(resolved, on_skip=partial(_tell_skipped, bound)):
+        chosen = [(backend, properties_of(backend)) for backend in opened]
+        if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
+            fallback, find = _found_fallback(bound, resolved, takes_all), False
+        yield _claims(bound, chosen, fallback)
+    if find and (fallback := _found_fallback(bound, resolved, takes_all)) is not None:
+        yield _claims(bound, chosen, fallback)
+
+
+def _compiles_on_fallback(property_: SubgraphProperty) -> bool:
+    return type(property_).create_operator is SubgraphProperty.create_operator
+
+
+def _found_fallback(
+    bound: BoundModel, resolved: ResolvedConfig, takes_all: Callable[[Sequence[Claim]], bool]
+) -> Backend | None:
+    """Open the first ready backend that takes every node; None if there is none."""
+    anybody = replace(resolved, backends=(BackendChoice(AUTO, origin="the fallback"),))
+    for opened in open_in_turn(anybody):
+        if opened and takes_all(_claims(bound, [(opened[-1], properties_of(opened[-1]))], None)):
+            return opened[-1]
+    return None
 
 
 def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | str) -> list[Claim]:
@@ -104,7 +128,7 @@ def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | s
         return _claims(
             bound,
             [(backend, properties)],
-            None if settings.strict else _open_fallback(settings),
+            None if settings.strict else open_fallback(settings),
         )
     if any(one is divider.property for one in properties):
         raise divider.fault("SGK122", "is to divide what it claimed itself, which would never end")
@@ -155,16 +179,6 @@ def _claims(
 
 def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
     bound.extensions.notify("subgraphkit_fallback", event=event)
-
-
-def _open_fallback(resolved: ResolvedConfig) -> Backend | None:
-    try:
-        return open_fallback(resolved)
-    except BackendNotFoundError:
-        # Nobody named it. If nodes are left over, the error then says what to install.
-        if resolved.sources["fallback"][0] == "default":
-            return None
-        raise
 
 
 def _resolved(settings: ResolvedConfig, backends: Selection | None) -> ResolvedConfig:

@@ -44,7 +44,7 @@ _QUESTIONS_PER_NODE = 8
 
 @dataclass(slots=True)
 class TurnOutcome:
-    """What came of applying one property.
+    """The outcome of one property's turn.
 
     Attributes:
         regions: Number of regions claimed.

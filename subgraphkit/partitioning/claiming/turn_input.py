@@ -38,7 +38,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class TurnInput:
-    """What the phases of one property's turn read, and where they keep its refusals.
+    """The input that the phases of one property's turn read, with a place for its refusals.
 
     Attributes:
         work: The work table; no region is entered into it before the turn ends.

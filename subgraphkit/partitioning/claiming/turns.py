@@ -1,4 +1,4 @@
-"""Turns of all properties, each on what those before it left."""
+"""Turns of all properties, each on the nodes that those before it left."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ _TOTAL_BACKEND = "numpy"
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """What came of all turns.
+    """The outcome of all turns.
 
     Attributes:
         claims: The properties in the order of their turns.

@@ -1,4 +1,4 @@
-"""The pass's work table: what is claimed, what is free, and the graph as it stands in between.
+"""The work table of the pass: claimed nodes, free nodes, and the graph in between.
 
 Nodes are worked on by *rank*, their place in the topological order; a *unit* is what the algorithms
 see as one: a free node, an atomic group, or a region claimed before.
@@ -240,7 +240,7 @@ class WorkTable:
         return Node(self.graph, self.order[rank])
 
     def producer(self, value: str) -> int | None:
-        """Return the rank that makes a value; None for graph inputs and what lies outside."""
+        """Return the rank that makes a value; None for graph inputs and values from outside."""
         made_by = self.graph.producers.get(value)
         if made_by is None or self.rank_of[made_by] < 0:
             return None

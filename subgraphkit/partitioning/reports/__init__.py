@@ -1,1 +1,1 @@
-"""Reports of a finished partitioning: tables, reasons, quality and graphs."""
+"""Reports on a finished partitioning: tables, reasons, quality and graphs."""

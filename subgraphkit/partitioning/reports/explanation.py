@@ -1,4 +1,4 @@
-"""Explanations of where a node is: every backend asked, in order, with its answer."""
+"""The reasons for the place of a node: every backend asked, in order, with its answer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ __all__ = ["AskedProperty", "Explanation", "explain"]
 
 @dataclass(frozen=True, slots=True)
 class AskedProperty:
-    """What one property said to one node.
+    """The answer of one property for one node.
 
     Attributes:
         backend: Name of the backend.
@@ -36,7 +36,7 @@ class AskedProperty:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where a node is at home and how it came there.
+    """The subgraph of a node, and the answers that put it there.
 
     Attributes:
         node: Index of the node.

@@ -1,4 +1,4 @@
-"""The arithmetic of a node, from the shapes of what it reads and makes.
+"""The arithmetic of a node, counted from the shapes of its inputs and outputs.
 
 A multiply-add counts as two operations, and so does what a matrix product does per term. Dimensions
 that are not known before running count as 1, so estimates of a model with symbolic shapes hold for

@@ -1,4 +1,4 @@
-"""The quality of a partitioning: regions against the bound, what crosses, shares of the work."""
+"""The quality of a partitioning: regions against the bound, crossing values, shares of the work."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields

@@ -1,4 +1,4 @@
-"""The worth of supporting an operator: how many subgraphs would vanish."""
+"""The worth of supporting an operator: the number of subgraphs that would vanish."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _LEVELS_BUDGET = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What refused operators would be worth to a backend.
+    """The worth of refused operators to a backend.
 
     Attributes:
         saved: By operator, how many fewer regions there would be; negative if more.
@@ -142,7 +142,7 @@ class _Supposing:
 
     @property
     def cost(self) -> float:
-        """What part of the budget of a backend the next count takes."""
+        """The part of a backend's budget that the next count takes."""
         size = self._outcome.adjacency.count + len(self._outcome.adjacency.preds)
         counts = 2 if self._now is None else 1
         return counts * size / (_CONNECTED_BUDGET if self._connected else _LEVELS_BUDGET)

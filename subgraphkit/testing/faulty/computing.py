@@ -1,4 +1,4 @@
-"""Faults of what an operator computes, and of whose memory it uses."""
+"""Faults of an operator's results, and of its use of memory."""
 # ruff: noqa: ARG002 (they take what the contract gives them)
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Faults of what a backend stores, and of what it never gives back."""
+"""Faults of stored engines, and of memory that is never given back."""
 # ruff: noqa: ARG002 (they take what the contract gives them)
 
 import atexit

@@ -1,4 +1,4 @@
-"""Level 5, run-time: what a session must keep to, run after run, whatever it is fed and by whom."""
+"""Level 5, run-time: the promises of a session, run after run, for all feeds and threads."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -118,7 +118,6 @@ def test_a_backend_may_restore_an_engine_with_what_it_knows_of_the_bind(home: Pa
 
     class Restoring(sk.Backend):
         name = "restoring"
-        option_values: Any
 
         def properties(self) -> list[sk.SubgraphProperty]:
             return [StoringProperty(storing()())]
@@ -135,7 +134,7 @@ def test_a_backend_may_restore_an_engine_with_what_it_knows_of_the_bind(home: Pa
     assert (first.restored, second.restored) == (frozenset(), {"restoring_0"})
     np.testing.assert_array_equal(after[0], EXPECTED)
     ((name, folder, types),) = told
-    assert (name, folder) == ("restoring", home / "cache" / "backends" / "restoring")
+    assert (name, folder) == ("restoring", home / "cache/subgraphkit/backends/restoring")
     assert folder.is_dir()
     assert types["x"].shape[0] == 4
 

@@ -52,14 +52,14 @@ def test_the_first_layer_that_speaks_wins_and_is_named(
     with process, config(backend="context" if "context" in spoken else None):
         resolved = resolve(backend="call" if "call" in spoken else None)
     winner = spoken[0] if spoken else "default"
-    assert [choice.name for choice in resolved.backends] == [names.get(winner, "numpy")]
+    assert [choice.name for choice in resolved.backends] == [names.get(winner, "auto")]
     assert resolved.backends[0].origin == origins[winner]
     assert resolved.sources["backend"] == (winner, origins[winner])
 
 
 def test_without_any_layer_the_defaults_hold() -> None:
     resolved = resolve()
-    assert [choice.name for choice in resolved.backends] == ["numpy"]
+    assert [choice.name for choice in resolved.backends] == ["auto"]
     assert (resolved.strict, resolved.on_missing, resolved.fallback) == (False, "error", "numpy")
     assert (resolved.pin, resolved.keep_off) == ((), ())
     assert (resolved.on_unsupported, resolved.on_compile_error) == ("repartition", "raise")
@@ -108,7 +108,7 @@ def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) 
     first = resolve()
     monkeypatch.setenv("SUBGRAPH_BACKEND", "a")
     assert resolve().backends[0].name == "a"
-    assert first.backends[0].name == "numpy"
+    assert first.backends[0].name == "auto"
 
 
 def test_a_blank_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,9 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.compiling import compile_elsewhere
+from subgraphkit.configuration.names import BACKEND_NAMES
 from subgraphkit.errors import BackendError, BackendNotFoundError, UnclaimedNodesError
+from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import partition
 from tests.fakes import claiming
@@ -60,14 +62,35 @@ def test_a_fallback_that_was_named_and_is_missing_is_an_error() -> None:
         partition(diamond(fallback="nobody"), "everything")
 
 
-def test_without_the_default_fallback_the_error_says_which_nodes_and_what_to_install(
+def only(monkeypatch: pytest.MonkeyPatch, *installed: str) -> None:
+    """Make an environment in which no other backend is installed."""
+    records = [record for record in CATALOGUE.records() if record.name in installed]
+    monkeypatch.setattr(CATALOGUE, "records", lambda: records)
+    monkeypatch.setattr(BACKEND_NAMES, "is_installed", lambda name: name in installed)
+
+
+def test_without_numpy_the_fallback_is_the_first_that_takes_every_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def missing(resolved: object) -> None:
-        raise BackendNotFoundError("SGK101", "backend 'numpy' is not installed")
+    only(monkeypatch, "relus", "everything")
+    found = partition(diamond(), "relus")
+    assert names(found) == ["relus", "everything"]
+    assert [found.claim_of(one).is_fallback for one in found.subgraphs] == [False, True]
 
-    monkeypatch.setattr("subgraphkit.partitioning.claiming.claimants.open_fallback", missing)
-    assert names(partition(diamond(), "everything")) == ["everything"]
+
+def test_auto_stops_at_the_backend_that_takes_the_last_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    only(monkeypatch, "everything", "relus")  # which rank by name
+    found = partition(diamond(), "auto")
+    assert names(found) == ["everything"]
+    assert found.backends == ("everything",)
+
+
+def test_without_any_fallback_the_error_says_which_nodes_and_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    only(monkeypatch, "relus")
     with pytest.raises(UnclaimedNodesError) as caught:
         partition(diamond(), "relus")
     assert caught.value.context["nodes"] == (1, 2, 3)

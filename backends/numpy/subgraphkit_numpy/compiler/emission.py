@@ -14,7 +14,7 @@ _NOT_IN_NAMES = re.compile(r"\W")
 
 @dataclass(slots=True)
 class Emitted:
-    """A program as text, and what its names stand for.
+    """A program as text, with the meaning of its names.
 
     Attributes:
         lines: The source, line by line.

@@ -38,7 +38,7 @@ BodyCompiler = Callable[[Graph, "GraphScope"], Any]
 
 
 class GraphScope:
-    """What kernel factories may ask about the graph being compiled.
+    """The graph being compiled, as kernel factories see it.
 
     Attributes:
         graph: The graph.
@@ -65,7 +65,7 @@ class GraphScope:
         self._compile_body = compile_body
 
     def resolve(self, name: str) -> str:
-        """Return the value that stands for ``name``."""
+        """Return the value in the place of ``name``."""
         return self.names.get(name, name)
 
     def knows(self, name: str) -> bool:

@@ -36,7 +36,7 @@ _SMALLEST_PRODUCT: Final = UNCUT
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """How a node starts tiles.
+    """The way in which a node starts tiles.
 
     Attributes:
         kind: What it computes.

@@ -1,4 +1,4 @@
-"""Convolution with windows of one element: a matrix product on the input as it lies."""
+"""Convolution with windows of one element: a matrix product on the input, uncopied."""
 
 from itertools import product
 from typing import Final

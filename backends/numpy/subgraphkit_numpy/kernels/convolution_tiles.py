@@ -142,7 +142,7 @@ class Workspace:
         self._memory = memory[start : start + size]
 
     def carve(self, *shapes: tuple[int, ...], dtype: np.dtype[Any]) -> list[Array]:
-        """Return arrays that lie one after the other in the memory."""
+        """Return arrays one after the other in the memory."""
         arrays, start = [], 0
         for shape in shapes:
             stop = start + prod(shape) * dtype.itemsize

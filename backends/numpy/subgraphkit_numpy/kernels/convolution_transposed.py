@@ -1,4 +1,4 @@
-"""Transposed convolution: every element is spread over a window, and what overlaps is summed."""
+"""Transposed convolution: every element is spread over a window, and overlaps are summed."""
 
 from itertools import product
 from math import prod

@@ -1,4 +1,4 @@
-"""Operators as the first operator sets had them, where they differ from what came later.
+"""Operators of the first operator sets, where they differ from later ones.
 
 Source: ONNX operators ``Tile`` version 1, ``Upsample`` versions 1, 7 and 9, and ``Resize``
 version 10, which is ``Upsample`` that may also shrink.

@@ -21,7 +21,7 @@ _HEAD: Final = np.sqrt([1.0, 2.0, 3.0, 5.0])
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Which filters are equal.
+    """The equal filters of a convolution.
 
     Attributes:
         kept: Places of the filters to compute, as many in every group.

@@ -83,11 +83,6 @@ class Site:
         """Say whether an input is given."""
         return index < len(self._inputs) and bool(self._inputs[index])
 
-    def wants(self, index: int) -> bool:
-        """Say whether an output is wanted."""
-        outputs = self.node.outputs
-        return index < len(outputs) and bool(outputs[index])
-
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute, or ``default`` if the node does not have it."""
         return self.node.attribute(name, default)

@@ -40,7 +40,7 @@ class Geometry:
         return any(self.begins) or any(self.ends) or any(self.overhang)
 
     def tap(self, axis: int, place: int) -> slice:
-        """Return where the elements under one tap of all windows lie along a padded axis."""
+        """Return the places of the elements under one tap of all windows, along a padded axis."""
         start = place * self.dilations[axis]
         stop = start + (self.out[axis] - 1) * self.strides[axis] + 1
         return slice(start, stop, self.strides[axis])

@@ -36,7 +36,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the data of a constant comes from.
+    """The source of a constant's data.
 
     Attributes:
         names: Names of the constants of the region it is made from; none if made up.

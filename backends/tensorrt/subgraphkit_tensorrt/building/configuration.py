@@ -1,4 +1,4 @@
-"""Builder configurations from options; what nobody asked for is left as the library has it."""
+"""Builder configurations from options; all else is left as the library has it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Reasons of failed builds: what is built, or the machine and what is asked of it."""
+"""Reasons of failed builds: the model, the machine, or the options."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -21,7 +21,7 @@ _VALUE: Final = re.compile(r"\bsgk_v\d+\b")
 
 @dataclass(frozen=True, slots=True)
 class NameMap:
-    """What names of our own stand for.
+    """The meaning of our own names in a network.
 
     Attributes:
         values: By our name of a value, that of the model.

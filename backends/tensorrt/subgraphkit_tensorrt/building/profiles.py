@@ -52,13 +52,13 @@ class InputRange:
     values: tuple[Dims, Dims, Dims] | None = None
 
     def covers(self, shape: Sequence[int]) -> bool:
-        """Say whether a shape lies within."""
+        """Say whether a shape is within."""
         return len(shape) == len(self.min) and all(
             low <= size <= high for low, size, high in zip(self.min, shape, self.max, strict=True)
         )
 
     def covers_values(self, values: Sequence[int]) -> bool:
-        """Say whether the elements of an input lie within; any do if they do not count."""
+        """Say whether the elements of an input are within; any are if they do not count."""
         if self.values is None:
             return True
         low, _, high = self.values

@@ -193,7 +193,7 @@ def _sizes(node: Node) -> Iterator[tuple[str, Dim]]:
 
 
 def memory_told(lines: Iterable[str]) -> dict[str, int]:
-    """Return the sizes among the lines of a build, in bytes; those it did not tell are missing.
+    """Return the sizes among the lines of a build, in bytes; those it did not report are missing.
 
     Args:
         lines: What it said; see ``noting``.

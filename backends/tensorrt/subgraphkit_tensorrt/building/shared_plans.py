@@ -144,7 +144,7 @@ def plan_key(
 
 
 class Shelf:
-    """Plans that somebody still holds, by key.
+    """Plans that are still in use, by key.
 
     Thread-safety: may be used from any thread; one of two that want the same plan waits.
     """
@@ -155,7 +155,7 @@ class Shelf:
         self._locks: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
 
     def obtain(self, key: str, build: Callable[[], EnginePlan]) -> EnginePlan:
-        """Return the plan of a key, built now if nobody holds it.
+        """Return the plan of a key, built now if none is in use.
 
         Raises:
             Exception: Whatever ``build`` raises.

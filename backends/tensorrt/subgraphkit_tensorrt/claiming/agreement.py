@@ -1,4 +1,4 @@
-"""Agreement between a parsed network and what ONNX says the model means, value by value.
+"""Agreement between a parsed network and the types of the ONNX model, value by value.
 
 The parser takes some operators and makes something else of them: recurrent networks with another
 layout, poolings that round up to another size, narrower element types. All of that shows in the
@@ -20,7 +20,7 @@ __all__ = ["Expectation", "disagreements"]
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a network is held to.
+    """The types that a network is held to.
 
     Attributes:
         graph: The graph; has the types of values.

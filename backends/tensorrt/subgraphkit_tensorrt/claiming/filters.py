@@ -15,7 +15,7 @@ __all__ = ["Exclusions", "check_filters"]
 
 
 class Exclusions:
-    """What the user keeps from TensorRT.
+    """The nodes that the user keeps from TensorRT.
 
     Args:
         options: The options of the backend; patterns were checked.

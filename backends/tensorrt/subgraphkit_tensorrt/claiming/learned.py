@@ -23,7 +23,7 @@ _LEARNED: Final = Answers("learned")
 
 
 class Learned:
-    """What was learnt of the nodes of one graph.
+    """Facts learnt about the nodes of one graph.
 
     Args:
         graph: The graph.

@@ -40,7 +40,7 @@ def load_plugins(library: Library, paths: Iterable[str]) -> None:
 
 
 def plugin_refusal(library: Library, node: Node) -> Refusal | None:
-    """Say why a node of another domain cannot be a plugin; None if somebody registered one."""
+    """Say why a node of another domain cannot be a plugin; None if one is registered."""
     if not library.capabilities.plugins:
         text = f"{node.qualified_op_type} is not ONNX's, and {library.flavour.title} has no plugins"
         return Refusal("op_unsupported", text)

@@ -20,7 +20,7 @@ __all__ = ["Sieves"]
 
 
 class Sieves:
-    """What is known of the nodes of one bind, shared by its properties.
+    """The knowledge about the nodes of one bind, shared by its properties.
 
     Attributes:
         borders: What may cross edges, once a graph was looked at.

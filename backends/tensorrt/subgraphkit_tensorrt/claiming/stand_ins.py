@@ -1,4 +1,4 @@
-"""Models for queries: whole but for the data of large weights, which zeros stand for.
+"""Models for queries: whole, with zeros for the data of large weights.
 
 The parser wants every weight to have data and looks at none of a large one, which it maps from its
 file. So all of them lie in one file with a hole, which takes neither time nor room.

@@ -38,7 +38,7 @@ def _members(enumeration: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a TensorRT library can do.
+    """The capabilities of a TensorRT library.
 
     Attributes:
         flavour: Which library it is; see ``flavours``.
@@ -210,7 +210,7 @@ class Capabilities:
 
 
 def path_of(capability: str) -> str:
-    """Return the name in TensorRT that a capability stands for, such as ``"IProgressMonitor"``.
+    """Return the name in TensorRT of a capability, such as ``"IProgressMonitor"``.
 
     Args:
         capability: A field of ``Capabilities``.

@@ -96,7 +96,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What was found.
+    """The installation of TensorRT on this machine: its state, library and GPUs.
 
     Attributes:
         state: ``ready``; ``build only`` if there is a builder and no GPU; ``absent package``;

@@ -52,7 +52,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the driver says.
+    """The GPUs of this machine, as the driver reports them.
 
     Attributes:
         devices: The GPUs, in CUDA's order.

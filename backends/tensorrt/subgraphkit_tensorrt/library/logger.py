@@ -63,7 +63,7 @@ class _Listeners:
                 del self._by_thread[thread]
 
     def tell(self, line: str) -> bool:
-        """Tell whoever listens to this thread; returns whether somebody does."""
+        """Report a line to the listener of this thread; returns whether there is one."""
         with self._lock:
             own = self._by_thread.get(threading.get_ident())
             everybody = [one for listeners in self._by_thread.values() for one in listeners]
@@ -114,7 +114,7 @@ def listening() -> Iterator[Sequence[str]]:
 
 @contextmanager
 def noting() -> Iterator[Sequence[str]]:
-    """Remember what TensorRT tells by the way while the context lasts, the last 200 lines.
+    """Remember the notes of TensorRT while the context lasts, the last 200 lines.
 
     Yields:
         The lines of severity INFO, which grow. May still be read afterwards.

@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What replaces a node.
+    """The replacement of a node.
 
     Attributes:
         nodes: Nodes of operators that TensorRT has, in an order in which they can run. They read
@@ -50,7 +50,7 @@ Lowering = Callable[[Node, Fresh], Replacement | None]
 
 @dataclass(frozen=True, slots=True)
 class Converter:
-    """How nodes of one operator are written as others.
+    """The conversion of nodes of one operator to others.
 
     Attributes:
         op_type: Name of the operator.

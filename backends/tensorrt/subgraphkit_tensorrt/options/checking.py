@@ -1,4 +1,4 @@
-"""Whether the library at hand can do what the options ask, and whether they agree."""
+"""Checks of the options: against the library at hand, and against one another."""
 
 import re
 import sys

@@ -32,7 +32,7 @@ _Step = Callable[["Translation", str, Any], None]
 
 @dataclass(slots=True)
 class Translation:
-    """What became of the options.
+    """The translated options, with notes on each.
 
     Attributes:
         options: Values of our options, by name.

@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ShapeRanges:
-    """What is known of shapes before the first run.
+    """The ranges of shapes known before the first run.
 
     Attributes:
         dims: Smallest, usual and largest value, by symbolic dimension.

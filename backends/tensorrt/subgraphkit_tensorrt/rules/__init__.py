@@ -1,1 +1,1 @@
-"""Rules about single nodes: the operator table, and what its entries mean."""
+"""Rules about single nodes: the operator table, and the meaning of its entries."""

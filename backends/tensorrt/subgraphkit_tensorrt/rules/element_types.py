@@ -37,5 +37,5 @@ MAX_RANK: Final = 8
 
 @lru_cache(maxsize=256)
 def types_of(words: str) -> tuple[DataType, ...]:
-    """Return the types that words of the operator table stand for."""
+    """Return the types that words of the operator table mean."""
     return tuple(TYPES[word] for word in words.split())

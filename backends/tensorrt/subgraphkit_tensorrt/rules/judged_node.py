@@ -135,7 +135,7 @@ def plain(value: Any) -> Any:
 
 
 def is_read(node: Node, value: str) -> bool:
-    """Say whether somebody reads a value that a node makes."""
+    """Say whether a value that a node makes is read."""
     if node.graph.is_output(value):
         return True
     return any(value in (*one.inputs, *one.captures) for one in node.consumers())

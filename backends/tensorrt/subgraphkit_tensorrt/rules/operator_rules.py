@@ -243,7 +243,7 @@ def _resized_dims(node: Node) -> int:
 
 
 def reverse_sequence(one: JudgedNode) -> Objections:
-    """ReverseSequence tells batch and time apart."""
+    """ReverseSequence distinguishes batch and time."""
     batch = one.value("batch_axis")
     if batch is not None and batch == one.value("time_axis"):
         text = f"batch_axis and time_axis of {one.name} are both {batch}"

@@ -39,7 +39,7 @@ _BOOL: Final = {_NOW: "bool"}
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What is known of one operator.
+    """The entry of one operator in the table.
 
     Attributes:
         types: Element types by the last release that takes them, oldest first, in the words of

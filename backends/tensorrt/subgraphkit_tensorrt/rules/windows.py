@@ -1,4 +1,4 @@
-"""Windows of poolings: where they begin and end, and what TensorRT makes of them."""
+"""Windows of poolings: their begin and end, by ONNX and by TensorRT."""
 
 from collections.abc import Sequence
 from typing import Final

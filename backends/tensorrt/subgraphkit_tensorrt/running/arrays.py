@@ -19,7 +19,7 @@ _DEFAULT_STREAM = 1
 
 
 class DeviceArray:
-    """An array in row-major order in the memory of a device, readable by whoever speaks DLPack.
+    """An array in row-major order in the memory of a device, readable through DLPack.
 
     Speaks ``__dlpack__``, ``__cuda_array_interface__`` and, with a copy to the host, ``__array__``.
     Whoever reads it by one of the first two is ordered behind what computes it; the host does not
@@ -248,7 +248,7 @@ def foreign(value: Any, name: str, device: Device, stream: int, role: str = "inp
 
 
 def fetched(value: Any, name: str, device: Device) -> npt.NDArray[Any]:
-    """Copy an array on the device to the host, whoever made it.
+    """Copy an array of any library on the device to the host.
 
     Raises:
         InputError: As ``foreign``.

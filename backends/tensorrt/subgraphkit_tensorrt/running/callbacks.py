@@ -93,7 +93,7 @@ def profiler(trt: Any, times: LayerTimes) -> Any:
 
 
 def error_recorder(trt: Any) -> Any:
-    """Return an ``IErrorRecorder`` for the run side, which tells errors as the logger would."""
+    """Return an ``IErrorRecorder`` for the run side, which reports errors as the logger would."""
     return _recorder_class(trt)()
 
 

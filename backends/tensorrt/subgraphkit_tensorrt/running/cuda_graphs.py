@@ -23,7 +23,7 @@ _MOST: Final = 8
 
 @dataclass(slots=True)
 class Recording:
-    """What is kept for runs of one kind.
+    """The CUDA graph and the memory for runs of one kind.
 
     Attributes:
         blocks: By tensor, the memory that is read and written.

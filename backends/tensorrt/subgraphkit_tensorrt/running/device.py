@@ -16,7 +16,7 @@ __all__ = ["Device", "Lane"]
 
 
 class Lane:
-    """A stream with what belongs to it: whoever holds a lane may put work on its stream.
+    """A stream with its pinned memory: the holder of a lane may put work on its stream.
 
     Work on one stream runs in order, so all engines that run in a lane share its scratch memory.
 
@@ -104,7 +104,7 @@ class Streams:
 
     @classmethod
     def of(cls, cuda: Cuda, index: int) -> "Streams":
-        """Return the streams of a GPU; they live as long as somebody uses them."""
+        """Return the streams of a GPU; they live as long as they are used."""
         with _LOCK:
             found = _STREAMS.get((id(cuda), index))  # which they hold, so that the id is its own
             if found is None:

@@ -160,7 +160,7 @@ def _described(dtype: np.dtype[Any]) -> _Type:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was in a capsule.
+    """The contents of a capsule.
 
     Attributes:
         address: Where the elements are.

@@ -113,7 +113,7 @@ class LoadedEngine:
         return any(tensor.on_host for tensor in (*self.inputs, *self.outputs) if tensor)
 
     def memory(self) -> dict[str, int]:
-        """Return what it takes, in bytes, as TensorRT tells it."""
+        """Return the memory it takes, in bytes, as TensorRT reports it."""
         engine, can = self._engine, self._library.capabilities
         if engine is None:
             return {}

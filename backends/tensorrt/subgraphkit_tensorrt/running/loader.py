@@ -1,4 +1,4 @@
-"""The loader: engines from plans, and what a plan may do to the host."""
+"""The loader: engines from plans, and the rights of a plan on the host."""
 
 import threading
 from typing import Any, Final
@@ -48,7 +48,7 @@ class Loader:
 
     @classmethod
     def of(cls, library: Library, options: Options) -> "Loader":
-        """Return the loader of these settings; it lives as long as somebody uses it."""
+        """Return the loader of these settings; it lives as long as it is used."""
         key = (
             id(library.trt),
             options.device,

@@ -1,4 +1,4 @@
-"""Checks of what the caller brings: arrays on the device, streams and allocators."""
+"""Checks of the caller's own arrays on the device, streams and allocators."""
 
 from typing import Any, Final
 
@@ -113,7 +113,7 @@ def user_stream(bench: ModelOpener) -> str:
 
 
 class CounterOfMemory:
-    """An allocator that counts, takes memory from CUDA, and can be told to have none."""
+    """An allocator that counts, takes memory from CUDA, and can be set to have none."""
 
     def __init__(self) -> None:
         self.taken = 0

@@ -1,4 +1,4 @@
-"""Checks of what engines compute, held against the fallback backend."""
+"""Checks of the results of engines against those of the fallback backend."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
