@@ -47,12 +47,12 @@ napoleon_custom_sections = [
 # and private names stay plain text.
 nitpick_ignore_regex = [
     ("py:.*", r"(abc|argparse|array|collections|contextlib|enum|logging|os)\..*"),
-    ("py:.*", r"(_thread|pathlib|threading|types|typing)\..*"),
+    ("py:.*", r"(_thread|pathlib|subprocess|threading|types|typing)\..*"),
     ("py:.*", r"(google|ml_dtypes|networkx|numpy|np|npt|onnx|pluggy)\..*"),
     ("py:.*", r"(.*\.)?_\w+"),
     ("py:class", r"array|(dict|tuple)\[str"),
-    ("py:class", r"subgraphkit\.backend\.loading\.HookFactory"),
-    ("py:class", r"subgraphkit\.partitioning\.turns\.Turns"),
+    ("py:class", r"subgraphkit\.finding\.(loading\.HookFactory|extensions\.ExtensionManager)"),
+    ("py:class", r"subgraphkit\.partitioning\.claiming\.turns\.Turns"),
 ]
 # `type` is a builtin in a signature, and also an attribute of some classes.
 suppress_warnings = ["ref.python"]

@@ -25,7 +25,7 @@ _OF_THE_MACHINE: Final = re.compile(
     r"bad[ _]?alloc|out ?of ?memory|no space left|too many open files", re.IGNORECASE
 )
 
-T = TypeVar("T")
+_Said = TypeVar("_Said")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,11 @@ class Answers:
         return len(self._known)
 
     def recall(
-        self, question: str | bytes, ask: Callable[[], T | Passing], folder: Path | None = None
-    ) -> T:
+        self,
+        question: str | bytes,
+        ask: Callable[[], _Said | Passing],
+        folder: Path | None = None,
+    ) -> _Said:
         """Return what was answered before, or ask.
 
         Args:
@@ -87,7 +90,7 @@ class Answers:
                 found = found.answer
             else:
                 self._keep(digest, found, folder)
-        answer: T = found
+        answer: _Said = found
         return answer
 
     def put(self, question: str | bytes, answer: Any, folder: Path | None = None) -> None:
