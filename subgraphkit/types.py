@@ -10,8 +10,11 @@ import enum
 from dataclasses import dataclass
 from functools import lru_cache
 
-import ml_dtypes
 import numpy as np
+
+# NumPy goes first: where it is broken, ml_dtypes would hide the error that says why.
+# isort: split
+import ml_dtypes
 
 __all__ = [
     "DataType",

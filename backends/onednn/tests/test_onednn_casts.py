@@ -69,7 +69,7 @@ def test_casts_round_as_bfloat16_does(steps: list[tuple[str, int]]) -> None:
 def test_casts_are_taken_though_nothing_may_be_computed_in_bfloat16(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("subgraphkit_onednn.library.Library.has_bfloat16", False)
+    monkeypatch.setattr("subgraphkit_onednn.library.DnnlLibrary.has_bfloat16", False)
     model = _model(("Cast", BFLOAT16), ("Relu", BFLOAT16), ("Cast", FLOAT))
     (refusal,) = refusals(model)
     assert "value 'y0' is bfloat16; oneDNN takes float32 here" in refusal

@@ -308,7 +308,7 @@ def test_an_engine_whose_old_weights_are_gone_is_not_refitted_in_place(
 
 def test_new_weights_where_they_are_kept_work_and_are_exported() -> None:
     fresh = np.eye(64, dtype=F)
-    with sk.InferenceSession(wide(), shapes={"N": 2}) as session:
+    with sk.InferenceSession(wide(), backend="numpy", shapes={"N": 2}) as session:
         session.export("bundle")
     with sk.InferenceSession("bundle") as opened:
         assert opened.update_weights({"w1": fresh}) == {"numpy_0": "refitted"}

@@ -172,7 +172,7 @@ def test_a_reader_that_leaves_is_no_error(linear: Path) -> None:
         child.stdout.close()
         told = child.stderr.read().decode()
     assert child.returncode == 0, told
-    assert told == "backends: numpy (from the default)\n"
+    assert told == "backends: auto (from the default)\n"
 
 
 COMMAND = """

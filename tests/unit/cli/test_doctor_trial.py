@@ -47,7 +47,7 @@ class Plugin(sk.Backend):
         return sk.ProbeResult(True, problems=("there is no ground",), builds_only=True)
     def __init__(self, options):
         super().__init__(options)
-        if ILLNESS == "homesick" or (ILLNESS == "legless" and not options["stay"]):
+        if ILLNESS == "homesick" or (ILLNESS == "legless" and not options.stay):
             text = "it can compile and not run"
             raise BackendUnavailableError("SGK104", text, backend="patient", hint="Go home.")
     def properties(self):

@@ -27,7 +27,7 @@ def _run(cli: Cli, *words: object) -> dict[str, Any]:
 
 
 def test_given_inputs_are_run(cli: Cli, linear: Path, array_file: Callable[[Any], Path]) -> None:
-    data = _run(cli, linear, "--input", f"x={array_file(X)}")
+    data = _run(cli, linear, "--backend", "numpy", "--input", f"x={array_file(X)}")
     assert data["model"] == "linear.onnx"
     assert data["backends"] == ["numpy"]
     (output,) = data["outputs"]
@@ -37,7 +37,7 @@ def test_given_inputs_are_run(cli: Cli, linear: Path, array_file: Callable[[Any]
 
 
 def test_operators_tell_of_themselves_after_the_run(cli: Cli, linear: Path) -> None:
-    data = _run(cli, linear)
+    data = _run(cli, linear, "--backend", "numpy")
     assert [(one["subgraph"], one["backend"]) for one in data["operators"]] == [
         ("numpy_0", "numpy")
     ]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from subgraphkit.comparing import tolerance_for
 from subgraphkit.testing import Case, Finding, Outcome, Subject
 from subgraphkit.testing.draws import difference_of_draws, draws, repeated
 from subgraphkit.testing.judging import carry_out
@@ -119,14 +120,15 @@ def test_what_is_drawn_is_checked_by_what_it_must_have_in_common(name: str) -> N
     model, feeds = repeated(case.model, feeds)
     with LOOPBACK.session(model) as session:
         results = session.run(None, feeds)
-    assert difference_of_draws(case, feeds, results, {}) is None
+    assert difference_of_draws(case, feeds, results, tolerance_for) is None
     always = [np.ones_like(results[0]), *results[1:]]
     never = [np.zeros_like(results[0]), *results[1:]]
     for wrong in (always, never):
-        fault = difference_of_draws(case, feeds, wrong, {})
+        fault = difference_of_draws(case, feeds, wrong, tolerance_for)
         assert fault is not None
         assert fault.stage == "value"
-    wide = difference_of_draws(case, feeds, [results[0].astype(np.int8), *results[1:]], {})
+    short = [results[0].astype(np.int8), *results[1:]]
+    wide = difference_of_draws(case, feeds, short, tolerance_for)
     assert wide is not None
     assert wide.stage == "dtype"
 
