@@ -107,12 +107,16 @@ def seeded_model(name: str, seed: int = 0, *, opset: int | None = None) -> onnx.
     nodes = [node for node in graph.node if node.op_type != "ConstantOfShape"]
     read = {value for node in nodes for value in node.input}
     kept = [t for t in graph.initializer if t.name in read and t.name not in weights]
-    filled = [numpy_helper.from_array(array, value) for value, array in weights.items()]
     stored = {tensor.name for tensor in graph.initializer}
     pictures = [value for value in graph.input if value.name not in stored]
-    for field, entries in (("node", nodes), ("initializer", kept + filled), ("input", pictures)):
+    for field, entries in (("node", nodes), ("initializer", kept), ("input", pictures)):
         graph.ClearField(field)
         getattr(graph, field).extend(entries)
+    for value in list(weights):  # each is let go once it is written: they are half a gigabyte
+        array = weights.pop(value)
+        added = graph.initializer.add(name=value, data_type=onnx.TensorProto.FLOAT)
+        added.dims.extend(array.shape)
+        added.raw_data = array.tobytes()
     model.ir_version = _IR_VERSION
     return model
 
@@ -184,9 +188,11 @@ class _Filler:
         noise = self._rng.standard_normal(shape, np.float32)
         role = (node.op_type, place)
         if role == ("Conv", 1):
-            return noise * np.float32(math.sqrt(2 / math.prod(shape[1:])))
+            noise *= np.float32(math.sqrt(2 / math.prod(shape[1:])))
+            return noise
         if role == ("Gemm", 1):
-            return noise * np.float32(self._last_gain * math.sqrt(2 / _fan_in(node, shape)))
+            noise *= np.float32(self._last_gain * math.sqrt(2 / _fan_in(node, shape)))
+            return noise
         if role in {("BatchNormalization", 4), ("Mul", 1)}:
             return 1 + np.float32(_SPREAD) * np.clip(noise, -3, 3)
         if role == ("BatchNormalization", 1):
