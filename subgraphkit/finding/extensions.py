@@ -22,6 +22,7 @@ from subgraphkit.backend.notices import mark_as_plugin_error, warn_user
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.finding import messages
+from subgraphkit.finding.catalogue import CATALOGUE
 
 __all__ = ["EXTENSIONS_GROUP", "ExtensionManager", "register_extension", "unregister_extension"]
 
@@ -39,14 +40,27 @@ class _Source:
 
 
 class _Registered:
-    """The extensions registered by calls, in order."""
+    """The extensions registered by calls, in order, and the entry points of those installed."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.sources: dict[str, _Source] = {}
+        self._installed: tuple[EntryPoint, ...] | None = None
+
+    def installed(self) -> tuple[EntryPoint, ...]:
+        """Return the entry points, read once: reading them takes longer than a small bind."""
+        if self._installed is None:
+            found = entry_points(group=EXTENSIONS_GROUP)
+            self._installed = tuple(sorted(found, key=lambda one: (one.name, one.value)))
+        return self._installed
+
+    def forget(self) -> None:
+        """Read the entry points anew when next asked."""
+        self._installed = None
 
 
 _REGISTERED: Final = _Registered()
+CATALOGUE.on_forget(_REGISTERED.forget)
 
 
 def register_extension(extension: object, name: str | None = None) -> None:
@@ -74,8 +88,7 @@ def unregister_extension(name: str) -> None:
 
 
 def _sources() -> Iterator[_Source]:
-    found = entry_points(group=EXTENSIONS_GROUP)
-    for entry_point in sorted(found, key=lambda one: (one.name, one.value)):
+    for entry_point in _REGISTERED.installed():
         yield _Source(entry_point.name, _label(entry_point), entry_point.load)
     with _REGISTERED.lock:
         yield from list(_REGISTERED.sources.values())
