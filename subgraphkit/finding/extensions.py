@@ -49,10 +49,13 @@ class _Registered:
 
     def installed(self) -> tuple[EntryPoint, ...]:
         """Return the entry points, read once: reading them takes longer than a small bind."""
-        if self._installed is None:
+        installed = self._installed  # another thread may forget it meanwhile
+        if installed is None:
             found = entry_points(group=EXTENSIONS_GROUP)
-            self._installed = tuple(sorted(found, key=lambda one: (one.name, one.value)))
-        return self._installed
+            self._installed = installed = tuple(
+                sorted(found, key=lambda one: (one.name, one.value))
+            )
+        return installed
 
     def forget(self) -> None:
         """Read the entry points anew when next asked."""

@@ -83,6 +83,7 @@ def open_in_turn(
     choices = list(_expand(resolved))
     _warn_of_unused_options(resolved, [choice for choice, _ in choices])
     in_turn = bool(resolved.backends) and resolved.backends[-1].name == AUTO
+    handed_out = False
     for choice, automatic in choices:
         try:
             opened.append(_open(choice, resolved))
@@ -92,8 +93,10 @@ def open_in_turn(
             _skip(choice, error, on_skip, loud=_is_loud(choice, error, automatic=automatic))
         else:
             if in_turn and automatic:
+                handed_out = True
                 yield list(opened)
-    yield opened
+    if not handed_out:  # or the last list would come twice, and with it a whole partition pass
+        yield opened
 
 
 def open_fallback(resolved: ResolvedConfig) -> Backend | None:
