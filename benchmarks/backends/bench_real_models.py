@@ -1,7 +1,7 @@
 """What each backend takes of models from other people's exporters, beside its library alone.
 
-Usage: ``python benchmarks/backends/bench_real_models.py [--models A,B] [--backends A,B]
-[--save FILE] [--before FILE] [--write docs/real-models.md]``
+Usage: ``python benchmarks/backends/bench_real_models.py [--models A B] [--backends A,B]
+[--save FILE] [--before FILE] [--write docs/benchmarks.md]``
 
 A cell says how many of the nodes that are left to run a backend takes, and in how many regions;
 ``--save`` keeps the figures, ``--before`` prints those of an earlier run before an arrow. The
@@ -20,13 +20,13 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import numpy as np  # noqa: E402 (after the paths, like its neighbours)
 import onnx  # noqa: E402 (see above)
 import onnxruntime as ort  # noqa: E402 (see above)
-from measuring import Table, base_parser, machine, rendered  # noqa: E402 (see above)
+from measuring import Table, base_parser, machine, rendered, store  # noqa: E402 (see above)
 from real_models import MODELS, RealModel  # noqa: E402 (see above)
 
 import subgraphkit as sk  # noqa: E402 (see above)
 
-BEGIN: Final = "<!-- written by benchmarks/backends/bench_real_models.py -->"
-END: Final = "<!-- end of what was written -->"
+BEGIN: Final = "<!-- real models: written by benchmarks/backends/bench_real_models.py -->"
+END: Final = "<!-- end of real models -->"
 NOTE: Final = (
     "A cell: nodes the backend takes, of those there are to run, and in how many regions. "
     "The last column: the largest difference from ONNX Runtime over the largest number."
@@ -42,7 +42,7 @@ def main() -> int:
         The number of models with a result that differs from ONNX Runtime's.
     """
     parser = base_parser("What each backend takes of real models.", repeat=1)
-    parser.add_argument("--models", default=",".join(MODELS), help="separated by commas")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, metavar="MODEL")
     parser.add_argument("--backends", default="numpy,onnxruntime,openvino,onednn,tvm")
     parser.add_argument("--save", type=Path, help="keep the figures here, as JSON")
     parser.add_argument("--before", type=Path, help="figures of an earlier run")
@@ -51,7 +51,7 @@ def main() -> int:
     before = json.loads(arguments.before.read_text()) if arguments.before else {}
     backends = arguments.backends.split(",")
     figures: dict[str, dict[str, Any]] = {}
-    for name in _names(arguments.models):
+    for name in arguments.models:
         print(f"asking about {name}", file=sys.stderr, flush=True)
         figures[name] = _figures(MODELS[name], backends)
     if arguments.save:
@@ -59,13 +59,8 @@ def main() -> int:
     table = _table(figures, before, backends)
     print(f"{machine()}\n\n{rendered(table, markdown=arguments.markdown)}")
     if arguments.write:
-        _write(arguments.write, f"{machine()}\n\n{rendered(table, markdown=True)}")
+        store(arguments.write, [table], between=(BEGIN, END))
     return sum(row["wrong"] for row in figures.values())
-
-
-def _names(asked: str) -> list[str]:
-    """Return the names of models asked for; names have commas of their own."""
-    return [name for name in MODELS if name in asked]
 
 
 def _figures(model: RealModel, backends: list[str]) -> dict[str, Any]:
@@ -161,7 +156,7 @@ def _table(figures: dict[str, Any], before: dict[str, Any], backends: list[str])
             cells.append(now if then in {now, "-"} else f"{then} → {now}")
         found = [one["difference"] for one in row.values() if _has_difference(one)]
         rows.append([*cells, f"{max(found):.0e}" if found else "-"])
-    return Table("Real models", columns, rows, (NOTE,))
+    return Table("Models of other exporters", columns, rows, (NOTE, machine()))
 
 
 def _has_difference(cell: Any) -> bool:
@@ -176,12 +171,6 @@ def _cell(found: Any) -> str:
     if "error" in found:
         return f"error {found['error']}"
     return f"{found['nodes']} of {found['of']} in {found['regions']}"
-
-
-def _write(page: Path, text: str) -> None:
-    whole = page.read_text()
-    start, stop = whole.index(BEGIN) + len(BEGIN), whole.index(END)
-    page.write_text(f"{whole[:start]}\n\n{text}\n{whole[stop:]}")
 
 
 if __name__ == "__main__":
