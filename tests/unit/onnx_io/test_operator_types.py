@@ -101,9 +101,10 @@ def test_dimensions_with_names_go_through_the_rules() -> None:
 
 
 def test_an_input_of_unknown_type_contradicts_nothing() -> None:
-    node = helper.make_node("Concat", ["x", "unknown"], ["y"], axis=0)
-    types = {"x": TensorType(DataType.FLOAT, (2,))}
-    assert node_types(node, types, {}, {"": 21}, 10) == {}
+    node = helper.make_node("MatMul", ["x", "unknown"], ["y"])
+    types = {"x": TensorType(DataType.FLOAT, (2, 3))}
+    assert node_types(node, types, {}, {"": 21}, 10) == {"y": TensorType(DataType.FLOAT)}
+    assert node_types(node, {}, {}, {"": 21}, 10) == {}
 
 
 def test_inputs_that_contradict_each_other_are_reported() -> None:
