@@ -13,6 +13,7 @@ Source: ONNX operator specification, opsets 7 to 26.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -30,23 +31,10 @@ _FIRST_OPSET: Final = 7
 
 _Array = npt.NDArray[Any]
 _Operands = Sequence[_Array | None]
-_EXACT: Final = frozenset("biuf")
-_SIZES: Final = frozenset({DataType.INT32, DataType.INT64})
-_ELEMENTS: Final = frozenset(
-    {
-        DataType.BOOL,
-        DataType.INT8,
-        DataType.INT16,
-        DataType.INT32,
-        DataType.INT64,
-        DataType.UINT8,
-        DataType.UINT16,
-        DataType.UINT32,
-        DataType.UINT64,
-        DataType.FLOAT,
-        DataType.DOUBLE,
-    }
+_EXACT: Final = frozenset(
+    map(np.dtype, ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"))
 )
+_SIZES: Final = frozenset({DataType.INT32, DataType.INT64})
 
 
 def is_open(value: _Array) -> bool:
@@ -114,17 +102,14 @@ def _closed(value: _Array, dtype: DataType) -> _Array:
 
 
 def _is_small(value: _Array) -> bool:
-    return value.size <= LARGEST_VALUE and (value.dtype.kind in _EXACT or is_open(value))
+    return value.size <= LARGEST_VALUE and (value.dtype in _EXACT or is_open(value))
 
 
-# -- structure: elements are moved, not looked at ------------------------------------------------
-
-
-def _axes(node: Node, operands: _Operands, default: Sequence[int] | None) -> Sequence[int] | None:
+def _axes(node: Node, operands: _Operands) -> Sequence[int] | None:
     """Return the axes of an operator that has them as an attribute or as its second input."""
     if len(operands) > 1 and operands[1] is not None:
         return [int(axis) for axis in _whole(operands[1]).reshape(-1)]
-    stated: Sequence[int] | None = node.attribute("axes", default)
+    stated: Sequence[int] | None = node.attribute("axes")
     return stated
 
 
@@ -149,8 +134,7 @@ def _concat(node: Node, operands: _Operands) -> Sequence[_Array]:
     given = [operand for operand in operands if operand is not None]
     if any(map(is_open, given)):
         given = [operand.astype(object) for operand in given]
-    if sum(operand.size for operand in given) > LARGEST_VALUE:
-        raise ValueError("too large")
+    _require_small((sum(operand.size for operand in given),))
     return (np.concatenate(given, axis=node.attributes["axis"]),)
 
 
@@ -173,12 +157,11 @@ def _slice(node: Node, operands: _Operands) -> Sequence[_Array]:
 
 
 def _unsqueeze(node: Node, operands: _Operands) -> Sequence[_Array]:
-    axes = _axes(node, operands, None)
-    return (np.expand_dims(_data(operands), tuple(axes or ())),)
+    return (np.expand_dims(_data(operands), tuple(_axes(node, operands) or ())),)
 
 
 def _squeeze(node: Node, operands: _Operands) -> Sequence[_Array]:
-    axes = _axes(node, operands, None)
+    axes = _axes(node, operands)
     return (np.squeeze(_data(operands), None if axes is None else tuple(axes)),)
 
 
@@ -210,21 +193,20 @@ def _split(node: Node, operands: _Operands) -> Sequence[_Array]:
     return np.split(data, np.cumsum(lengths)[:-1], axis=axis)
 
 
-# -- numbers -------------------------------------------------------------------------------------
-
-
 def _elementwise(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequence[_Array]]:
     def compute(_: Node, operands: _Operands) -> Sequence[_Array]:
         given = [_whole(operand) for operand in operands]
-        if len({one.dtype for one in given}) > 1 or _broadcast_size(given) > LARGEST_VALUE:
-            raise ValueError("not covered")
+        if len({one.dtype for one in given}) > 1:
+            raise TypeError("not covered")
+        _require_small(np.broadcast_shapes(*(one.shape for one in given)))
         return (function(*given),)
 
     return compute
 
 
-def _broadcast_size(given: Sequence[_Array]) -> int:
-    return math.prod(np.broadcast_shapes(*(one.shape for one in given)))
+def _require_small(shape: Sequence[int]) -> None:
+    if math.prod(shape) > LARGEST_VALUE:
+        raise ValueError("too large")
 
 
 def _with_open(
@@ -243,8 +225,7 @@ def _with_open(
 
     def compute(_: Node, operands: _Operands) -> Sequence[_Array]:
         given = [operand.astype(object) for operand in operands if operand is not None]
-        if _broadcast_size(given) > LARGEST_VALUE:
-            raise ValueError("too large")
+        _require_small(np.broadcast_shapes(*(one.shape for one in given)))
         return (np.asarray(whole(*given), object),)
 
     return compute
@@ -290,7 +271,7 @@ def _cast(node: Node, operands: _Operands) -> Sequence[_Array]:
         if wanted not in _SIZES:
             raise TypeError("sizes are integers")
         return (data,)
-    if wanted not in _ELEMENTS:
+    if wanted.numpy not in _EXACT:
         raise TypeError("not covered")
     if data.dtype.kind == "f" and wanted.numpy.kind in "iu":
         limits = np.iinfo(wanted.numpy)
@@ -302,8 +283,7 @@ def _cast(node: Node, operands: _Operands) -> Sequence[_Array]:
 
 def _filled(node: Node, operands: _Operands) -> Sequence[_Array]:
     shape = tuple(_whole(operands[0]).tolist())
-    if math.prod(shape) > LARGEST_VALUE:
-        raise ValueError("too large")
+    _require_small(shape)
     value = node.attribute("value")
     value = np.zeros(1, np.float32) if value is None else value
     return (np.full(shape, value.reshape(-1)[0], value.dtype),)
@@ -313,22 +293,20 @@ def _range(_: Node, operands: _Operands) -> Sequence[_Array]:
     start, limit, step = (_whole(operand) for operand in operands)
     if start.dtype.kind == "f":
         raise TypeError("not covered")
-    if (int(limit) - int(start)) // int(step) > LARGEST_VALUE:
-        raise ValueError("too large")
+    _require_small(((int(limit) - int(start)) // int(step),))
     return (np.arange(int(start), int(limit), int(step), dtype=start.dtype),)
 
 
 def _expand(_: Node, operands: _Operands) -> Sequence[_Array]:
     data, target = _data(operands), tuple(_whole(operands[1]).tolist())
     shape = np.broadcast_shapes(data.shape, target)
-    if math.prod(shape) > LARGEST_VALUE:
-        raise ValueError("too large")
+    _require_small(shape)
     return (np.broadcast_to(data, shape),)
 
 
 def _reduced(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequence[_Array]]:
     def compute(node: Node, operands: _Operands) -> Sequence[_Array]:
-        data, axes = _whole(operands[0]), _axes(node, operands, None)
+        data, axes = _whole(operands[0]), _axes(node, operands)
         if data.dtype.kind not in "iu" or data.size == 0:
             raise TypeError("not covered")
         if not axes and node.attribute("noop_with_empty_axes", 0):
@@ -342,22 +320,19 @@ def _reduced(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequen
 
 def _where(node: Node, operands: _Operands) -> Sequence[_Array]:
     condition, *choices = (_whole(operand) for operand in operands)
-    if len({one.dtype for one in choices}) > 1:
-        raise TypeError("not covered")
-    if _broadcast_size((condition, *choices)) > LARGEST_VALUE:
-        raise ValueError("too large")
-    del node
-    return (np.where(condition, *choices),)
+    chosen = partial(np.where, condition)
+    _require_small(np.broadcast_shapes(condition.shape, *(one.shape for one in choices)))
+    return _elementwise(chosen)(node, choices)
 
 
-def _several(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequence[_Array]]:
+def _integers(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequence[_Array]]:
+    """Leave floats alone, of which NaN and signed zeros are not ordered."""
+
     def compute(node: Node, operands: _Operands) -> Sequence[_Array]:
-        result = _whole(operands[0])
-        for operand in operands[1:]:
-            if "f" in result.dtype.kind:
-                raise TypeError("NaN and signed zeros are not covered")
-            (result,) = _elementwise(function)(node, (result, operand))
-        return (result,)
+        given = [_whole(operand) for operand in operands]
+        if any(one.dtype.kind == "f" for one in given):
+            raise TypeError("not covered")
+        return (reduce(lambda a, b: _elementwise(function)(node, (a, b))[0], given),)
 
     return compute
 
@@ -400,8 +375,8 @@ EVALUATED: Final[Mapping[str, _Compute]] = {
     "GreaterOrEqual": _elementwise(np.greater_equal),
     "Less": _elementwise(np.less),
     "LessOrEqual": _elementwise(np.less_equal),
-    "Max": _several(np.maximum),
-    "Min": _several(np.minimum),
+    "Max": _integers(np.maximum),
+    "Min": _integers(np.minimum),
     "Mod": _mod,
     "Mul": _elementwise(np.multiply),
     "Neg": _elementwise(np.negative),

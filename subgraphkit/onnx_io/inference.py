@@ -253,7 +253,7 @@ class _Inference:
         )
         stated = read_types(onnx.GraphProto(value_info=result.graph.value_info))
         types = self._fresh.renamed(stated, skeleton.proto.graph)
-        bodies = {
+        bodies: dict[int, Mapping[str, Graph]] = {
             node: read_bodies(
                 result,
                 result.graph.node[skeleton.first + place],
@@ -361,4 +361,4 @@ def _inferred_by(name: str, domain: str, opset: int) -> str:
     schema = defs.get_schema(name, opset, domain)
     if schema.has_type_and_shape_inference_function:
         return "rule"
-    return "function" if schema.has_function else ""
+    return "function" if getattr(schema, "has_function", False) else ""

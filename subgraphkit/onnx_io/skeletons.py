@@ -162,7 +162,7 @@ class Skeletons:
 
 def _state_open(target: onnx.GraphProto, name: str, value: npt.NDArray[Any]) -> None:
     """State a list of which some elements are open: as shapes of inputs, joined with numbers."""
-    parts = []
+    parts: list[str] = []
     for is_stated, run in groupby(value, lambda one: isinstance(one, int) and one < 0):
         part = f"{name}, part {len(parts)}"
         parts.append(part)
