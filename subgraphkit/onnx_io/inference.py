@@ -170,8 +170,8 @@ class _Inference:
                 return False
             dtype = next((self._dtype(name) for name in names if name in self._open), dtype)
             node = Node(self._graph, index)
-            if node.op_type == "Cast":
-                dtype = DataType(node.attributes["to"])
+            if node.op_type == "Cast" and isinstance(to := node.attributes["to"], int):
+                dtype = DataType(to)  # a name before operator set 6
             results = evaluate(node, operands, dtype)
         for name, value in zip(table.outputs[index], results or (), strict=False):
             made = dtype if is_open(value) else DataType.of(value.dtype)
