@@ -11,6 +11,7 @@ from subgraphkit.ir import Node
 from subgraphkit_numpy.kernels import (
     activation,
     arithmetic,
+    boxes,
     casting,
     comparison,
     control_flow,
@@ -32,6 +33,7 @@ from subgraphkit_numpy.kernels import (
     sequences,
     shaping,
     slicing,
+    support_vectors,
 )
 from subgraphkit_numpy.kernels.element_types import (
     NUMBERS_ONLY,
@@ -59,6 +61,7 @@ __all__ = [
 FAMILIES = (
     activation,
     arithmetic,
+    boxes,
     casting,
     comparison,
     control_flow,
@@ -80,6 +83,7 @@ FAMILIES = (
     sequences,
     shaping,
     slicing,
+    support_vectors,
 )
 """The modules whose import registers the kernels."""
 
