@@ -73,7 +73,9 @@ def infer(
     for start in range(0, len(order), slice_size):
         nodes = order[start : start + slice_size]
         result = _run_inference(stated.skeleton(nodes, inferred.types), model)
-        inferred.types.update(read_types(result.graph))
+        # The names that it makes up mean nothing in the next slice.
+        is_all = len(nodes) == len(order)
+        inferred.types.update(read_types(result.graph, inferred=is_all))
         for place, node in enumerate(nodes if graph.table.bodies else ()):
             if node in graph.table.bodies:
                 proto = result.graph.node[place]
@@ -225,12 +227,14 @@ def _fed(
     if value.name in shapes:
         dtype = DataType(value.type.tensor_type.elem_type)
         return write_value_info(value.name, TensorType(dtype, shapes[value.name]))
-    return _substituted(value, symbols)
+    return _with_sizes(value, symbols)
 
 
 def _substituted(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
-    if not symbols:
-        return value
+    return _with_sizes(value, symbols) if symbols else value
+
+
+def _with_sizes(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
     copy = onnx.ValueInfoProto()
     copy.CopyFrom(value)
     substitute_symbols(copy.type, symbols)
