@@ -38,7 +38,7 @@ class FreshNames:
             dim for type_ in types.values() for dim in _symbols(type_) if dim.startswith(_MADE_UP)
         }
         if made_up:
-            read = read_types(onnx.GraphProto(input=graph.input)).values()
+            read = read_types(onnx.GraphProto(input=graph.input), inferred=True).values()
             made_up.difference_update(dim for type_ in read for dim in _symbols(type_))
         names = {dim: self._fresh(made_up) for dim in sorted(made_up & self._taken)}
         self._taken |= made_up.difference(names).union(names.values())

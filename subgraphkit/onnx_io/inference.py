@@ -251,7 +251,7 @@ class _Inference:
         result = shape_inference.infer_shapes(
             skeleton.proto, strict_mode=strict, data_prop=skeleton.has_open_values
         )
-        stated = read_types(onnx.GraphProto(value_info=result.graph.value_info))
+        stated = read_types(onnx.GraphProto(value_info=result.graph.value_info), inferred=True)
         types = self._fresh.renamed(stated, skeleton.proto.graph)
         bodies: dict[int, Mapping[str, Graph]] = {
             node: read_bodies(

@@ -14,7 +14,7 @@ from subgraphkit.ir import Graph, Initializer
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.emission import Emitted, emit
-from subgraphkit_numpy.compiler.lifetimes import Lifetimes
+from subgraphkit_numpy.compiler.lifetimes import Lifetimes, doubtful_symbols
 from subgraphkit_numpy.compiler.lowering import GraphScope, ProgramStep, lower
 from subgraphkit_numpy.parallel import BlasAlone
 from subgraphkit_numpy.sourcing import function_code
@@ -154,7 +154,8 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     scope = GraphScope(graph, values, options, _compile_body, trusts_shapes=True)
     steps = lower(scope, nodes, outputs)
     resolved = [scope.resolve(output) for output in outputs]
-    lifetimes = Lifetimes(steps, inputs, _variables(scope, resolved), graph.types)
+    variables = _variables(scope, resolved)
+    lifetimes = Lifetimes(steps, inputs, variables, graph.types, doubtful_symbols(graph))
     text = emit(steps, inputs, resolved, lifetimes, detached=True)
     return Program(scope, steps, text, name=name, captures=())
 
