@@ -53,5 +53,5 @@ def node_model(
     ]
     node = helper.make_node(op_type, names, results, **attributes)
     graph = helper.make_graph([node], op_type, fed, made, stored)
-    imports = [helper.make_opsetid("", opset)]
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)

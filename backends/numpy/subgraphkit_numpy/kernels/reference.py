@@ -14,6 +14,7 @@ from onnx import defs
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend import Refusal, Unsupported
+from subgraphkit_numpy.kernels.microsoft import MICROSOFT, is_foreign
 from subgraphkit_numpy.kernels.registry import Implementation, Kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
@@ -49,10 +50,13 @@ def reference_entry(domain: str, op_type: str, opset: int) -> Implementation | R
 
 @lru_cache(maxsize=1024)
 def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
-    """Return a refusal if ONNX has no such operator in an opset, else None."""
+    """Return a refusal if neither ONNX has such an operator in an opset nor we have, else None."""
     label = _label(domain, op_type)
+    if is_foreign(domain, op_type):
+        return None
     if domain not in _MODULES:
-        return Refusal("op_unsupported", f"operator {label}: no implementation of the domain")
+        what = "it" if domain == MICROSOFT else "the domain"
+        return Refusal("op_unsupported", f"operator {label}: no implementation of {what}")
     try:
         schema = defs.get_schema(op_type, opset, domain)
     except defs.SchemaError:
