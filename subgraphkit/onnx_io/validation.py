@@ -16,6 +16,7 @@ from onnx import defs
 
 from subgraphkit.errors import InvalidModelError, UnsupportedModelError
 from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.onnx_io.weights import check_tensor
 
@@ -139,8 +140,8 @@ def _check_operator(node: onnx.NodeProto, index: int, opsets: Mapping[str, int])
             hint="Add the operator set to the model's opset_import.",
             domain=domain,
         )
-    if domain not in defs.C.schema_version_map():
-        return  # an operator set of somebody's own; a backend may claim it
+    if domain not in defs.C.schema_version_map() or (domain, node.op_type) in MICROSOFT:
+        return  # an operator of somebody's own; a backend may claim it
     try:
         defs.get_schema(node.op_type, opsets[domain], domain)
     except defs.SchemaError as error:
