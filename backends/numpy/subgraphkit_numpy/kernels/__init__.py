@@ -46,7 +46,7 @@ from subgraphkit_numpy.kernels.element_types import (
     refused_type,
 )
 from subgraphkit_numpy.kernels.limits import limited
-from subgraphkit_numpy.kernels.microsoft import is_foreign, refused_form
+from subgraphkit_numpy.kernels.microsoft import is_foreign, opset_of, refused_form
 from subgraphkit_numpy.kernels.reference import missing_operator, reference_entry
 from subgraphkit_numpy.kernels.registry import Implementation, Kernel, Known, Same, as_kernel, find
 from subgraphkit_numpy.kernels.site import Site
@@ -98,7 +98,8 @@ FAMILIES = (
 def implementation(node: Node) -> Implementation | Refusal:
     """Return what computes a node of these element types, or why nothing does."""
     op_type = node.op_type
-    found = _implementation(node.domain, op_type, node.opset, *elements_of(node))
+    opset = opset_of(node.domain, op_type, node.opset)
+    found = _implementation(node.domain, op_type, opset, *elements_of(node))
     refusal = None
     if is_foreign(node.domain, op_type):
         refusal = refused_form(node)

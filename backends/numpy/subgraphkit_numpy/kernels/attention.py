@@ -17,6 +17,7 @@ from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import filled
 
 __all__ = ["LOWEST", "attend_projected", "merged", "scores_of", "split_heads"]
 
@@ -150,21 +151,17 @@ def multi_head_attention(site: Site) -> Made:
     heads, scale = site.attribute("num_heads"), site.attribute("scale", 0.0)
     count = site.output_count
 
-    def compute(
-        query: Array, key: Array | None = None, value: Array | None = None,
-        shift: Array | None = None, mask: Array | None = None, bias: Array | None = None,
-        past_key: Array | None = None, past_value: Array | None = None,
-    ) -> Any:  # fmt: skip
+    def compute(*given: Any) -> Any:
+        query, key, value, shift, mask, bias, past_key, past_value = filled(given, 8)
         parts = _unpacked(query, key, value, heads)
-        parts = tuple(wide(part) for part in _shifted(parts, shift, key))
-        q, k, v = parts
+        q, k, v = (wide(part) for part in _shifted(parts, shift, key))
         if past_key is not None and past_value is not None:
             k = np.concatenate((wide(past_key), k), 2)
             v = np.concatenate((wide(past_value), v), 2)
         added = _masked(site, mask, bias, (len(q), q.shape[2], k.shape[2]))
         y, scores = _attended(q, k, v, added, scale)
-        results = (y, k, v, scores)[:count]
-        results = tuple(result.astype(query.dtype, copy=False) for result in results)
+        found = (y, k, v, scores)[:count]
+        results = tuple(result.astype(query.dtype, copy=False) for result in found)
         return results if count > 1 else results[0]
 
     return Kernel(compute, shares=True)
@@ -175,7 +172,6 @@ def _unpacked(
 ) -> tuple[Array, Array, Array]:
     """Return queries, keys and values with heads split, from any of the forms they come in."""
     if key is None:
-        # (batch, positions, heads, 3, size)
         q, k, v = (query[:, :, :, place].swapaxes(1, 2) for place in range(3))
         return q, k, v
     q = split_heads(query, heads)

@@ -19,9 +19,9 @@ from subgraphkit_numpy.kernels.matrix import gemm, multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.normalization import rms_normalization
 from subgraphkit_numpy.kernels.pooling import max_pool
-from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, as_kernel, kernel
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Known, Made, Same, as_kernel, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.kernels.wrapping import filled, is_half
 
 __all__ = ["ChannelsFirst", "channels_first", "channels_last", "wide"]
 
@@ -69,6 +69,12 @@ def _activation(site: Site, given: list[float | None]) -> Block | None:
     return make(*(default if value is None else value for default, value in pairs))
 
 
+def _computed(made: Made) -> Kernel:
+    """Return the kernel of an operator that always computes something."""
+    assert not isinstance(made, Same | Known)  # noqa: S101 (as said)
+    return as_kernel(made)
+
+
 def wide(x: Array) -> Array:
     """Return halves as float32, other arrays as they are."""
     return x.astype(np.float32) if is_half(x.dtype) else x
@@ -93,7 +99,7 @@ def fused_gemm(site: Site) -> Made:
     given = [site.attribute(name) for name in names]
     if site.attribute("activation") == "Selu":
         given = [given[0], given[2]]
-    block, product = _activation(site, given), as_kernel(gemm(site))
+    block, product = _activation(site, given), _computed(gemm(site))
     call = product.call
     return replace(product, call=lambda *values: _activated(call(*values), block), shares=True)
 
@@ -108,9 +114,8 @@ def fused_matmul(site: Site) -> Made:
     ]
 
     def compute(a: Array, b: Array) -> Array:
-        y = np.asarray(
-            multiply(*(_turned(wide(x), *f) for x, f in zip((a, b), flips, strict=True)))
-        )
+        left, right = (_turned(wide(x), *flip) for x, flip in zip((a, b), flips, strict=True))
+        y = np.asarray(multiply(left, right))
         if alpha != 1.0:
             np.multiply(y, y.dtype.type(alpha), y)
         return y.astype(a.dtype, copy=False)
@@ -192,7 +197,7 @@ def fused_conv(site: Site) -> Kernel:
 @kernel("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
 def nhwc_conv(site: Site) -> Made:
     """Convolve an array with channels last; the addend has them last, too."""
-    inner = fused_conv(ChannelsFirst.of(site))
+    inner = _computed(fused_conv(ChannelsFirst.of(site)))
     call, adds = inner.call, site.has(3)
 
     def compute(x: Array, *values: Array) -> Array:
@@ -206,7 +211,7 @@ def nhwc_conv(site: Site) -> Made:
 @kernel("NhwcMaxPool", domain=MICROSOFT)
 def nhwc_max_pool(site: Site) -> Made:
     """Return maxima under windows of an array with channels last."""
-    inner = as_kernel(max_pool(ChannelsFirst.of(site)))
+    inner = _computed(max_pool(ChannelsFirst.of(site)))
     call = inner.call
     return replace(inner, call=lambda x: channels_last(call(channels_first(x))))
 
@@ -235,7 +240,7 @@ def bias_gelu(site: Site) -> Made:
 @kernel("SimplifiedLayerNormalization", domain=MICROSOFT)
 def simplified_layer_normalization(site: Site) -> Made:
     """Divide by the root mean square; return the inverse of that too if asked."""
-    plain = as_kernel(rms_normalization(site))
+    plain = _computed(rms_normalization(site))
     if site.output_count == 1:
         return plain
     axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
@@ -287,10 +292,8 @@ def embed_layer_normalization(site: Site) -> Made:
     """Normalise the sum of the embeddings of words, positions and segments; count the mask."""
     epsilon, count = site.attribute("epsilon", 1e-12), site.output_count
 
-    def compute(
-        ids: Array, segments: Array | None, words: Array, positions: Array, kinds: Array | None,
-        gamma: Array, beta: Array, mask: Array | None = None, places: Array | None = None,
-    ) -> Any:  # fmt: skip
+    def compute(*given: Any) -> Any:
+        ids, segments, words, positions, kinds, gamma, beta, mask, places = filled(given, 9)
         length = ids.shape[1]
         at = np.arange(length)[None] if places is None else places
         total = _looked_up(words, ids, "word") + _looked_up(positions, at, "position")

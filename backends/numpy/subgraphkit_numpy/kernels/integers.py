@@ -8,8 +8,8 @@ Source: operators of the domain ``com.microsoft`` and their kernels for processo
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
+from itertools import product
 from math import prod
 from typing import Any, Final
 
@@ -19,13 +19,14 @@ from subgraphkit_numpy.kernels import elementwise
 from subgraphkit_numpy.kernels.attention import attend_projected
 from subgraphkit_numpy.kernels.convolution import convolver
 from subgraphkit_numpy.kernels.elementwise import blocked
-from subgraphkit_numpy.kernels.fused import ChannelsFirst, channels_first, channels_last
+from subgraphkit_numpy.kernels.fused import channels_first, channels_last
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
-from subgraphkit_numpy.kernels.pooling import average_pool
-from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, as_kernel, kernel
+from subgraphkit_numpy.kernels.pooling import window_counts
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.windows import WindowAttributes
+from subgraphkit_numpy.kernels.windows import WindowAttributes, pad_spatial
+from subgraphkit_numpy.kernels.wrapping import filled
 
 __all__: list[str] = []
 
@@ -99,16 +100,14 @@ def q_gemm(site: Site) -> Made:
     alpha, flips = np.float32(site.attribute("alpha", 1.0)), bool(site.attribute("transA", 0))
     factor = _factor(site, 3, 5, flip=bool(site.attribute("transB", 0)))
 
-    def compute(
-        a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array,
-        c: Array | None = None, y_scale: Array | None = None, y_zero: Array | None = None,
-    ) -> Array:  # fmt: skip
+    def compute(*given: Any) -> Array:
+        a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = filled(given, 9)
         total = _product(a.T if flips else a, a_zero, factor(b, b_zero))
         if c is not None:
             np.add(total, c, total)
         scale = alpha * a_scale.reshape(()) * b_scale.reshape(-1)
         if y_scale is None:
-            return total.astype(np.float32) * scale
+            return np.asarray(total.astype(np.float32) * scale)
         return _quantized(total.astype(np.float32) * (scale / y_scale.reshape(())), y_zero, a.dtype)
 
     return Kernel(compute, shares=True)
@@ -119,10 +118,8 @@ def matmul_integer_to_float(site: Site) -> Made:
     """Return the scaled product of integers, plus a bias."""
     factor = _factor(site, 1, 5)
 
-    def compute(
-        a: Array, b: Array, a_scale: Array, b_scale: Array, a_zero: Array | None = None,
-        b_zero: Array | None = None, bias: Array | None = None,
-    ) -> Array:  # fmt: skip
+    def compute(*given: Any) -> Array:
+        a, b, a_scale, b_scale, a_zero, b_zero, bias = filled(given, 7)
         total = _product(a, a_zero, factor(b, b_zero))
         return _scaled(total, a_scale, b_scale, bias).astype(a_scale.dtype, copy=False)
 
@@ -163,10 +160,8 @@ def q_attention(site: Site) -> Made:
     """Project quantised inputs to queries, keys and values, and attend."""
     factor = _factor(site, 1, 7)
 
-    def compute(
-        x: Array, w: Array, bias: Array, x_scale: Array, w_scale: Array, mask: Array | None = None,
-        x_zero: Array | None = None, w_zero: Array | None = None, past: Array | None = None,
-    ) -> Any:  # fmt: skip
+    def compute(*given: Any) -> Any:
+        x, w, bias, x_scale, w_scale, mask, x_zero, w_zero, past = filled(given, 9)
         total = _product(x, x_zero, factor(w, w_zero))
         return attend_projected(
             site, _scaled(total, x_scale, w_scale, bias), bias.dtype, mask, past
@@ -194,10 +189,8 @@ def q_linear_conv(site: Site) -> Made:
     w = site.constant(3)
     ready = None if w is None or not site.settled(5) else prepare(w, site.constant(5))
 
-    def compute(
-        x: Array, x_scale: Array, x_zero: Array, w: Array, w_scale: Array, w_zero: Array,
-        y_scale: Array, y_zero: Array, bias: Array | None = None,
-    ) -> Array:  # fmt: skip
+    def compute(*given: Any) -> Array:
+        x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = filled(given, 9)
         x = channels_first(x) if at_end else x
         total = (ready or prepare(w, w_zero))(_whole(x, x_zero, np.float32))
         rest = (-1,) + (1,) * (x.ndim - 2)
@@ -212,18 +205,28 @@ def q_linear_conv(site: Site) -> Made:
 
 @kernel("QLinearAveragePool", domain=MICROSOFT)
 def q_linear_average_pool(site: Site) -> Made:
-    """Return averages under windows."""
+    """Return averages under windows, whose elements are added up one after the other."""
     at_end = bool(site.attribute("channels_last", 0))
-    pool = as_kernel(average_pool(ChannelsFirst.of(site) if at_end else site))
+    with_padding = bool(site.attribute("count_include_pad", 0))
+    windows = WindowAttributes(site)
 
     def compute(
         x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
     ) -> Array:
         y = _dequantized(channels_first(x) if at_end else x, x_scale, x_zero)
-        y = _quantized(pool.call(y) / y_scale, y_zero, x.dtype)
+        geometry = windows.on(y.shape[2:])
+        padded = pad_spatial(y, geometry, 0)
+        total = np.zeros((*y.shape[:2], *geometry.out), np.float32)
+        for tap in product(*map(range, geometry.kernel)):
+            places = tuple(geometry.tap(axis, place) for axis, place in enumerate(tap))
+            np.add(total, padded[slice(None), slice(None), *places], total)
+        count = window_counts(y.shape[2:], geometry, with_padding=with_padding)
+        y = total / count.astype(np.float32) / y_scale
+        # the one operator that rounds after the zero point was added, which shows in halves
+        y = _quantized(y if y_zero is None else y + y_zero.astype(np.float32), None, x.dtype)
         return channels_last(y) if at_end else y
 
-    return replace(pool, call=compute)
+    return compute
 
 
 @kernel("QLinearGlobalAveragePool", domain=MICROSOFT)
@@ -253,10 +256,8 @@ def q_linear_binary(site: Site) -> Made:
     """Return the sum or the product of what two arrays of bytes stand for."""
     combine = _sum if site.node.op_type == "QLinearAdd" else _multiple
 
-    def compute(
-        a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array,
-        b_zero: Array | None, y_scale: Array, y_zero: Array | None = None,
-    ) -> Array:  # fmt: skip
+    def compute(*given: Any) -> Array:
+        a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = filled(given, 8)
         none = np.zeros((), a.dtype)
         zeros = [none if zero is None else zero.reshape(()) for zero in (a_zero, b_zero, y_zero)]
         scales = [scale.reshape(()) for scale in (a_scale, b_scale, y_scale)]
@@ -300,16 +301,15 @@ def _requantized(
 @kernel("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
 def q_linear_function(site: Site) -> Made:
     """Look every byte up in a table of the function."""
-    block = elementwise.sigmoid
-    if site.node.op_type == "QLinearLeakyRelu":
-        block = elementwise.leaky_relu(site.attribute("alpha", 0.01))
+    slope = site.attribute("alpha", 0.01)
+    is_sigmoid = site.node.op_type == "QLinearSigmoid"
+    block = elementwise.sigmoid if is_sigmoid else elementwise.leaky_relu(slope)
     tabulate = partial(_requantized, lambda x: blocked(block, x))
     dtype = site.dtype()
     if dtype is None or not site.settled(1, 2, 3, 4):
         return lambda x, *scales: _translated(x, tabulate(x.dtype, *scales))
-    scale, zero, *rest = site.absorb(1, 2, 3, 4)
-    table = tabulate(dtype, scale, zero, *rest)
-    return Kernel(_translated, (table,))
+    scales: list[Any] = site.absorb(1, 2, 3, 4)
+    return Kernel(_translated, (tabulate(dtype, *scales),))
 
 
 @kernel("QLinearConcat", domain=MICROSOFT)

@@ -16,7 +16,7 @@ from onnx.defs import OpSchema
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 
-__all__ = ["MICROSOFT", "is_foreign", "refused_form", "schema_of"]
+__all__ = ["MICROSOFT", "is_foreign", "opset_of", "refused_form", "schema_of"]
 
 MICROSOFT: Final = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
@@ -92,6 +92,14 @@ What is followed by ``!`` must be left out; ``*`` is any number of values of any
 
 _OWN_DOMAINS: Final = frozenset({"SimplifiedLayerNormalization"})
 """Operators that ONNX Runtime writes into the default domain."""
+
+_WRITTEN_EARLIER: Final[Mapping[tuple[str, str], int]] = {("", "LayerNormalization"): 17}
+"""Operators that ONNX Runtime writes into older operator sets, and the first that has them."""
+
+
+def opset_of(domain: str, op_type: str, opset: int) -> int:
+    """Return the version of the operator set that an operator means, where it is written."""
+    return max(opset, _WRITTEN_EARLIER.get((domain, op_type), 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ def matmul_n_bits(site: Site) -> Made:
     bits = site.attribute("bits", 4)
     if bits not in _PACKED:
         raise Unsupported(f"{site.node.label} has weights of {bits} bits", code="attribute")
+    if bits == min(_PACKED) and site.has(4):
+        text = f"{site.node.label} has weights of {bits} bits with groups given by g_idx"
+        raise Unsupported(text, code="attribute")
     sizes = (site.attribute("K"), site.attribute("N"), site.attribute("block_size"), bits)
     if site.settled(1, 2, 3, 4):
         weights = _weights(sizes, *site.absorb(1, 2, 3, 4))

@@ -17,7 +17,7 @@ from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT, is_foreign
 from subgraphkit_numpy.kernels.registry import Implementation, Kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.kernels.wrapping import filled, is_half
 
 __all__ = ["missing_operator", "reference_entry", "reference_kernel"]
 
@@ -103,7 +103,7 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
         dtype = dtypes[0]
         return lambda *inputs: _fix(compute(*inputs, **attributes)[0], dtype)
     return lambda *inputs: tuple(
-        map(_fix, _filled(compute(*inputs, **attributes), len(dtypes)), dtypes)
+        map(_fix, filled(compute(*inputs, **attributes), len(dtypes)), dtypes)
     )
 
 
@@ -146,10 +146,6 @@ _PREPARATIONS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
     "TopK": _counted,
 }
 """What is done to the inputs of implementations that do not take every element type."""
-
-
-def _filled(results: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    return (*results, *(None,) * (count - len(results)))[:count]
 
 
 def _fix(value: Any, dtype: np.dtype[Any] | None) -> Any:

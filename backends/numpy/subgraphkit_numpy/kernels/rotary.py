@@ -15,6 +15,7 @@ from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import filled
 
 __all__: list[str] = []
 
@@ -91,13 +92,10 @@ class _GroupQuery:
             text = f"{site.node.label} has a local_window_size, which needs causal=1"
             raise Unsupported(text, code="attribute")
 
-    def __call__(
-        self, query: Array, key: Array | None, value: Array | None,
-        past_key: Array | None, past_value: Array | None, lengths: Array, longest: Array,
-        cos: Array | None = None, sin: Array | None = None, position: Array | None = None,
-        bias: Array | None = None, sink: Array | None = None,
-    ) -> Any:  # fmt: skip
+    def __call__(self, *given: Any) -> Any:
         """Compute the outputs."""
+        query, key, value, past_key, past_value, lengths, longest, *rest = filled(given, 12)
+        cos, sin, position, bias, sink = rest
         q, k, v = self._split(query, key, value)
         positions, total = q.shape[2], int(longest.item())
         is_prompt = positions == total
@@ -155,7 +153,7 @@ class _GroupQuery:
         scores = np.where(seen, scores, LOWEST)
         weights = self._weights(scores, sink)
         y = multiply(weights.reshape(batch, self.shared, -1, total), v[:, :, :total])
-        shown = (None, scores, weights)[self.shows]
+        shown = (None, np.where(seen, scores, 0), weights)[self.shows]
         return merged(y.reshape(batch, self.heads, queries, -1)), shown
 
     def _weights(self, scores: Array, sink: Array | None) -> Array:
@@ -165,16 +163,20 @@ class _GroupQuery:
         level = np.float32(0) if sink is None else wide(sink).reshape(-1, 1, 1)
         largest = np.maximum(scores.max(-1, keepdims=True), level)
         weights = np.exp(scores - largest)
-        return weights / (weights.sum(-1, keepdims=True) + np.exp(level - largest))
+        return np.asarray(weights / (weights.sum(-1, keepdims=True) + np.exp(level - largest)))
 
 
 def _cached(past: Array | None, new: Array, places: Array, total: int, dtype: Any) -> Array:
-    """Return cached keys or values with new ones at their places, as long as the longest needs."""
+    """Return cached keys or values with new ones at their places, as long as the longest needs.
+
+    What comes after the new ones is 0.
+    """
     batch, heads, _, size = new.shape
     known = 0 if past is None else past.shape[2]
     cache = np.zeros((batch, heads, max(known, total), size), dtype)
     if past is not None:
-        cache[:, :, :known] = past
+        is_kept = np.arange(known)[:, None] < places[:, :1, None, None]
+        np.copyto(cache[:, :, :known], past, where=is_kept)
     for sequence, at in enumerate(places):
         cache[sequence, :, at] = new[sequence].swapaxes(0, 1)
     return cache
