@@ -45,7 +45,13 @@ def compare(expected: list[Any], actual: list[Any], rtol: float = 1e-5) -> None:
 
 
 def check(
-    op_type: str, inputs: list[Any], outputs: list[Any], *, reference: bool = False, **more: Any
+    op_type: str,
+    inputs: list[Any],
+    outputs: list[Any],
+    *,
+    reference: bool = False,
+    rtol: float = 1e-5,
+    **more: Any,
 ) -> None:
     """Compare a node, with constants and without, with shapes known and not."""
     candidates = [place for place, value in enumerate(inputs) if place and value is not None]
@@ -59,4 +65,4 @@ def check(
             }
             runner = ReferenceEvaluator(model).run if reference else None
             expected = runner(None, feeds) if runner else run_onnxruntime(model, feeds)
-            compare(expected, compile_model(model).run(feeds))
+            compare(expected, compile_model(model).run(feeds), rtol)
