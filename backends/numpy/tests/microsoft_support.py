@@ -51,8 +51,9 @@ def agrees(
         outputs: Element types of the outputs; by default one as the first input.
         **attributes: Attributes of the node.
     """
+    inputs = [None if one is None else np.asarray(one) for one in inputs]
     while inputs[-1] is None:
-        inputs = inputs[:-1]
+        inputs.pop()
     types = [None if one is None else np.dtype(one) for one in outputs or [inputs[0].dtype]]
     attributes.setdefault("domain", DOMAIN)
     rtol = max(2e-6 if one is None else _TOLERANCES.get(one, 2e-6) for one in types)
