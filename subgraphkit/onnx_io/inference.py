@@ -22,7 +22,7 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fresh_names import FreshNames
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import node_types
+from subgraphkit.onnx_io.operator_types import has_own_rule, node_types
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.onnx_io.skeletons import Skeletons
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
@@ -356,7 +356,7 @@ class _Inference:
 @cache
 def _inferred_by(name: str, domain: str, opset: int) -> str:
     """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
-    if not defs.has(name, opset, domain):
+    if has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
         return ""
     schema = defs.get_schema(name, opset, domain)
     if schema.has_type_and_shape_inference_function:

@@ -7,6 +7,7 @@ import onnx
 
 from subgraphkit.ir import Graph
 from subgraphkit.onnx_io.functions import inline_functions
+from subgraphkit.onnx_io.protos import ALIAS, without_alias
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.sources import ModelSource, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of
@@ -92,7 +93,8 @@ def _load(source: ModelSource, path: Path | None = None) -> Model:
     # Functions may bring operator sets of their own along.
     opsets = opsets_of(proto)
     base_dir = path.parent if path else None
-    check_graph(proto.graph, opsets, base_dir)
+    if ALIAS in check_graph(proto.graph, opsets, base_dir):
+        proto = without_alias(proto)
     payloads: dict[str, bytes] = {}
     if proto is not source:
         del stored

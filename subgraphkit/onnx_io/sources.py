@@ -82,7 +82,7 @@ def _not_a_model(data: bytes, subject: str, why: str) -> InvalidModelError:
     elif head.isascii() and all(byte >= ord(" ") or byte in b"\t\r\n" for byte in head):
         hint = f"It looks like text, beginning with {head[:24].decode()!r}."
     else:
-        hint = "It may be cut short, of another format, or nested more than 32 bodies deep."
+        hint = "It may be cut short, of another format, or nested more than 31 bodies deep."
     return InvalidModelError("SGK202", f"{subject} is not an ONNX model: {why}", hint=hint)
 
 

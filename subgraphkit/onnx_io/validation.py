@@ -22,8 +22,8 @@ from subgraphkit.onnx_io.weights import check_tensor
 
 __all__ = ["MAX_DEPTH", "check_graph", "opsets_of"]
 
-MAX_DEPTH: Final = 32
-"""Bodies may be nested this deep; ONNX Runtime and protobuf draw the same line."""
+MAX_DEPTH: Final = 31
+"""Bodies may be nested this deep; no deeper ones can be read from a file, by anybody."""
 
 _SUGGESTIONS = 1
 
@@ -65,8 +65,13 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
     return opsets
 
 
-def check_graph(graph: onnx.GraphProto, opsets: Mapping[str, int], base_dir: Path | None) -> None:
+def check_graph(
+    graph: onnx.GraphProto, opsets: Mapping[str, int], base_dir: Path | None
+) -> set[str]:
     """Check operators, tensors and nesting of a graph and all bodies in it.
+
+    Returns:
+        The domains of the operators, as nodes write them.
 
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
@@ -87,6 +92,7 @@ def check_graph(graph: onnx.GraphProto, opsets: Mapping[str, int], base_dir: Pat
             if key not in seen:
                 _check_operator(node, index, opsets)
                 seen.add(key)
+    return {domain for domain, _ in seen}
 
 
 def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:

@@ -5,6 +5,7 @@ An operator alone says little of its types: it is the next one that asks for the
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import onnxruntime as ort
 import pytest
 from onnx import NodeProto, defs, helper, numpy_helper
 
-from backends.numpy.tests.dtype_sweep import Template, fitting, schemas
+from backends.numpy.tests.dtype_sweep import fitting, schemas
 from subgraphkit.binding import bind
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.onnx_io import load
@@ -75,8 +76,7 @@ def newest(schema: defs.OpSchema) -> int:
 def standard_cases(count: int) -> Iterator[Case]:
     for schema in schemas():
         for opset in {schema.since_version, newest(schema)}:
-            taken: list[Template] = list(fitting(schema))[:count]
-            for template in taken:
+            for template in islice(fitting(schema), count):
                 opsets = {"": FOR_OTHER_DOMAINS, schema.domain: opset}
                 yield Case(template.node, template.inputs, tuple(opsets.items()))
 

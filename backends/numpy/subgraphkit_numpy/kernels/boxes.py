@@ -72,4 +72,6 @@ def _overlap(box: Array, others: Array) -> Array:
     shared = np.where((sides > 0).all(axis=1), sides.prod(axis=1), 0)
     own, areas = (box[2:] - box[:2]).prod(), (others[:, 2:] - others[:, :2]).prod(axis=1)
     covered = own + areas - shared
-    return np.divide(shared, covered, out=np.zeros_like(shared), where=(shared > 0) & (covered > 0))
+    parts = np.zeros_like(shared)
+    np.divide(shared, covered, out=parts, where=(shared > 0) & (covered > 0))
+    return parts

@@ -38,7 +38,7 @@ def regress(site: Site) -> Made:
     one_class = site.attribute("one_class", 0)
 
     def compute(x: Array) -> Array:
-        y = similar(_rows(x)) @ weights + offset
+        y: Array = similar(_rows(x)) @ weights + offset
         if one_class:
             y = np.where(y > 0, 1, -1)
         return y.astype(np.float32)[:, None]
