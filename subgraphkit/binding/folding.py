@@ -238,7 +238,7 @@ def _is_copy(node: Node) -> bool:
     if node.domain:
         return False
     if node.op_type == "Cast":
-        return node.dtype() == node.attribute("to")
+        return bool(node.dtype() == node.attribute("to"))
     if node.op_type == "Dropout":
         if node.opset < _FIRST_OPSET:
             return False

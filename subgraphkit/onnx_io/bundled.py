@@ -123,7 +123,7 @@ class _Writing:
             view = Node(self._graph, index)
             return self_contained(self._writer.node_proto(view), view)
         value = next((one for one in node.attribute if one.name == "value"), None)
-        if constant is None or value is None:
+        if value is None:
             return node
         tensor = self._stated(value.t, constant)
         if tensor is value.t:
