@@ -8,6 +8,8 @@ Source: ONNX IR specification, "Static tensor shapes" and "Types".
 
 import enum
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -29,6 +31,7 @@ __all__ = [
     "ValueType",
     "fits",
     "named",
+    "repeated_names",
 ]
 
 Dim = int | str | None
@@ -47,6 +50,16 @@ def named(text: str) -> str | None:
     dimensions written that way have nothing to do with each other.
     """
     return None if _NO_NAME.fullmatch(text) else text
+
+
+def repeated_names(shapes: Iterable[Shape | None]) -> frozenset[str]:
+    """Return the names that several dimensions have.
+
+    Of the inputs of a model, these are names that a caller may give several sizes: exporters call
+    different dimensions by one name, and so nothing may go wrong where they differ.
+    """
+    counts = Counter(dim for shape in shapes for dim in shape or () if isinstance(dim, str))
+    return frozenset(dim for dim, count in counts.items() if count > 1)
 
 
 class DataType(enum.IntEnum):

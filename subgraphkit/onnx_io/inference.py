@@ -25,7 +25,8 @@ from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import has_own_rule, node_types
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.onnx_io.skeletons import Skeletons
-from subgraphkit.types import DataType, Shape, TensorType, ValueType
+from subgraphkit.onnx_io.targets import TARGETED, target_shape
+from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
 
 __all__ = ["Inferred", "infer"]
 
@@ -111,6 +112,8 @@ class _Inference:
         self._unsure: set[str] = set()
         self._pending: list[int] = []
         self._pending_values: set[str] = set()
+        given = (getattr(self._types.get(name), "shape", None) for name in model.graph.inputs)
+        self._shared = repeated_names(given)
         self._fresh = FreshNames(self._types.values())
         table, opsets = self._graph.table, self._graph.opset_imports
         # Operators, with their domains, that onnx has no inference for.
@@ -148,7 +151,20 @@ class _Inference:
 
     def _stands_alone(self, node: int) -> bool:
         reads_open = self._open and not self._open.isdisjoint(self._graph.table.inputs[node])
-        return reads_open or (bool(self._silent) and not self._is_inferred(node))
+        is_silent = bool(self._silent) and not self._is_inferred(node)
+        return reads_open or is_silent or self._is_targeted(node)
+
+    def _is_targeted(self, node: int) -> bool:
+        """Say whether the elements of a value that is no constant are the shape of another."""
+        table = self._graph.table
+        place = TARGETED.get(table.op_types[node])
+        if place is None or place >= len(table.inputs[node]) or table.domains[node]:
+            return False
+        name = table.inputs[node][place]
+        is_known = name in self._graph.constants or (
+            name in self._values and name not in self._open
+        )
+        return not is_known
 
     def _is_inferred(self, node: int) -> bool:
         table = self._graph.table
@@ -243,6 +259,19 @@ class _Inference:
                 return nodes[place + 1 :]
         return ()
 
+    def _targeted(self, node: Node, types: Mapping[str, ValueType]) -> Mapping[str, ValueType]:
+        """Give a shape to what onnx has none for, from what is known of the shape asked for."""
+        made = node.outputs[0]
+        found = types.get(made)
+        if not isinstance(found, TensorType) or found.shape is not None:
+            return {}
+        target = node.inputs[TARGETED[node.op_type]]
+        data, stated = (
+            getattr(self._types.get(name), "shape", None) for name in (node.inputs[0], target)
+        )
+        shape = target_shape(node, data, stated, self._known(target), self._shared)
+        return {made: TensorType(found.dtype, shape)}
+
     def _inferred(
         self, nodes: Sequence[int], *, strict: bool = False
     ) -> tuple[Mapping[str, ValueType], dict[int, Mapping[str, Graph]]]:
@@ -253,6 +282,8 @@ class _Inference:
         )
         stated = read_types(onnx.GraphProto(value_info=result.graph.value_info), inferred=True)
         types = self._fresh.renamed(stated, skeleton.proto.graph)
+        if self._is_targeted(nodes[0]):
+            types = {**types, **self._targeted(Node(graph, nodes[0]), types)}
         bodies: dict[int, Mapping[str, Graph]] = {
             node: read_bodies(
                 result,

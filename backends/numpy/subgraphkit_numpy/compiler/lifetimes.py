@@ -1,20 +1,11 @@
 """Lifetimes of values: which may share memory, and where a step may write over an operand."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from subgraphkit.ir import Graph
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 from subgraphkit_numpy.compiler.lowering import ProgramStep
 
-__all__ = ["Lifetimes", "doubtful_symbols"]
-
-
-def doubtful_symbols(graph: Graph) -> frozenset[str]:
-    """Return the names that several dimensions of the inputs share; a caller may feed others."""
-    inputs = (*graph.inputs, *graph.defaults)
-    counts = Counter(dim for name in inputs for dim in graph.shape(name) or () if dim is not None)
-    return frozenset(dim for dim, count in counts.items() if isinstance(dim, str) and count > 1)
+__all__ = ["Lifetimes"]
 
 
 class Lifetimes:

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from subgraphkit.ir import Graph, Initializer
+from subgraphkit.types import repeated_names
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.emission import Emitted, emit
-from subgraphkit_numpy.compiler.lifetimes import Lifetimes, doubtful_symbols
+from subgraphkit_numpy.compiler.lifetimes import Lifetimes
 from subgraphkit_numpy.compiler.lowering import GraphScope, ProgramStep, lower
 from subgraphkit_numpy.parallel import BlasAlone
 from subgraphkit_numpy.sourcing import function_code
@@ -155,7 +156,9 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     steps = lower(scope, nodes, outputs)
     resolved = [scope.resolve(output) for output in outputs]
     variables = _variables(scope, resolved)
-    lifetimes = Lifetimes(steps, inputs, variables, graph.types, doubtful_symbols(graph))
+    fed = (*graph.inputs, *graph.defaults)
+    doubtful = repeated_names(graph.shape(name) for name in fed)
+    lifetimes = Lifetimes(steps, inputs, variables, graph.types, doubtful)
     text = emit(steps, inputs, resolved, lifetimes, detached=True)
     return Program(scope, steps, text, name=name, captures=())
 
