@@ -78,7 +78,7 @@ def infer(
             if node in graph.table.bodies:
                 proto = result.graph.node[place]
                 inferred.bodies[node] = read_bodies(
-                    result, proto, graph.opset_imports, model.base_dir
+                    result, proto, graph.opset_imports, model.folders
                 )
     inferred.types.update((name, stored.type) for name, stored in graph.constants.items())
     _fill_gaps(inferred.types, stated.declared_types(), graph)
