@@ -124,7 +124,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK207": "an operator or its domain is unknown",
         "SGK208": "a tensor's dimensions and payload disagree",
         "SGK209": "bodies are nested too deeply",
-        "SGK210": "external data lies outside the model's directory",
+        "SGK210": "external data lies outside the folders that are trusted",
         "SGK211": "external data is missing or too short",
         "SGK212": "model-local functions are recursive or cannot be inlined",
         "SGK213": "the source is of a kind that cannot be loaded",
