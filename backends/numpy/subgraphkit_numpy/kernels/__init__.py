@@ -37,6 +37,7 @@ from subgraphkit_numpy.kernels import (
     sequences,
     shaping,
     slicing,
+    tables,
 )
 from subgraphkit_numpy.kernels.element_types import (
     NUMBERS_ONLY,
@@ -91,6 +92,7 @@ FAMILIES = (
     sequences,
     shaping,
     slicing,
+    tables,
 )
 """The modules whose import registers the kernels."""
 
