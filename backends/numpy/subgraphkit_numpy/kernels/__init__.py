@@ -39,6 +39,7 @@ from subgraphkit_numpy.kernels import (
     shaping,
     slicing,
     support_vectors,
+    tables,
 )
 from subgraphkit_numpy.kernels.element_types import (
     NUMBERS_ONLY,
@@ -95,6 +96,7 @@ FAMILIES = (
     shaping,
     slicing,
     support_vectors,
+    tables,
 )
 """The modules whose import registers the kernels."""
 

@@ -69,6 +69,7 @@ NhwcFusedConv DDDD D activation activation_params {_WINDOWS}
 NhwcMaxPool A A auto_pad ceil_mode dilations kernel_shape pads strides
 QAttention ABFFFMABF FF do_rotary=0 mask_filter_value num_heads past_present_share_buffer=0 scale
  unidirectional
+QEmbedLayerNormalization MMAAAAAMSSSSSAAAAA SM epsilon
 QGemm ASABSBMSC Y alpha transA transB
 QLinearAdd ASAASASA A
 QLinearAveragePool ASASA A {_POOL}
@@ -78,6 +79,7 @@ QLinearGlobalAveragePool ASASA A channels_last
 QLinearLeakyRelu ASASA A alpha
 QLinearMul ASAASASA A
 QLinearSigmoid ASASA A
+QLinearSoftmax ASASA A axis opset
 QuantizeLinear FFQ Q axis
 QuickGelu D D alpha
 RotaryEmbedding TLTT T interleaved is_packed_batching num_heads rotary_embedding_dim scale
