@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from subgraphkit.types import DataType
+from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
@@ -26,6 +27,7 @@ _WITHOUT_ZERO = frozenset(
 
 
 @kernel("DequantizeLinear")
+@kernel("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(site: Site) -> Made:
     """Return (x - zero point) * scale."""
     axis, block = site.attribute("axis", 1), site.attribute("block_size", 0)
