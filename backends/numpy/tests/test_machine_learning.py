@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris, make_classification
 from backends.numpy.tests.comparing import RNG, compare, floats, run_onnxruntime
 from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
+from subgraphkit.backend import Unsupported
 
 # scikit-learn means to take the probabilities out of SVC; models that have them remain.
 pytestmark = pytest.mark.filterwarnings("ignore:.*probability.*:FutureWarning")
@@ -165,3 +166,49 @@ def test_thresholds_of_boxes_may_come_without_the_limit_and_as_scalars() -> None
     model = node_model("NonMaxSuppression", inputs, [np.dtype(np.int64)], opset=11)
     feeds = {f"x{place}": value for place, value in enumerate(inputs) if value is not None}
     assert compile_model(model).run(feeds)[0].shape == (0, 3)
+
+
+TEXTS = np.array([["the cat, sat", "on a  mat"], ["", "é è ünï x1_y"]], object)
+
+
+@pytest.mark.parametrize("mark", [0, 1])
+@pytest.mark.parametrize("least", [1, 2])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"tokenexp": "[a-zA-Z0-9_]+"},
+        {"tokenexp": r"\w+"},
+        {"tokenexp": "x*"},
+        {"separators": [" "]},
+        {"separators": [",? ", "a"]},
+        {"separators": [" +", "[,]"]},
+    ],
+    ids=str,
+)
+def test_texts_are_cut_as_by_onnx_runtime(rule: dict[str, Any], least: int, mark: int) -> None:
+    attributes = {"mark": mark, "mincharnum": least, "pad_value": "#", **rule}
+    for texts in (TEXTS, TEXTS[0], TEXTS[1:, :1]):
+        model = tokenizer(texts, **attributes)
+        (expected,), (found,) = run_onnxruntime(model, {"x": texts}), compile_model(model)(texts)
+        assert found.shape == expected.shape
+        assert found.tolist() == expected.tolist()
+
+
+def test_texts_are_cut_into_characters() -> None:
+    model = tokenizer(TEXTS, mark=0, mincharnum=1, pad_value="#", separators=[""])
+    found = compile_model(model)(TEXTS)[0]
+    assert found.tolist() == run_onnxruntime(model, {"x": TEXTS})[0].tolist()
+
+
+@pytest.mark.parametrize("rule", ["a|at", "a+?", "(", "[[:alpha:]]+"])
+def test_expressions_that_may_mean_something_else_are_refused(rule: str) -> None:
+    with pytest.raises(Unsupported, match="expression"):
+        compile_model(tokenizer(TEXTS, mark=0, mincharnum=1, pad_value="#", tokenexp=rule))
+
+
+def tokenizer(texts: np.ndarray[Any, Any], **attributes: Any) -> onnx.ModelProto:
+    node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", **attributes)
+    fed = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, texts.shape)
+    graph = helper.make_graph([node], "g", [fed], [onnx.ValueInfoProto(name="y")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)

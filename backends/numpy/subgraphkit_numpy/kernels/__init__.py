@@ -40,6 +40,7 @@ from subgraphkit_numpy.kernels import (
     slicing,
     support_vectors,
     tables,
+    tokens,
 )
 from subgraphkit_numpy.kernels.element_types import (
     NUMBERS_ONLY,
@@ -97,6 +98,7 @@ FAMILIES = (
     slicing,
     support_vectors,
     tables,
+    tokens,
 )
 """The modules whose import registers the kernels."""
 
