@@ -25,11 +25,15 @@ CHAINS = (
     ("Pad({a}, pads)", "ReduceSum({r}0)"),
     ("NonZero({a})", "ReduceSum<keepdims = 0>({r}0)"),
     ("Expand({a}, pads)", "ReduceMax<keepdims = 0>({r}0)"),
-    ("ReduceMax<keepdims = 0>({a})", "Clip({r}0, low, high)", "Range(low, {r}1, step)", "ReduceSum({r}2)"),
+    (
+        "ReduceMax<keepdims = 0>({a})", "Clip({r}0, low, high)", "Range(low, {r}1, step)",
+        "ReduceSum({r}2)",
+    ),
 )  # fmt: skip
 CONSTANTS = (
-    "int64 zero = {0}, int64[1] first = {0}, int64[1] from = {-1}, int64[1] far = {9223372036854775807}, "
-    "int64[2] pads = {1, 2}, int64 low = {-7}, int64 high = {9}, int64[1] c = {13}, int64 step = {3}"
+    "int64 zero = {0}, int64[1] first = {0}, int64[1] from = {-1}, int64[2] pads = {1, 2}, "
+    "int64[1] far = {9223372036854775807}, int64 low = {-7}, int64 high = {9}, int64[1] c = {13}, "
+    "int64 step = {3}"
 )
 
 

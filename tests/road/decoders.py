@@ -113,9 +113,22 @@ def decoder() -> onnx.ModelProto:
 def _constants() -> list[onnx.TensorProto]:
     rng = np.random.default_rng(0)
     whole = {
-        "zero": 0, "one": 1, "two": 2, "at0": [0], "at1": [1], "at2": [2], "at3": [3],
-        "at01": [0, 1], "at12": [1, 2], "from0": [0], "far": [2**63 - 1], "last": [-1],
-        "list1": [1], "heads": [HEADS], "head_size": [HEAD_SIZE], "width": [WIDTH],
+        "zero": 0,
+        "one": 1,
+        "two": 2,
+        "at0": [0],
+        "at1": [1],
+        "at2": [2],
+        "at3": [3],
+        "at01": [0, 1],
+        "at12": [1, 2],
+        "from0": [0],
+        "far": [2**63 - 1],
+        "last": [-1],
+        "list1": [1],
+        "heads": [HEADS],
+        "head_size": [HEAD_SIZE],
+        "width": [WIDTH],
         "to_half": [HEAD_SIZE // 2],
     }
     frequencies = 1.0 / 100 ** (np.arange(HEAD_SIZE // 2) * 2 / HEAD_SIZE)

@@ -196,6 +196,7 @@ class WholeNumbers:
             fed = (*graph.inputs, *graph.defaults)
             given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
         self._bounds = integer_bounds(graph, given=given, longest=_EXACT)
+        self._leaving = _leaving(graph)
         for index in graph.order:
             node = graph.nodes[index]
             if not graph.is_constant_node(index):
@@ -218,7 +219,7 @@ class WholeNumbers:
             return _long_sum(node) if dtypes.isdisjoint(_OF_16_BITS) else _ROUNDED
         if all(map(self._is_small, read)) and (op_type in _MOVING or op_type in _EXACT_IF_SMALL):
             return self._unbounded(node) if made else None
-        if self._is_bounded(op_type, (*read, *made)):
+        if self._steers(node) and self._is_bounded(op_type, (*read, *made)):
             self.trusting.add(node.id)
             return None
         return self._misfit(node, read, made)
@@ -251,6 +252,13 @@ class WholeNumbers:
             for place, name in enumerate(subgraph.inputs)
             if self._graph.dtype(name) in _CHECKED and not self._is_small(name)
         )
+
+    def _steers(self, node: Node) -> bool:
+        """Say whether what a node makes only says where to look and what to mask.
+
+        Numbers that a caller gets back are data, and more likely to be large.
+        """
+        return self._leaving.isdisjoint(node.outputs)
 
     def _is_bounded(self, op_type: str, names: Iterable[str]) -> bool:
         """Say whether the numbers that a node reads and makes fit what it computes in."""
@@ -312,6 +320,16 @@ class WholeNumbers:
             whole = constant is not None and constant.type.dtype in _WHOLE
             self._small[name] = whole and constant is not None and _fits(constant.array())
         return self._small[name]
+
+
+def _leaving(graph: BoundGraph) -> set[str]:
+    """Return the whole numbers and truth values that end up among the outputs as such."""
+    kinds = {*_WHOLE, DataType.BOOL}
+    found = {name for name in graph.outputs if graph.dtype(name) in kinds}
+    for node in reversed(graph.order):
+        if not found.isdisjoint(graph.table.outputs[node]):
+            found.update(name for name in graph.read_by(node) if graph.dtype(name) in kinds)
+    return found
 
 
 def _long_sum(node: Node) -> Refusal | None:
