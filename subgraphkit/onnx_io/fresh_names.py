@@ -5,6 +5,7 @@ from typing import Final
 
 import onnx
 
+from subgraphkit.ir import Graph
 from subgraphkit.onnx_io.reading import read_types
 from subgraphkit.types import TensorType, ValueType
 
@@ -45,6 +46,21 @@ class FreshNames:
         if not names:
             return types
         return {value: _with_names(type_, names) for value, type_ in types.items()}
+
+    @staticmethod
+    def without(body: Graph, values: Iterable[tuple[str, str]]) -> dict[str, ValueType]:
+        """Return the types that a body states of its values, if no name in them was made up.
+
+        Args:
+            body: The body.
+            values: Names for the values, each with its name in the body.
+        """
+        return {
+            name: body.types[inner]
+            for name, inner in values
+            if inner in body.types
+            and not any(dim.startswith(_MADE_UP) for dim in _symbols(body.types[inner]))
+        }
 
     def _fresh(self, avoided: Collection[str]) -> str:
         while True:

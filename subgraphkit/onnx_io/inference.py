@@ -152,7 +152,8 @@ class _Inference:
     def _stands_alone(self, node: int) -> bool:
         reads_open = self._open and not self._open.isdisjoint(self._graph.table.inputs[node])
         is_silent = bool(self._silent) and not self._is_inferred(node)
-        return reads_open or is_silent or self._is_targeted(node)
+        is_branch_known = self._branch(node) is not None
+        return reads_open or is_silent or is_branch_known or self._is_targeted(node)
 
     def _is_targeted(self, node: int) -> bool:
         """Say whether the elements of a value that is no constant are the shape of another."""
@@ -165,6 +166,16 @@ class _Inference:
             name in self._values and name not in self._open
         )
         return not is_known
+
+    def _branch(self, node: int) -> str | None:
+        """Return the branch of an If that is taken, if that is known."""
+        table = self._graph.table
+        if node not in table.bodies or table.op_types[node] != "If" or table.domains[node]:
+            return None
+        condition = self._known(table.inputs[node][0])
+        if condition is None or condition.size != 1:
+            return None
+        return "then_branch" if condition.reshape(-1)[0] else "else_branch"
 
     def _is_inferred(self, node: int) -> bool:
         table = self._graph.table
@@ -272,6 +283,13 @@ class _Inference:
         shape = target_shape(node, data, stated, self._known(target), self._shared)
         return {made: TensorType(found.dtype, shape)}
 
+    def _as_taken(
+        self, node: int, types: Mapping[str, ValueType], body: Graph
+    ) -> Mapping[str, ValueType]:
+        """Return types with those of the outputs of an If as the branch that is taken has them."""
+        taken = zip(self._graph.table.outputs[node], body.outputs, strict=True)
+        return {**types, **self._fresh.without(body, taken)}
+
     def _inferred(
         self, nodes: Sequence[int], *, strict: bool = False
     ) -> tuple[Mapping[str, ValueType], dict[int, Mapping[str, Graph]]]:
@@ -294,6 +312,8 @@ class _Inference:
             for place, node in enumerate(nodes if graph.table.bodies else ())
             if node in graph.table.bodies
         }
+        if (branch := self._branch(nodes[0])) is not None:
+            types = self._as_taken(nodes[0], types, bodies[nodes[0]][branch])
         return types, bodies
 
     def _settled(self, node: Node, missing: Sequence[str]) -> bool:

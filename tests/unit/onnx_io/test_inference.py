@@ -166,3 +166,14 @@ def test_what_would_not_fit_memory_is_not_computed(bomb: str) -> None:
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 128 << 10, "bind took more than 128 MiB"
+
+
+def test_an_if_whose_branch_is_known_has_the_types_of_that_branch() -> None:
+    text = (
+        "g (float[2, 3] x) => (y) <int64[1] at = {1}, int64[1] three = {3}> { s = Shape(x) "
+        "n = Gather(s, at) c = Equal(n, three) r = If (c) <"
+        "then_branch = t () => (float[a, b] p) { p = Transpose(x) }, "
+        "else_branch = e () => (float[c] q) { m = Size(x) u = Unsqueeze(m, at) q = Reshape(x, u) }>"
+        " y = Relu(r) }"
+    )
+    assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == "float32[3,2]"
