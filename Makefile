@@ -23,6 +23,9 @@ NEWER_THAN_AVX2 := from numpy._core._multiarray_umath import __cpu_dispatch__, _
 NUMERIC := $(foreach name,numpy onednn onnxruntime openvino,backends/$(name)/tests) \
 	tests/road tests/property tests/unit/testing
 
+# Where nothing may be kept, every process that a test starts would compile our modules again.
+export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test older lint format docs support stubs bench clean
@@ -33,8 +36,9 @@ help: ## show this list
 demo: $(DEMO) ## run ResNet-50 on the NumPy backend and compare it with onnx.reference
 	SUBGRAPH_BACKEND=numpy $(BIN)/python examples/resnet50/demo.py
 
-test: lint docs ## check style, types, layers and docs, then run every test
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+test: $(DEV) ## check style, types, layers and docs, then run every test
+	$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target lint docs
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # ONNX Runtime has no such switch: it computes as this processor lets it.
 older: $(DEV) ## run the numeric tests as on a processor that has AVX2 and no AVX-512

@@ -42,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "the full check: 1,008 in all)",
     )
     parser.addoption(
+        "--folded-graphs",
+        type=int,
+        default=80,
+        help="random graphs that are run folded and unfolded (10000 is the full check)",
+    )
+    parser.addoption(
         "--mixed-models",
         type=int,
         default=2,

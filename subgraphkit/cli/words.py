@@ -70,6 +70,13 @@ def add_road_words(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="fail unless the listed backends claim every node",
     )
+    parser.add_argument(
+        "--no-fold",
+        dest="fold",
+        action="store_false",
+        default=None,
+        help="leave nodes in that are known at bind, and copies",
+    )
 
 
 def add_placement_words(parser: argparse.ArgumentParser) -> None:

@@ -49,7 +49,8 @@ def integer_bounds(
         longest: The largest size of a dimension that is not known.
 
     Returns:
-        Bounds by name; those of its type where nothing better is known.
+        Bounds by name, of constants only where they are read or are outputs; those of its type
+        where nothing better is known.
     """
     return _Pass(graph, given, longest).found
 
@@ -81,6 +82,8 @@ class _Pass:
         for index in graph.order:
             if not graph.is_constant_node(index):
                 self._enter(graph.nodes[index])
+        for name in graph.outputs:
+            self.of(name)
 
     def _enter(self, node: Node) -> None:
         rule = None if node.domain or node.bodies else _RULES.get(node.op_type)

@@ -131,12 +131,22 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
         f"{partitioning.graph.name}: {_counted(count, 'node')} in {_counted(subgraphs, 'subgraph')}"
         f", backends {', '.join(partitioning.backends) or 'none'}"
     )
-    parts = [head]
+    parts = ["\n".join([head, *_left_out_lines(partitioning)])]
     if subgraphs:
         parts.append(_subgraph_table(partitioning, verbose=verbose))
     parts.append(_refusal_table(partitioning, verbose=verbose))
     parts.append(_quality_lines(quality, verbose=verbose))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _left_out_lines(partitioning: PartitioningData) -> list[str]:
+    left_out = partitioning.graph.left_out.values()
+    computed = sum(became == "computed at bind" for became in left_out)
+    others = len(left_out) - computed
+    said = [f"{_counted(computed, 'node')} computed at bind"] if computed else []
+    if others:
+        said.append(f"{_counted(others, 'node')} left out, as a copy or because nothing reads it")
+    return ["; ".join(said)] if said else []
 
 
 def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:

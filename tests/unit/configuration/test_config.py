@@ -81,6 +81,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "ON_COMPILE_ERROR": "fallback",
         "ON_RUN_ERROR": "fallback",
         "CHECKED": "off",
+        "FOLD": "off",
         "BLOCK": "x, y",
         "PLUGINS": "none",
         "CACHE": "off",
@@ -99,6 +100,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("fallback", False, 2)
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
+    assert not resolved.fold
     assert resolved.cache_size == 2 << 30
     assert resolved.raise_plugin_errors
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}

@@ -1,26 +1,17 @@
-"""Binding: shapes in, every value typed, backends chosen; the second step of the road."""
+"""Shapes that a caller gives: sizes of named dimensions and shapes of inputs, checked."""
 
 import difflib
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from pathlib import Path
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, cast
 
-import numpy.typing as npt
-
-from subgraphkit.configuration.config import ResolvedConfig, resolve
-from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import BindError, SubgraphkitWarning
-from subgraphkit.finding.extensions import ExtensionManager
-from subgraphkit.ir import BoundGraph, Graph
-from subgraphkit.onnx_io import Model, infer
-from subgraphkit.storing.folders import kept_folder
-from subgraphkit.types import Dim, Shape, TensorType, ValueType, named
+from subgraphkit.ir import Graph
+from subgraphkit.types import Dim, Shape, TensorType, named
 
-__all__ = ["BoundModel", "Shapes", "bind", "renaming"]
+__all__ = ["Shapes", "given_shapes", "renaming"]
 
 _LARGEST: Final = 2**63 - 1
 
@@ -32,101 +23,6 @@ Places = Sequence[tuple[str, int]]
 """Inputs with an axis each."""
 
 _AXIS_OF: Final = re.compile(r"(?P<input>.+)\[(?P<axis>\d+)\]", re.DOTALL)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BoundModel(BoundGraph):
-    """A model with shapes given, every value typed, and backends chosen.
-
-    Attributes:
-        settings: What was configured when the model was bound, with the origin of every value.
-        extensions: Who listens to what happens to the model from now on.
-        model: The model that was bound.
-        input_shapes: Whole shapes given for inputs.
-
-    Thread-safety: immutable, safe.
-    """
-
-    settings: ResolvedConfig
-    extensions: ExtensionManager
-    model: Model
-    input_shapes: Mapping[str, Shape]
-
-    def reshape(
-        self, sizes: Mapping[str, int], shapes: Mapping[str, Shape]
-    ) -> Mapping[str, ValueType]:
-        """Infer the types the values would have for other shapes, on top of those given at bind.
-
-        Args:
-            sizes: Sizes of named dimensions.
-            shapes: Whole shapes of inputs.
-
-        Raises:
-            InvalidModelError: They contradict the model (SGK222).
-        """
-        symbols, whole = {**self.symbols, **sizes}, {**self.input_shapes, **shapes}
-        return infer(self.model, symbols, whole).types
-
-    def retype(self, constants: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, ValueType]:
-        """Infer the types the values would have if constants had other values.
-
-        Raises:
-            InvalidModelError: They contradict the model (SGK222).
-        """
-        return infer(self.model, self.symbols, self.input_shapes, replaced=constants).types
-
-    def kept_folder(self, backend: str) -> Path | None:
-        """Return the folder for what a backend keeps from bind to bind; None if nothing is kept."""
-        return kept_folder(self.settings.cache_dir, backend) if self.settings.cache else None
-
-
-def bind(
-    model: Model,
-    shapes: Shapes | None = None,
-    *,
-    backend: Any = None,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    **settings: Unpack[OtherSettings],
-) -> BoundModel:
-    """Fix shapes, type every value and choose backends.
-
-    The configuration is read now: environment, files and context managers as they are at this
-    moment, under what is given here.
-
-    Args:
-        model: A loaded model.
-        shapes: Values of named dimensions, shapes of inputs, and sizes of single axes of them
-            (``"x[0]"``). Dimensions that are given nowhere stay symbolic; in an input's shape,
-            None leaves a dimension as it is, and a name renames it.
-        backend: Backends in order, as for ``SUBGRAPH_BACKEND`` or as a list; None for what is
-            configured.
-        options: Options by backend name.
-        **settings: Other settings, such as ``strict=True``; see the page on configuration.
-
-    Returns:
-        The model's graph with a type for every value.
-
-    Raises:
-        BindError: A name that the model does not have (SGK220), or a shape that contradicts it
-            (SGK221).
-        InvalidModelError: Types or shapes of the model contradict each other (SGK222).
-        ConfigError: A setting cannot be read (SGK107 to SGK109).
-    """
-    resolved = resolve(backend=backend, options=options, **settings)
-    graph = model.graph
-    symbols, input_shapes = _given(graph, shapes or {}, strict=resolved.strict)
-    inferred = infer(model, symbols, input_shapes)
-    table = replace(graph.table, bodies=inferred.bodies) if inferred.bodies else graph.table
-    kept = {field.name: getattr(graph, field.name) for field in fields(graph)}
-    kept |= {"table": table, "types": inferred.types, "name": model.name}
-    return BoundModel(
-        **kept,
-        symbols=symbols,
-        settings=resolved,
-        extensions=ExtensionManager.from_config(resolved),
-        model=model,
-        input_shapes=input_shapes,
-    )
 
 
 def renaming(graph: Graph, symbol: str, places: Places) -> str:
@@ -149,7 +45,7 @@ def renaming(graph: Graph, symbol: str, places: Places) -> str:
     return f"shapes={told!r}"
 
 
-def _given(
+def given_shapes(
     graph: Graph, shapes: Shapes, *, strict: bool
 ) -> tuple[dict[str, int], dict[str, Shape]]:
     """Split what was given into values of symbols and whole input shapes, checked."""
