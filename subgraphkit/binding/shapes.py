@@ -11,7 +11,7 @@ from subgraphkit.errors import BindError, SubgraphkitWarning
 from subgraphkit.ir import Graph
 from subgraphkit.types import Dim, Shape, TensorType, named
 
-__all__ = ["Places", "Shapes", "given_shapes", "renaming"]
+__all__ = ["Shapes", "given_shapes", "renaming"]
 
 _LARGEST: Final = 2**63 - 1
 
