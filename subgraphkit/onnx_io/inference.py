@@ -188,9 +188,11 @@ class _Inference:
             results = self._size(Node(self._graph, index))
         else:
             names = table.inputs[index]
-            operands = [self._known(name) if name else None for name in names]
-            if any(one is None and name for one, name in zip(operands, names, strict=True)):
-                return False
+            operands = []
+            for name in names:
+                operands.append(self._known(name) if name else None)
+                if operands[-1] is None and name:
+                    return False
             dtype = next((self._dtype(name) for name in names if name in self._open), dtype)
             node = Node(self._graph, index)
             if node.op_type == "Cast":
@@ -200,8 +202,7 @@ class _Inference:
             made = dtype if is_open(value) else DataType.of(value.dtype)
             self._types[name] = TensorType(made, value.shape)
             self._values[name] = value
-            if is_open(value):
-                self._open.add(name)
+            self._open.update([name] if is_open(value) else [])
             value.setflags(write=False)
         return results is not None
 
@@ -236,8 +237,6 @@ class _Inference:
             return None
         type_ = self._types.get(name)
         return size_of(node, type_.shape if isinstance(type_, TensorType) else None)
-
-    # -- inference by onnx ---------------------------------------------------------------------
 
     def _flush(self) -> None:
         """Type the nodes that were put off."""
@@ -362,8 +361,6 @@ class _Inference:
             else "The model contradicts itself; export it again.",
             node=node.id,
         )
-
-    # -- what the model says -------------------------------------------------------------------
 
     def _fill_gaps(self) -> None:
         """Give a type to every value of which inference found none or no shape."""
