@@ -42,10 +42,10 @@ def test_a_normalization_that_onnx_cannot_type_binds_before_any_operator(followe
 
 _OPEN = {
     "t = Concat<axis=0>(n, rest) y = Reshape(x, t)": "float32[N,12,2]",
-    "t = Concat<axis=0>(n, minus) y = Reshape(x, t)": "float32[N,unk__0]",
+    "t = Concat<axis=0>(n, minus) y = Reshape(x, t)": "float32[N,?]",
     "c = Cast<to=6>(s) d = Cast<to=7>(c) y = Expand(one, d)": "float32[N,3,4,2]",
     "m = Mul(n, unit) y = ConstantOfShape(m)": "float32[N]",
-    "m = Mul(n, two) y = ConstantOfShape(m)": "float32[unk__0]",
+    "m = Mul(n, two) y = ConstantOfShape(m)": "float32[?]",
     "t = Slice(s, two, four) y = Reshape(one, t)": "float32[4,2]",
     "u = Squeeze(n) v = Unsqueeze(u, zero) y = ConstantOfShape(v)": "float32[N]",
     "d = Div(s, unit) e, t = Split<num_outputs=2>(d) y = ConstantOfShape(e)": "float32[N,3]",
