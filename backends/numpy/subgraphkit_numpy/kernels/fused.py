@@ -255,7 +255,7 @@ def simplified_layer_normalization(site: Site) -> Made:
         axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
         square = np.square(wide(x)).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(square + square.dtype.type(epsilon))
-        return plain.call(x, scale), inverse
+        return plain.call(x, scale), inverse.astype(np.float32, copy=False)
 
     return Kernel(compute, shares=True)
 
