@@ -1,6 +1,6 @@
 """Small models for the tests of this backend."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
     return parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{body}')
 
 
-def node_model(
+def node_model(  # noqa: PLR0913 (what nodes differ in)
     op_type: str,
     inputs: list[Any],
     output_types: Sequence[np.dtype[Any] | None],
@@ -23,6 +23,7 @@ def node_model(
     opset: int = 21,
     constants: tuple[int, ...] = (),
     typed: bool = True,
+    clashing: Mapping[str, Any] | None = None,
     **attributes: Any,
 ) -> onnx.ModelProto:
     """Make a model of one node.
@@ -34,6 +35,7 @@ def node_model(
         opset: Version of the operator set.
         constants: Places of inputs that are stored in the model rather than fed.
         typed: Whether shapes are declared.
+        clashing: Attributes of the node whose names are taken by arguments.
         **attributes: Attributes of the node.
     """
     names = ["" if value is None else f"x{place}" for place, value in enumerate(inputs)]
@@ -53,7 +55,7 @@ def node_model(
         for name, dtype in zip(results, output_types, strict=True)
         if dtype is not None
     ]
-    node = helper.make_node(op_type, names, results, **attributes)
+    node = helper.make_node(op_type, names, results, **attributes, **(clashing or {}))
     graph = helper.make_graph([node], op_type, fed, made, stored)
     imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)

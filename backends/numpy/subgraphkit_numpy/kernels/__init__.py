@@ -39,6 +39,7 @@ from subgraphkit_numpy.kernels import (
     shaping,
     slicing,
     support_vectors,
+    tables,
     tokens,
 )
 from subgraphkit_numpy.kernels.element_types import (
@@ -96,6 +97,7 @@ FAMILIES = (
     shaping,
     slicing,
     support_vectors,
+    tables,
     tokens,
 )
 """The modules whose import registers the kernels."""

@@ -23,7 +23,16 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Known, Made, Same,
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import filled, is_half
 
-__all__ = ["ChannelsFirst", "channels_first", "channels_last", "wide"]
+__all__ = [
+    "channels_first",
+    "channels_last",
+    "normalized_embeddings",
+    "rows_looked_up",
+    "wide",
+]
+
+_SUM: Final = 3
+"""Which output of a norm is the sum that it normalises."""
 
 _ACTIVATION_NS: Final = 1.0
 """Nanoseconds that an activation takes for an element, roughly."""
@@ -249,7 +258,7 @@ def simplified_layer_normalization(site: Site) -> Made:
         axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
         square = np.square(wide(x)).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(square + square.dtype.type(epsilon))
-        return plain.call(x, scale), inverse
+        return plain.call(x, scale), inverse.astype(np.float32, copy=False)
 
     return Kernel(compute, shares=True)
 
@@ -261,7 +270,7 @@ def _rows(function: rows.RowBlock, x: Array, out: Array | None, *parameters: Any
 @kernel("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(site: Site) -> Made:
     """Normalise the sum of input, skip and bias; return the sum too if asked."""
-    epsilon, with_sum = site.attribute("epsilon", 1e-12), site.output_count > 3  # noqa: PLR2004
+    epsilon, with_sum = site.attribute("epsilon", 1e-12), site.output_count > _SUM
     is_simple = site.node.op_type == "SkipSimplifiedLayerNormalization"
 
     def compute(x: Array, skip: Array, gamma: Array, *shifts: Array | None) -> Any:
@@ -290,27 +299,44 @@ def _wide(x: Array | None) -> Array | None:
 @kernel("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(site: Site) -> Made:
     """Normalise the sum of the embeddings of words, positions and segments; count the mask."""
-    epsilon, count = site.attribute("epsilon", 1e-12), site.output_count
 
     def compute(*given: Any) -> Any:
         ids, segments, words, positions, kinds, gamma, beta, mask, places = filled(given, 9)
-        length = ids.shape[1]
-        at = np.arange(length)[None] if places is None else places
-        total = _looked_up(words, ids, "word") + _looked_up(positions, at, "position")
-        if segments is not None and kinds is not None:
-            total = total + _looked_up(kinds, segments, "segment")
-        y = _rows(rows.layer_normalize, total, None, wide(gamma), wide(beta), epsilon)
-        y = y.astype(words.dtype, copy=False)
-        shown = np.zeros(len(ids), np.int32)
-        if mask is not None:
-            shown = (mask == 1).sum(1, dtype=np.int32)
-        results = (y, shown, total.astype(words.dtype, copy=False))
-        return y if count == 1 else results[:count]
+        tables = [words, positions] if segments is None else [words, positions, kinds]
+        rows_of = rows_looked_up(tables, ids, segments, places)
+        total = sum(map(wide, rows_of[1:]), wide(rows_of[0]))
+        return normalized_embeddings(site, total, (wide(gamma), wide(beta)), mask, words.dtype)
 
     return Kernel(compute, shares=True)
 
 
-def _looked_up(table: Array, places: Array, what: str) -> Array:
-    if places.size and not (places.min() >= 0 and places.max() < len(table)):
-        raise ValueError(f"a {what} id is outside the table of {len(table)} rows")
-    return wide(table.take(places, 0))
+def rows_looked_up(
+    tables: list[Array], ids: Array, segments: Array | None, places: Array | None
+) -> list[Array]:
+    """Return the rows of the tables of words, positions and maybe segments.
+
+    Raises:
+        ValueError: If an id is outside a table.
+    """
+    at = np.arange(ids.shape[1])[None] if places is None else places
+    found = []
+    for table, chosen, what in zip(
+        tables, (ids, at, segments), ("word", "position", "segment"), strict=False
+    ):
+        assert chosen is not None  # noqa: S101 (tables of segments come with segments)
+        if chosen.size and not (chosen.min() >= 0 and chosen.max() < len(table)):
+            raise ValueError(f"a {what} id is outside the table of {len(table)} rows")
+        found.append(table.take(chosen, 0))
+    return found
+
+
+def normalized_embeddings(
+    site: Site, total: Array, parameters: tuple[Array, Array], mask: Array | None, dtype: Any
+) -> Any:
+    """Return the outputs of a node that normalises embeddings, from their sum."""
+    y = _rows(rows.layer_normalize, total, None, *parameters, site.attribute("epsilon", 1e-12))
+    shown = np.zeros(len(total), np.int32)
+    if mask is not None:
+        shown = (mask == 1).sum(1, dtype=np.int32)
+    results = (y.astype(dtype, copy=False), shown, total.astype(dtype, copy=False))
+    return results[0] if site.output_count == 1 else results[: site.output_count]

@@ -1,28 +1,32 @@
-"""Arithmetic on quantised numbers: products, convolutions, sums, pools and tables.
+"""Arithmetic on quantised numbers: products, convolutions and pools.
 
 A product of integers is computed in floating point, in the narrowest type in which every sum is
 exact; BLAS has no product of integers. What follows is float32 in the order of ONNX Runtime, so
 that results agree bit for bit; it rounds halves to even.
 
-Source: operators of the domain ``com.microsoft`` and their kernels for processors without VNNI.
+Source: operators of the domain ``com.microsoft`` and their kernels for processors without VNNI;
+ONNX operator ``QLinearConv``.
 """
 
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_numpy.kernels import elementwise
 from subgraphkit_numpy.kernels.attention import attend_projected
 from subgraphkit_numpy.kernels.convolution import convolver
-from subgraphkit_numpy.kernels.elementwise import blocked
-from subgraphkit_numpy.kernels.fused import channels_first, channels_last
+from subgraphkit_numpy.kernels.fused import (
+    channels_first,
+    channels_last,
+    normalized_embeddings,
+    rows_looked_up,
+)
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.pooling import window_counts
+from subgraphkit_numpy.kernels.quantization import dequantized, quantized
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import WindowAttributes, pad_spatial
@@ -33,28 +37,6 @@ __all__: list[str] = []
 _BYTE: Final = 255
 _EXACT: Final = 1 << 24
 """Whole numbers up to this are float32."""
-
-
-def _dequantized(x: Array, scale: Array, zero: Array | None) -> Array:
-    y = x.astype(np.float32)
-    return np.multiply(y if zero is None else y - zero.astype(np.float32), scale)
-
-
-def _quantized(x: Array, zero: Array | None, dtype: np.dtype[Any] | None = None) -> Array:
-    """Round numbers that are scaled already, and add the zero point; what is too large saturates.
-
-    Args:
-        x: The numbers.
-        zero: The zero point, or None for 0.
-        dtype: The element type, where there is no zero point.
-    """
-    kind = np.dtype(np.uint8) if dtype is None else dtype
-    kind = kind if zero is None else zero.dtype
-    y = np.rint(x)
-    if zero is not None:
-        y = y + zero.astype(y.dtype)
-    limits = np.iinfo(kind)
-    return np.asarray(y.clip(limits.min, limits.max)).astype(kind)
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -108,7 +90,7 @@ def q_gemm(site: Site) -> Made:
         scale = alpha * a_scale.reshape(()) * b_scale.reshape(-1)
         if y_scale is None:
             return np.asarray(total.astype(np.float32) * scale)
-        return _quantized(total.astype(np.float32) * (scale / y_scale.reshape(())), y_zero, a.dtype)
+        return quantized(total.astype(np.float32) * (scale / y_scale.reshape(())), y_zero, a.dtype)
 
     return Kernel(compute, shares=True)
 
@@ -141,8 +123,8 @@ def dynamic_quantize_matmul(site: Site) -> Made:
         a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
     ) -> Array:
         scale, zero = _range_of(a)
-        quantized = _quantized(a / scale, zero)
-        return _scaled(_product(quantized, zero, factor(b, b_zero)), scale, b_scale, bias)
+        levels = quantized(a / scale, zero)
+        return _scaled(_product(levels, zero, factor(b, b_zero)), scale, b_scale, bias)
 
     return Kernel(compute, shares=True)
 
@@ -170,9 +152,27 @@ def q_attention(site: Site) -> Made:
     return Kernel(compute, shares=True)
 
 
+@kernel("QEmbedLayerNormalization", domain=MICROSOFT)
+def q_embed_layer_normalization(site: Site) -> Made:
+    """Normalise the sum of quantised embeddings."""
+
+    def compute(*given: Any) -> Any:
+        ids, segments, *tables, gamma, beta, mask = given[:8]
+        scales, zeros = given[8:13], given[13:18]
+        count = 2 if segments is None else 3
+        found = rows_looked_up(tables[:count], ids, segments, None)
+        parts = [dequantized(*one) for one in zip(found, scales, zeros, strict=False)]
+        total = sum(parts[1:], parts[0])
+        norm = [dequantized(x, scales[place], zeros[place]) for place, x in ((3, gamma), (4, beta))]
+        return normalized_embeddings(site, total, (norm[0], norm[1]), mask, np.dtype(np.float32))
+
+    return Kernel(compute, shares=True)
+
+
 # -- convolutions and pools ------------------------------------------------------------------------
 
 
+@kernel("QLinearConv")
 @kernel("QLinearConv", domain=MICROSOFT)
 def q_linear_conv(site: Site) -> Made:
     """Convolve integers; scale and round the sums."""
@@ -197,7 +197,7 @@ def q_linear_conv(site: Site) -> Made:
         if bias is not None:
             np.add(total, bias.reshape(rest), total)
         scale = x_scale.reshape(()) * w_scale.reshape(-1) / y_scale.reshape(())
-        y = _quantized(total.astype(np.float32) * scale.reshape(rest), y_zero)
+        y = quantized(total.astype(np.float32) * scale.reshape(rest), y_zero)
         return channels_last(y) if at_end else y
 
     return Kernel(compute, shares=True)
@@ -213,7 +213,7 @@ def q_linear_average_pool(site: Site) -> Made:
     def compute(
         x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
     ) -> Array:
-        y = _dequantized(channels_first(x) if at_end else x, x_scale, x_zero)
+        y = dequantized(channels_first(x) if at_end else x, x_scale, x_zero)
         geometry = windows.on(y.shape[2:])
         padded = pad_spatial(y, geometry, 0)
         total = np.zeros((*y.shape[:2], *geometry.out), np.float32)
@@ -223,7 +223,7 @@ def q_linear_average_pool(site: Site) -> Made:
         count = window_counts(y.shape[2:], geometry, with_padding=with_padding)
         y = total / count.astype(np.float32) / y_scale
         # the one operator that rounds after the zero point was added, which shows in halves
-        y = _quantized(y if y_zero is None else y + y_zero.astype(np.float32), None, x.dtype)
+        y = quantized(y if y_zero is None else y + y_zero.astype(np.float32), None, x.dtype)
         return channels_last(y) if at_end else y
 
     return compute
@@ -243,100 +243,6 @@ def q_linear_global_average_pool(site: Site) -> Made:
         if x_zero is not None:
             total = total - count * x_zero.astype(np.int64)
         scale = x_scale / (y_scale * np.float32(count))
-        return _quantized(total.astype(np.float32) * scale, y_zero, x.dtype)
-
-    return compute
-
-
-# -- element by element ----------------------------------------------------------------------------
-
-
-@kernel("QLinearAdd", "QLinearMul", domain=MICROSOFT)
-def q_linear_binary(site: Site) -> Made:
-    """Return the sum or the product of what two arrays of bytes stand for."""
-    combine = _sum if site.node.op_type == "QLinearAdd" else _multiple
-
-    def compute(*given: Any) -> Array:
-        a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = filled(given, 8)
-        none = np.zeros((), a.dtype)
-        zeros = [none if zero is None else zero.reshape(()) for zero in (a_zero, b_zero, y_zero)]
-        scales = [scale.reshape(()) for scale in (a_scale, b_scale, y_scale)]
-        y = combine((a, b), scales, [zero.astype(np.float32) for zero in zeros])
-        return _quantized(y, None, a.dtype)
-
-    return compute
-
-
-def _sum(factors: tuple[Array, Array], scales: list[Array], zeros: list[Array]) -> Array:
-    ratio_a, ratio_b = scales[0] / scales[2], scales[1] / scales[2]
-    fixed = zeros[2] - (ratio_a * zeros[0] + ratio_b * zeros[1])
-    a, b = (factor.astype(np.float32) for factor in factors)
-    return np.add(a * ratio_a, b * ratio_b + fixed)
-
-
-def _multiple(factors: tuple[Array, Array], scales: list[Array], zeros: list[Array]) -> Array:
-    ratio = scales[0] * scales[1] / scales[2]
-    a, b = (f.astype(np.float32) - zero for f, zero in zip(factors, zeros, strict=False))
-    return a * b * ratio + zeros[2]
-
-
-def _table(dtype: np.dtype[Any]) -> Array:
-    """Return every byte, in the order of its bits."""
-    return np.arange(_BYTE + 1, dtype=np.uint8).view(dtype)
-
-
-def _translated(x: Array, table: Array) -> Array:
-    return table.take(x.view(np.uint8))
-
-
-def _requantized(
-    function: Callable[[Array], Array], dtype: np.dtype[Any], x_scale: Array,
-    x_zero: Array | None, y_scale: Array, y_zero: Array | None = None,
-) -> Array:  # fmt: skip
-    """Return for every byte the byte that stands for a function of what it stands for."""
-    y = function(_dequantized(_table(dtype), x_scale.reshape(()), x_zero))
-    return _quantized(y / y_scale.reshape(()), y_zero, dtype)
-
-
-@kernel("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
-def q_linear_function(site: Site) -> Made:
-    """Look every byte up in a table of the function."""
-    slope = site.attribute("alpha", 0.01)
-    is_sigmoid = site.node.op_type == "QLinearSigmoid"
-    block = elementwise.sigmoid if is_sigmoid else elementwise.leaky_relu(slope)
-    tabulate = partial(_requantized, lambda x: blocked(block, x))
-    dtype = site.dtype()
-    if dtype is None or not site.settled(1, 2, 3, 4):
-        return lambda x, *scales: _translated(x, tabulate(x.dtype, *scales))
-    scales: list[Any] = site.absorb(1, 2, 3, 4)
-    return Kernel(_translated, (tabulate(dtype, *scales),))
-
-
-@kernel("QLinearConcat", domain=MICROSOFT)
-def q_linear_concat(site: Site) -> Made:
-    """Concatenate arrays, brought to one scale and zero point."""
-    axis = site.attribute("axis")
-
-    def compute(y_scale: Array, y_zero: Array, *rest: Array) -> Array:
-        parts = []
-        for x, scale, zero in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
-            table = _requantized(lambda x: x, x.dtype, scale, zero, y_scale, y_zero)
-            parts.append(_translated(x, table))
-        return np.concatenate(parts, axis)
-
-    return compute
-
-
-@kernel("QuantizeLinear", domain=MICROSOFT)
-def quantize_linear(site: Site) -> Made:
-    """Divide by a scale, one for all or one per slice, and round."""
-    axis, dtype = site.attribute("axis", 1), site.output_dtype()
-
-    def compute(x: Array, scale: Array, zero: Array | None = None) -> Array:
-        if scale.size > 1:
-            shape = [1] * x.ndim
-            shape[axis] = -1
-            scale, zero = scale.reshape(shape), None if zero is None else zero.reshape(shape)
-        return _quantized(x.astype(np.float32) / scale.astype(np.float32), zero, dtype)
+        return quantized(total.astype(np.float32) * scale, y_zero, x.dtype)
 
     return compute

@@ -27,6 +27,16 @@ _MODULES: Final = {
     "ai.onnx.preview": "onnx.reference.ops.aionnx_preview._op_list",
     "ai.onnx.preview.training": "onnx.reference.ops.aionnx_preview_training._op_list",
 }
+_NO_DOMAIN: Final = "no implementation of the domain"
+_NOT_HERE: Final = {
+    MICROSOFT: "no implementation",
+    f"{MICROSOFT}.nchwc": (
+        "its layout is that of the processor the model was optimised on; "
+        "optimise with ORT_ENABLE_EXTENDED for any"
+    ),
+}
+"""By domain of ONNX Runtime's, why an operator of it is refused."""
+
 _RANDOM: Final = frozenset({"Bernoulli", "Dropout", "Multinomial"})
 
 
@@ -55,8 +65,7 @@ def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
     if is_foreign(domain, op_type):
         return None
     if domain not in _MODULES:
-        what = "it" if domain == MICROSOFT else "the domain"
-        return Refusal("op_unsupported", f"operator {label}: no implementation of {what}")
+        return Refusal("op_unsupported", f"operator {label}: {_NOT_HERE.get(domain, _NO_DOMAIN)}")
     try:
         schema = defs.get_schema(op_type, opset, domain)
     except defs.SchemaError:
