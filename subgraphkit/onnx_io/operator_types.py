@@ -71,7 +71,7 @@ def node_types(
                 {p: values[name] for p, name in enumerate(node.input) if name in values},
                 LazyAttributes(node, None),
                 len(node.output),
-                partial(_standard, ir_version),
+                partial(_standard, len(node.output)),
             )
         )
         return _named(node.output, made)
@@ -203,7 +203,7 @@ def _asked_as_model(
 
 
 def _standard(
-    ir_version: int,
+    outputs: int,
     op_type: str,
     version: int,
     attributes: Mapping[str, Any],
@@ -224,11 +224,11 @@ def _standard(
         tuple([attribute.SerializeToString() for attribute in stated]),
         tuple(types),
         tuple([type_ is not None for type_ in types]),
-        (True,) * schema.max_output,
+        (True,) * min(outputs, schema.max_output),
         tuple(
             [(place, _tensor(array)) for place, array in values.items() if _is_read(op_type, array)]
         ),
-        _Setting((("", version),), ir_version),
+        _Setting((("", version),), onnx.IR_VERSION),
     )
     return _inferred(use)
 

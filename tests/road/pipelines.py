@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
+from unittest import mock
 
 import lightgbm
 import numpy as np
@@ -10,6 +11,7 @@ import onnx
 from onnxmltools import convert_lightgbm
 from onnxmltools.convert.common.data_types import FloatTensorType as LightGbmFloats
 from skl2onnx import to_onnx
+from skl2onnx.common import _container
 from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 from sklearn import (
     cluster,
@@ -87,6 +89,23 @@ def _of_lightgbm(trained: Any) -> onnx.ModelProto:
     return model
 
 
+def _of_histograms(trained: Any) -> onnx.ModelProto:
+    """Convert with numbers where the converter has booleans, which protobuf no longer takes."""
+
+    def with_numbers(*place: Any, **attributes: Any) -> onnx.NodeProto:
+        made = {
+            name: [int(v) if isinstance(v, bool | np.bool_) else v for v in value]
+            if isinstance(value, list)
+            else value
+            for name, value in attributes.items()
+        }
+        return onnx.helper.make_node(*place, **made)
+
+    with mock.patch.object(_container, "make_node", with_numbers):
+        model: onnx.ModelProto = to_onnx(trained, _X[:1])
+    return model
+
+
 def _scaled(last: Any) -> Callable[[], Any]:
     return lambda: make_pipeline(preprocessing.StandardScaler(), last)
 
@@ -122,6 +141,9 @@ PIPELINES: Final = [
              lambda: ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0)),
     _regression("gradient boosted regression",
                 lambda: ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0)),
+    Pipeline("histogram gradient boosting with gaps",
+             lambda: ensemble.HistGradientBoostingClassifier(max_iter=5, random_state=0),
+             x=_WITH_GAPS, converted=_of_histograms),
     Pipeline("isolation forest", lambda: ensemble.IsolationForest(n_estimators=5, random_state=0),
              converted=lambda trained: to_onnx(
                  trained, _X[:1], target_opset={"": 17, "ai.onnx.ml": 3})),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import parser
 
 from backends.numpy.tests.microsoft_support import DOMAIN, Array, Numbers, agrees
 from backends.numpy.tests.models import node_model
@@ -184,6 +185,23 @@ def test_packed_forms_are_what_they_pack() -> None:
         outcomes.append(compile_model(model).run(feeds)[0])
     for outcome in outcomes[1:]:
         np.testing.assert_array_equal(outcome, outcomes[0])
+
+
+def test_keys_that_are_handed_on_are_not_written_over() -> None:
+    model = parser.parse_model("""
+    <ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+    g (float[1, 3, 4] q, float[1, 3, 4] x)
+        => (float[1, 3, 4] y, float[1, 2, 3, 2] kept, float[1, 3, 4] z) {
+      k = Relu(x)
+      y, kept, kept_v = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, k)
+      z = Exp(k)
+    }""")
+    numbers = Numbers()
+    feeds = {"q": numbers.floats(1, 3, 4), "x": numbers.floats(1, 3, 4)}
+    _, kept, z = compile_model(model).run(feeds)
+    k = np.maximum(feeds["x"], 0)
+    np.testing.assert_array_equal(kept, k.reshape(1, 3, 2, 2).swapaxes(1, 2))
+    np.testing.assert_array_equal(z, np.exp(k))
 
 
 # -- rotary positions ------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ def test_a_fused_convolution_adds_and_activates(name: str, activation: str) -> N
     agrees("FusedConv", inputs, **attributes)
 
 
-@pytest.mark.parametrize("dtype", [FLOAT, HALF, DOUBLE], ids=str)
+@FLOATS
 @pytest.mark.parametrize("constants", [(), (1, 2)])
 def test_channels_last_are_convolved_as_channels_first(dtype: Any, constants: Any) -> None:
     # ONNX Runtime has no kernel of it for this processor
@@ -215,10 +215,11 @@ def test_a_simplified_norm_of_the_default_domain_agrees(types: Any, axis: int) -
     agrees("SimplifiedLayerNormalization", [x, scale], domain="", axis=axis, epsilon=1e-4)
 
 
-def test_a_simplified_norm_returns_the_inverse_deviation() -> None:
+@pytest.mark.parametrize("dtype", [FLOAT, HALF, DOUBLE], ids=str)
+def test_a_simplified_norm_returns_the_inverse_deviation(dtype: Any) -> None:
     numbers = Numbers()
-    inputs = [numbers.floats(2, 3, 8), numbers.floats(3, 8)]
-    agrees("SimplifiedLayerNormalization", inputs, [FLOAT, FLOAT], domain="", axis=1)
+    inputs = [numbers.floats(2, 3, 8, dtype=dtype), numbers.floats(3, 8, dtype=dtype)]
+    agrees("SimplifiedLayerNormalization", inputs, [dtype, FLOAT], domain="", axis=1)
 
 
 def test_a_layer_norm_is_computed_in_an_operator_set_before_it_was_one() -> None:

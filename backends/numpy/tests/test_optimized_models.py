@@ -10,8 +10,6 @@ import onnx
 import onnxruntime
 import pytest
 from onnxruntime import quantization
-from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
-from onnxruntime.transformers import optimizer
 
 from backends.numpy.tests.comparing import compare
 from backends.numpy.tests.transformer_models import HEADS, HIDDEN, WORDS, decoder, encoder
@@ -111,6 +109,8 @@ def test_an_optimised_decoder_agrees(tmp_path: Path) -> None:
 
 def _transformed(model: onnx.ModelProto, kind: str, folder: Path) -> str:
     """Write what the optimiser of transformers makes of a model; return the path."""
+    pytest.importorskip("sympy", reason="the optimiser of transformers wants it")
+    optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
     onnx.save(model, folder / "given.onnx")
     made = optimizer.optimize_model(
         str(folder / "given.onnx"), kind, num_heads=HEADS, hidden_size=HIDDEN, opt_level=0
@@ -243,7 +243,9 @@ def test_a_quantised_network_of_convolutions_agrees(name: str, form: str, tmp_pa
 
 @pytest.mark.parametrize("is_symmetric", [False, True])
 def test_an_encoder_with_weights_of_four_bits_agrees(*, is_symmetric: bool, tmp_path: Path) -> None:
-    quantizer = MatMulNBitsQuantizer(encoder(), block_size=16, is_symmetric=is_symmetric)
+    pytest.importorskip("onnx_ir", reason="the quantiser of matrices wants it")
+    module = pytest.importorskip("onnxruntime.quantization.matmul_nbits_quantizer")
+    quantizer = module.MatMulNBitsQuantizer(encoder(), block_size=16, is_symmetric=is_symmetric)
     quantizer.process()
     path = str(tmp_path / "quantized.onnx")
     quantizer.model.save_model_to_file(path)

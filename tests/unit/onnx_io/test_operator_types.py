@@ -119,3 +119,10 @@ def test_of_an_operator_of_somebodys_own_nothing_is_known() -> None:
     node = helper.make_node("Own", ["x"], ["y"], domain="own")
     types = {"x": TensorType(DataType.FLOAT, (2, 3))}
     assert node_types(node, types, {}, {"": 21, "own": 1}, 10) == {}
+
+
+def test_an_even_split_of_the_first_operator_set_has_as_many_parts_as_the_node() -> None:
+    node = helper.make_node("Split", ["x"], ["a", "b"], axis=0)
+    types = {"x": TensorType(DataType.FLOAT, (4, 3))}
+    part = TensorType(DataType.FLOAT, (2, 3))
+    assert node_types(node, types, {}, {"": 1}, 10) == {"a": part, "b": part}

@@ -145,7 +145,7 @@ def attend_projected(
     return y if site.output_count == 1 else (y, np.stack((k, v)).astype(dtype, copy=False))
 
 
-@kernel("MultiHeadAttention", domain=MICROSOFT)
+@kernel("MultiHeadAttention", domain=MICROSOFT, aliases=True)
 def multi_head_attention(site: Site) -> Made:
     """Attend to keys and values, which may come packed, with heads split, and after cached ones."""
     heads, scale = site.attribute("num_heads"), site.attribute("scale", 0.0)

@@ -31,6 +31,9 @@ __all__ = [
     "wide",
 ]
 
+_SUM: Final = 3
+"""Which output of a norm is the sum that it normalises."""
+
 _ACTIVATION_NS: Final = 1.0
 """Nanoseconds that an activation takes for an element, roughly."""
 
@@ -255,7 +258,7 @@ def simplified_layer_normalization(site: Site) -> Made:
         axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
         square = np.square(wide(x)).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(square + square.dtype.type(epsilon))
-        return plain.call(x, scale), inverse
+        return plain.call(x, scale), inverse.astype(np.float32, copy=False)
 
     return Kernel(compute, shares=True)
 
@@ -267,7 +270,7 @@ def _rows(function: rows.RowBlock, x: Array, out: Array | None, *parameters: Any
 @kernel("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(site: Site) -> Made:
     """Normalise the sum of input, skip and bias; return the sum too if asked."""
-    epsilon, with_sum = site.attribute("epsilon", 1e-12), site.output_count > 3  # noqa: PLR2004
+    epsilon, with_sum = site.attribute("epsilon", 1e-12), site.output_count > _SUM
     is_simple = site.node.op_type == "SkipSimplifiedLayerNormalization"
 
     def compute(x: Array, skip: Array, gamma: Array, *shifts: Array | None) -> Any:

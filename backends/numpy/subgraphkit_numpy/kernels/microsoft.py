@@ -29,6 +29,7 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "E": (*_HALVES, "double"),
     "S": ("float",),
     "F": ("float", "float16"),
+    "G": ("float", "float16", "double"),
     "M": ("int32",),
     "L": ("int64",),
     "A": _BYTES,
@@ -52,10 +53,10 @@ Attention TTTMTTM! TT do_rotary=0 mask_filter_value num_heads past_present_share
 BiasGelu DD D
 DequantizeLinear VFV F axis
 DynamicQuantizeMatMul SASAS S
-EmbedLayerNormalization MMTTTTTMM TMT epsilon mask_index_type
+EmbedLayerNormalization MMFFFFFMM FMF epsilon mask_index_type
 FastGelu DD D
-FusedConv DDDD D activation activation_params {_WINDOWS}
-FusedGemm DDD D activation activation_alpha activation_beta activation_gamma alpha beta transA
+FusedConv GGGG G activation activation_params {_WINDOWS}
+FusedGemm GGG G activation activation_alpha activation_beta activation_gamma alpha beta transA
  transB
 FusedMatMul DD D alpha transA transB transBatchA transBatchB
 Gelu D D
@@ -65,8 +66,8 @@ GroupQueryAttention TTTTTMMTTLTTS!S!T!T!M! TTTT causal do_rotary k_norm_epsilon 
 MatMulIntegerToFloat ABFFABF F
 MatMulNBits TPTZMT T K N accuracy_level bits block_size weight_prepacked=0
 MultiHeadAttention TTTTMTTTM!M! TTTT mask_filter_value num_heads scale unidirectional
-NhwcConv DDD D {_WINDOWS}
-NhwcFusedConv DDDD D activation activation_params {_WINDOWS}
+NhwcConv GGG G {_WINDOWS}
+NhwcFusedConv FFFF F activation activation_params {_WINDOWS}
 NhwcMaxPool A A auto_pad ceil_mode dilations kernel_shape pads strides
 QAttention ABFFFMABF FF do_rotary=0 mask_filter_value num_heads past_present_share_buffer=0 scale
  unidirectional
