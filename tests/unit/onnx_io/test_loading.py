@@ -130,7 +130,7 @@ def test_no_library_is_imported_to_look_at_what_is_given(library: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["https://huggingface.co/m/model.onnx", Path("s3://bucket/m.onnx"), "file:///tmp/m.onnx"],
+    ["https://huggingface.co/m/model.onnx", Path("s3://bucket/m.onnx"), "file:///srv/m.onnx"],
 )
 def test_a_url_is_called_one(source: object) -> None:
     told = refusal(source, CallerError)
