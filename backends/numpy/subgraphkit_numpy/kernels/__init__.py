@@ -12,6 +12,7 @@ from subgraphkit_numpy.kernels import (
     activation,
     arithmetic,
     attention,
+    boxes,
     casting,
     comparison,
     control_flow,
@@ -37,7 +38,9 @@ from subgraphkit_numpy.kernels import (
     sequences,
     shaping,
     slicing,
+    support_vectors,
     tables,
+    tokens,
 )
 from subgraphkit_numpy.kernels.element_types import (
     NUMBERS_ONLY,
@@ -67,6 +70,7 @@ FAMILIES = (
     activation,
     arithmetic,
     attention,
+    boxes,
     casting,
     comparison,
     control_flow,
@@ -92,7 +96,9 @@ FAMILIES = (
     sequences,
     shaping,
     slicing,
+    support_vectors,
     tables,
+    tokens,
 )
 """The modules whose import registers the kernels."""
 

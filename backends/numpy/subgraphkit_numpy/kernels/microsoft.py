@@ -39,6 +39,7 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "Z": ("uint8", *_HALVES),
     "P": ("uint8",),
     "Q": (*_BYTES, "int16", "uint16", "int4", "uint4"),
+    "U": ("string",),
     "V": (*_BYTES, "int16", "uint16", "int4", "uint4", "int32"),
 }
 """Type variables: values with the same letter are of the same of its types."""
@@ -87,6 +88,7 @@ RotaryEmbedding TLTT T interleaved is_packed_batching num_heads rotary_embedding
 SimplifiedLayerNormalization DE ES axis epsilon stash_type=1
 SkipLayerNormalization TTTTT TS!S!T epsilon
 SkipSimplifiedLayerNormalization TTTT TS!S!T epsilon
+Tokenizer U U mark mincharnum pad_value separators tokenexp
 """.replace("\n ", " ")
 """By operator: inputs, outputs, and attributes, with the value they must have if there is one.
 
