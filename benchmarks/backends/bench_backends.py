@@ -21,7 +21,7 @@ HERE: Final = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "numpy_backend")]
 from architectures import ARCHITECTURES, seeded_feeds  # noqa: E402 (a script beside this one)
 from exporting import ensure_exports  # noqa: E402 (see above)
-from measuring import THREADS, Table, base_parser, machine, rendered  # noqa: E402 (see above)
+from measuring import THREADS, Table, base_parser, machine, rendered, store  # noqa: E402 (see above)
 
 import subgraphkit as sk  # noqa: E402 (after the paths, like its neighbours)
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench  # noqa: E402 (see above)
@@ -30,7 +30,6 @@ FIRST: Final = "numpy"
 BUSY: Final = 1.0
 BEGIN: Final = "<!-- backends side by side: written by benchmarks/backends/bench_backends.py -->"
 END: Final = "<!-- end of backends side by side -->"
-_NEW_PAGE: Final = f"# Benchmarks\n\n{BEGIN}\n{END}\n"
 
 Cell = Callable[[Benchmark, Measured], str]
 
@@ -63,7 +62,7 @@ def main() -> int:
     for table in tables:
         print(rendered(table, markdown=arguments.markdown))
     if arguments.write:
-        _store(arguments.write, tables)
+        store(arguments.write, tables, between=(BEGIN, END))
     every = [one for benchmark in found.values() for one in benchmark.measured]
     return sum(not (one.ran and one.agrees) for one in every)
 
@@ -148,17 +147,6 @@ def _geometric_mean(found: dict[str, Benchmark], place: int) -> str:
         if (ratio := benchmark.ratio(benchmark.measured[place])) is not None
     ]
     return f"{statistics.geometric_mean(ratios):.2f}" if ratios else "-"
-
-
-def _store(page: Path, tables: Sequence[Table]) -> None:
-    """Put the tables between the two comments of a page; make the page if it is not there."""
-    text = page.read_text(encoding="utf-8") if page.exists() else _NEW_PAGE
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{page} has no place for the tables; write these lines:\n{BEGIN}\n{END}")
-    body = "\n".join(rendered(table, markdown=True, level=2) for table in tables)
-    page.write_text(f"{before}{BEGIN}\n\n{body}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

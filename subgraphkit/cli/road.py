@@ -33,6 +33,7 @@ def bind_as_told(model: Model, arguments: Namespace) -> BoundModel:
         backend=arguments.backend,
         options=merge_options(arguments.option) or None,
         strict=arguments.strict,
+        fold=arguments.fold,
         pin=arguments.pin,
         keep_off=arguments.keep_off,
     )

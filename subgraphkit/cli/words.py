@@ -44,7 +44,7 @@ def add_bind_words(parser: argparse.ArgumentParser) -> None:
         type=symbol_size,
         action="append",
         default=[],
-        help="the size of a named dimension",
+        help="the size of a named dimension, or of an axis of an input, as x[2]",
     )
 
 
@@ -75,6 +75,13 @@ def add_road_words(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="fail unless the listed backends claim every node",
+    )
+    parser.add_argument(
+        "--no-fold",
+        dest="fold",
+        action="store_false",
+        default=None,
+        help="leave nodes in that are known at bind, and copies",
     )
 
 

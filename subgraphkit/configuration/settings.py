@@ -60,6 +60,7 @@ class OtherSettings(TypedDict, total=False):
     on_compile_error: str | None
     on_run_error: str | None
     checked: bool | str | None
+    fold: bool | str | None
     pin: object
     keep_off: object
     block: object
@@ -235,6 +236,12 @@ _ALL: Final = (
         read_bool,
         default=True,
         help="Whether dtype and shape of what operators return are checked.",
+    ),
+    Setting(
+        "fold",
+        read_bool,
+        default=True,
+        help="Whether nodes that are known at bind are computed then, and copies leave.",
     ),
     Setting("block", _names, frozenset(), "Backends and extensions never to use.", union=True),
     Setting("plugins", _allowed_plugins, None, "The only extensions to load; 'none' loads none."),

@@ -8,6 +8,7 @@ import onnx
 from subgraphkit.ir import Graph
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.functions import inline_functions
+from subgraphkit.onnx_io.protos import ALIAS, without_alias
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.sources import ModelSource, ReadModel, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of
@@ -90,7 +91,8 @@ def _load(read: ReadModel) -> Model:
     proto = inline_functions(stored)
     # Functions may bring operator sets of their own along.
     opsets = opsets_of(proto)
-    check_graph(proto.graph, opsets, folders)
+    if ALIAS in check_graph(proto.graph, opsets, folders):
+        proto = without_alias(proto)
     payloads: dict[str, bytes] = {}
     if proto is not stored or not is_shared:
         proto, payloads = take_out_payloads(proto)

@@ -217,7 +217,7 @@ def _not_a_model(data: bytes, subject: str, why: str) -> InvalidModelError:
     elif _looks_like_text(data):
         hint = f"It looks like text, beginning with {data[:24].decode()!r}."
     else:
-        hint = "It may be cut short, of another format, or nested more than 32 bodies deep."
+        hint = "It may be cut short, of another format, or nested more than 31 bodies deep."
     return InvalidModelError("SGK202", f"{subject} is not an ONNX model: {why}", hint=hint)
 
 

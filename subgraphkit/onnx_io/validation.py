@@ -16,13 +16,14 @@ from onnx import defs
 from subgraphkit.errors import InvalidModelError, UnsupportedModelError
 from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders
+from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.onnx_io.weights import check_tensor
 
 __all__ = ["MAX_DEPTH", "check_graph", "opsets_of"]
 
-MAX_DEPTH: Final = 32
-"""Bodies may be nested this deep; ONNX Runtime and protobuf draw the same line."""
+MAX_DEPTH: Final = 31
+"""Bodies may be nested this deep; no deeper ones can be read from a file, by anybody."""
 
 _SUGGESTIONS = 1
 
@@ -66,8 +67,11 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
 
 def check_graph(
     graph: onnx.GraphProto, opsets: Mapping[str, int], folders: DataFolders | None
-) -> None:
+) -> set[str]:
     """Check operators, tensors and nesting of a graph and all bodies in it.
+
+    Returns:
+        The domains of the operators, as nodes write them.
 
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
@@ -88,6 +92,7 @@ def check_graph(
             if key not in seen:
                 _check_operator(node, index, opsets)
                 seen.add(key)
+    return {domain for domain, _ in seen}
 
 
 def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
@@ -142,8 +147,8 @@ def _check_operator(node: onnx.NodeProto, index: int, opsets: Mapping[str, int])
             hint="Add the operator set to the model's opset_import.",
             domain=domain,
         )
-    if domain not in defs.C.schema_version_map():
-        return  # an operator set of somebody's own; a backend may claim it
+    if domain not in defs.C.schema_version_map() or (domain, node.op_type) in MICROSOFT:
+        return  # an operator of somebody's own; a backend may claim it
     try:
         defs.get_schema(node.op_type, opsets[domain], domain)
     except defs.SchemaError as error:

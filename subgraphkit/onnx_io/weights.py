@@ -22,6 +22,7 @@ __all__ = [
     "check_tensor",
     "initializer_of",
     "is_left_out",
+    "shared",
     "sparse_initializer_of",
     "take_out_payloads",
 ]
@@ -96,9 +97,9 @@ def initializer_of(
     """
     type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
     if payload is None:
-        return Initializer(name or tensor.name, type_, _shared(lambda: array_of(tensor, folders)))
+        return Initializer(name or tensor.name, type_, shared(lambda: array_of(tensor, folders)))
     data = np.frombuffer(payload, np.uint8)
-    return Initializer(name or tensor.name, type_, _shared(lambda: _array_from(tensor, data)))
+    return Initializer(name or tensor.name, type_, shared(lambda: _array_from(tensor, data)))
 
 
 def sparse_initializer_of(
@@ -122,7 +123,7 @@ def sparse_initializer_of(
         dense.setflags(write=False)
         return dense
 
-    return Initializer(sparse.values.name, type_, _shared(read))
+    return Initializer(sparse.values.name, type_, shared(read))
 
 
 def array_of(tensor: onnx.TensorProto, folders: DataFolders | None) -> _Array:
@@ -233,7 +234,7 @@ def _field_length(tensor: onnx.TensorProto) -> int:
     return max(len(getattr(tensor, field)) for field in fields)
 
 
-def _shared(read: Callable[[], _Array]) -> Callable[[], _Array]:
+def shared(read: Callable[[], _Array]) -> Callable[[], _Array]:
     """Return a reader that reads again only after the last array it returned was dropped."""
     held: Callable[[], _Array | None] = lambda: None  # noqa: E731 (the state before any reading)
 

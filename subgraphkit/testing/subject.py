@@ -58,6 +58,7 @@ _SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
         "on_compile_error": "raise",
         "on_run_error": "raise",
         "checked": True,
+        "fold": False,
         "cache": False,
     }
 )

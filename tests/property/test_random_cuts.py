@@ -6,6 +6,7 @@ from itertools import count, islice
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import subgraphkit as sk
@@ -35,28 +36,30 @@ def random_half(seed: int) -> type[sk.Backend]:
     return backend_of([Half], "half")
 
 
-@pytest.mark.parametrize("name", light_models.LIGHT_MODELS)
+Network = tuple[onnx.ModelProto, dict[str, np.ndarray]]
+
+
+@pytest.fixture(scope="module", params=light_models.LIGHT_MODELS)
+def network(request: pytest.FixtureRequest) -> Network:
+    proto = light_models.seeded_model(request.param)
+    return proto, light_models.seeded_feeds(proto)
+
+
 def test_a_model_cut_at_random_computes_the_same_bits(
-    name: str, pytestconfig: pytest.Config
+    network: Network, pytestconfig: pytest.Config
 ) -> None:
-    proto = light_models.seeded_model(name)
-    feeds = light_models.seeded_feeds(proto)
-    whole, *others = results(
-        proto, feeds, fusion=False, cut_count=pytestconfig.getoption("--cuts-per-model")
-    )
+    cut_count = pytestconfig.getoption("--cuts-per-model")
+    whole, *others = results(*network, fusion=False, cut_count=cut_count)
     for other in others:
         for expected, got in zip(whole, other, strict=True):
             np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("name", light_models.LIGHT_MODELS)
 def test_cutting_a_fusion_changes_a_result_by_no_more_than_rounding(
-    name: str, pytestconfig: pytest.Config
+    network: Network, pytestconfig: pytest.Config
 ) -> None:
-    proto = light_models.seeded_model(name)
-    feeds = light_models.seeded_feeds(proto)
-    count = max(1, pytestconfig.getoption("--cuts-per-model") // 4)
-    whole, *others = results(proto, feeds, fusion=True, cut_count=count)
+    cut_count = max(1, pytestconfig.getoption("--cuts-per-model") // 4)
+    whole, *others = results(*network, fusion=True, cut_count=cut_count)
     for other in others:
         for expected, got in zip(whole, other, strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())

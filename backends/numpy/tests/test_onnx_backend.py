@@ -13,8 +13,8 @@ from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import KINDS, official_cases
 
 NUMPY = Subject("numpy")
-# onnx.reference takes a minute over the networks with seeded weights; test_real_models compares
-# them with ONNX Runtime.
+# onnx.reference takes a minute over the networks with seeded weights; tests/road compares them with
+# ONNX Runtime.
 CASES = {
     case.id: case
     for level in (3, 4, 5)

@@ -82,6 +82,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "ON_COMPILE_ERROR": "fallback",
         "ON_RUN_ERROR": "fallback",
         "CHECKED": "off",
+        "FOLD": "off",
         "BLOCK": "x, y",
         "PLUGINS": "none",
         "CACHE": "off",
@@ -101,6 +102,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("fallback", False, 2)
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
+    assert not resolved.fold
     assert resolved.cache_size == 2 << 30
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors

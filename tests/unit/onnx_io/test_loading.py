@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import subgraphkit as sk
+from subgraphkit.binding import bind
 from subgraphkit.errors import (
     CallerError,
     InvalidModelError,
@@ -270,9 +271,47 @@ def nested(depth: int) -> onnx.ModelProto:
     )
     for _ in range(depth):
         node = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
-        body = helper.make_graph([node], "level", [], [value("y", 1, [1])])
-    body.input.extend([value("c", 9, []), value("x", 1, [1])])
+        body = helper.make_graph([node], "level", [], [helper.make_tensor_value_info("y", 1, [1])])
+    body.input.extend(
+        [helper.make_tensor_value_info("c", 9, []), helper.make_tensor_value_info("x", 1, [1])]
+    )
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def thread_of_bodies(depth: int) -> onnx.ModelProto:
+    body = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "leaf", [], [])
+    for _ in range(depth):
+        body.output.append(helper.make_tensor_value_info("y", 1, [2]))
+        other = helper.make_graph(
+            [helper.make_node("Abs", ["x"], ["y"])],
+            "other",
+            [],
+            [helper.make_tensor_value_info("y", 1, [2])],
+        )
+        node = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=other)
+        body = helper.make_graph([node], "level", [], [])
+    body.input.extend(
+        [helper.make_tensor_value_info("c", 9, []), helper.make_tensor_value_info("x", 1, [2])]
+    )
+    body.output.append(helper.make_tensor_value_info("y", 1, [2]))
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def test_bodies_are_bound_as_deep_as_files_can_hold_them() -> None:
+    for source in (proto := thread_of_bodies(MAX_DEPTH), proto.SerializeToString()):
+        assert str(bind(sk.load(source)).types["y"]) == "float32[2]"
+    proto = thread_of_bodies(MAX_DEPTH + 1)
+    assert "[SGK209]" in refusal(proto)
+    assert "[SGK202]" in refusal(proto.SerializeToString())
+
+
+def test_the_default_domain_may_be_called_by_its_other_name() -> None:
+    proto = parsed(CHAIN)
+    for node in proto.graph.node:
+        node.domain = "ai.onnx"
+    bound, expected = bind(sk.load(proto)), bind(sk.load(parsed(CHAIN)))
+    assert bound.types == expected.types
+    assert {node.domain for node in proto.graph.node} == {"ai.onnx"}
 
 
 def test_bodies_nested_too_deeply_are_refused() -> None:

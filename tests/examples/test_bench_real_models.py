@@ -1,0 +1,31 @@
+"""The benchmark of real models asks each backend what it takes, and compares results."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.scripts import BENCHMARKS
+
+SCRIPT = BENCHMARKS / "backends" / "bench_real_models.py"
+MODEL = "decoder step with cache, open"
+
+
+def test_figures_are_kept_and_shown_beside_those_of_an_earlier_run(tmp_path: Path) -> None:
+    before, after, page = (tmp_path / name for name in ("before.json", "after.json", "page.md"))
+    earlier = {MODEL: {"numpy": {"nodes": 1, "of": 2, "regions": 1}, "openvino": "refused"}}
+    before.write_text(json.dumps(earlier))
+    words = ["--models", MODEL, "--backends", "numpy,onnxruntime"]
+    words += ["--before", str(before), "--save", str(after), "--write", str(page)]
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(after.read_text())[MODEL]
+    assert figures["numpy"]["nodes"] == figures["numpy"]["of"] > 20
+    assert figures["onnxruntime"]["difference"] < 1e-5
+    assert f"1 of 2 in 1 → {figures['numpy']['nodes']} of" in page.read_text()
