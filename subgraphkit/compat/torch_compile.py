@@ -9,16 +9,18 @@ calls dynamic are left open; if that cannot be, one model is made for each set o
 This module alone imports PyTorch.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 import torch
 from torch._guards import tracing
 from torch.export import Dim
+from torch.nn import functional
 
 from subgraphkit.errors import CallerError, InputError, UnsupportedModelError, describe_exception
 from subgraphkit.running import InferenceSession
@@ -269,8 +271,9 @@ def _exported(
             exported = torch.export.export(
                 whole, tensors, dynamic_shapes={"tensors": tuple(shapes)} if is_open else None
             )
-            signature = exported.graph_signature
-            changed = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
+            if any(node.target in _FAST_PATHS for node in exported.graph.nodes):
+                exported = exported.run_decompositions(_FAST_PATHS)
+            changed = _changed_in_place(exported)
             if not changed:
                 return torch.onnx.export(exported, dynamo=True, verbose=False)
     except Exception as error:
@@ -285,6 +288,75 @@ def _exported(
         f"a graph changes {len(changed)} of its inputs or buffers in place, which ONNX cannot say",
         hint="Compile the module in eval mode, or keep that part out with torch.compiler.disable.",
     )
+
+
+def _attend(
+    x: torch.Tensor, count: int, weights: Sequence[Any], mask: Any = None, kind: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute the attention of a sequence to itself; masks are those of the fast path."""
+    inner, inner_bias, outer, outer_bias = weights
+    parts = functional.linear(x, inner, inner_bias).chunk(3, -1)
+    query, key, value = (one.unflatten(-1, (count, -1)).transpose(1, 2) for one in parts)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(x.shape[-1] // count)
+    if mask is not None:
+        places = {0: (None, None), 1: (slice(None), None, None)}.get(kind or 0, ())
+        scores = scores.masked_fill(mask.to(torch.bool)[places], -math.inf)
+    shares = scores.softmax(-1)
+    mixed = (shares @ value).transpose(1, 2).flatten(2)
+    return functional.linear(mixed, outer, outer_bias), shares
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,  # noqa: ARG001 (the same as the query on this path)
+    value: torch.Tensor,  # noqa: ARG001 (likewise)
+    width: int,  # noqa: ARG001 (known from the query)
+    count: int,
+    *more: Any,
+    **named: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    weights = more[:4]
+    names = ("mask", "need_weights", "average_attn_weights", "mask_type")
+    told = dict(zip(names, more[4:], strict=False)) | named
+    result, shares = _attend(query, count, weights, told.get("mask"), told.get("mask_type"))
+    if told.get("average_attn_weights", True):
+        shares = shares.mean(1)
+    return result, shares if told.get("need_weights", True) else None
+
+
+def _encoder_layer(x: torch.Tensor, width: int, count: int, *more: Any) -> torch.Tensor:
+    """Compute a layer of a transformer's encoder, of which the fast path makes one operator."""
+    (gelu, norm_first, epsilon), mask = more[4:7], more[15:]
+    first, second = more[7:9], more[9:11]
+    activation = functional.gelu if gelu else functional.relu
+
+    def norm(value: torch.Tensor, pair: Sequence[torch.Tensor]) -> torch.Tensor:
+        return functional.layer_norm(value, (width,), *pair, epsilon)
+
+    def feed(value: torch.Tensor) -> torch.Tensor:
+        return functional.linear(activation(functional.linear(value, *more[11:13])), *more[13:15])
+
+    if norm_first:
+        x = x + _attend(norm(x, first), count, more[:4], *mask)[0]
+        return x + feed(norm(x, second))
+    x = norm(x + _attend(x, count, more[:4], *mask)[0], first)
+    return norm(x + feed(x), second)
+
+
+_FAST_PATHS: Final = {
+    torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer,  # noqa: SLF001 (its name)
+    torch.ops.aten._native_multi_head_attention.default: _attention,  # noqa: SLF001 (its name)
+}
+"""Operators that PyTorch makes of attention where no gradient is wanted; ONNX has none of them."""
+
+
+def _changed_in_place(exported: Any) -> dict[str, str]:
+    """Return the inputs and buffers that a graph writes into; known once it is written without."""
+    targets = [getattr(node.target, "_schema", None) for node in exported.graph.nodes]
+    if any(schema is not None and schema.is_mutable for schema in targets):
+        exported = exported.run_decompositions({})
+    signature = exported.graph_signature
+    return {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
 
 
 def _computed(session: InferenceSession, feeds: Sequence[Any]) -> list[Any]:
