@@ -1,4 +1,4 @@
-"""Shapes that a caller gives: sizes of named dimensions and shapes of inputs, checked."""
+"""Shapes that a caller gives: sizes of dimensions and shapes of inputs, checked."""
 
 import difflib
 import re

@@ -27,6 +27,7 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
     return {
         "model": partitioning.graph.name,
         "node_count": len(partitioning.graph.order),
+        "left_out": {str(node): became for node, became in partitioning.graph.left_out.items()},
         "backends": list(partitioning.backends),
         "subgraphs": [
             {
