@@ -43,15 +43,8 @@ def test_the_document_is_the_partitioning_as_data(cli: Cli, diamond: Path) -> No
     expected = sk.partition(sk.bind(sk.load(diamond), backend="numpy"))
     data = _plan(cli, diamond, "--backend", "numpy")
     assert data == json.loads(json.dumps(expected.to_dict()))
-    assert list(data) == [
-        "model",
-        "node_count",
-        "left_out",
-        "backends",
-        "subgraphs",
-        "refusals",
-        "quality",
-    ]
+    keys = ["model", "node_count", "left_out", "backends", "subgraphs", "refusals", "quality"]
+    assert list(data) == keys
     assert data["subgraphs"] == [
         {
             "id": "numpy_0",
