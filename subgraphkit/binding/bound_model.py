@@ -105,8 +105,9 @@ def bind(
 
     Args:
         model: A loaded model.
-        shapes: Values of named dimensions and shapes of inputs. Dimensions that are given nowhere
-            stay symbolic; in an input's shape, None leaves a dimension as it is.
+        shapes: Values of named dimensions, shapes of inputs, and sizes of single axes of them
+            (``"x[0]"``). Dimensions that are given nowhere stay symbolic; in an input's shape,
+            None leaves a dimension as it is, and a name renames it.
         backend: Backends in order, as for ``SUBGRAPH_BACKEND`` or as a list; None for what is
             configured.
         options: Options by backend name.
@@ -123,7 +124,7 @@ def bind(
     """
     resolved = resolve(backend=backend, options=options, **settings)
     graph = model.graph
-    symbols, input_shapes = given_shapes(graph, shapes or {})
+    symbols, input_shapes = given_shapes(graph, shapes or {}, strict=resolved.strict)
     inferred = infer(model, symbols, input_shapes)
     table = replace(graph.table, bodies=inferred.bodies) if inferred.bodies else graph.table
     kept = {field.name: getattr(graph, field.name) for field in fields(graph)}

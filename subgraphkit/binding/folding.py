@@ -53,6 +53,7 @@ _LEFT_ALONE: Final = frozenset(
 )
 """Random ones; and those that say how a network is quantized, which libraries look for."""
 
+_COPIES: Final = frozenset({"Cast", "Dropout", "Identity"})
 _FIRST_OPSET: Final = 7
 """Dropout does nothing from this version on, unless it says that it trains."""
 
@@ -130,30 +131,34 @@ class _Work:
 
     def look_at_every_node(self) -> None:
         """Compute what can be, and look for copies."""
-        graph, table = self._graph, self._graph.table
+        graph, constants = self._graph, self._constants
+        op_types, inputs, outputs = graph.table.op_types, graph.table.inputs, graph.table.outputs
         for node in graph.order:
-            if graph.is_constant_node(node):
-                continue
-            outputs = table.outputs[node]
-            if len(outputs) == 1 and outputs[0] in self._values:
+            made, read = outputs[node], inputs[node]
+            if len(made) == 1 and made[0] in self._values:
                 self._compute(node, is_known=True)
-            elif self._reads_constants(node) and self._is_worth_it(Node(graph, node)):
+            # One look is enough for most nodes.
+            elif read and (read[0] in constants or not read[0]) and self._is_computable(node):
                 self._compute(node, is_known=False)
-            elif table.op_types[node] in {"Cast", "Dropout", "Identity"}:
+            elif op_types[node] in _COPIES:
                 self._take_copy_out(Node(graph, node))
 
     def take_out_unread(self) -> None:
         """Take out the nodes that nothing is read of, and so on."""
-        graph, made = self._graph, self._graph.table.outputs
+        graph, renamed = self._graph, self._renamed
+        inputs, outputs, bodies = graph.table.inputs, graph.table.outputs, graph.table.bodies
         needed = set(graph.outputs)
         for node in reversed(graph.order):
             if node in self._left_out:
                 continue
-            if needed.isdisjoint(made[node]) or made[node] == ("",):
+            if needed.isdisjoint(filter(None, outputs[node])):
                 self._left_out[node] = "nothing reads it"
-            else:
-                needed.update(self._renamed.get(name, name) for name in graph.read_by(node))
-                needed.discard("")
+                continue
+            needed.update(inputs[node])
+            if node in bodies:
+                needed.update(graph.captures_of(node))
+            if renamed:
+                needed.update(renamed[name] for name in inputs[node] if name in renamed)
 
     def graph(self) -> BoundGraph:
         """Return the graph that is left."""
@@ -171,12 +176,13 @@ class _Work:
             adjacency=Adjacency.from_predecessors(_dependencies(renamed)),
         )
 
-    def _reads_constants(self, node: int) -> bool:
+    def _is_computable(self, node: int) -> bool:
         table = self._graph.table
         if table.domains[node] or node in table.bodies:
             return False
-        inputs = table.inputs[node]
-        return bool(inputs) and all(not name or name in self._constants for name in inputs)
+        if not all(not name or name in self._constants for name in table.inputs[node]):
+            return False
+        return self._is_worth_it(Node(self._graph, node))
 
     def _is_worth_it(self, node: Node) -> bool:
         type_ = node.output_type()

@@ -38,7 +38,7 @@ def add_bind_words(parser: argparse.ArgumentParser) -> None:
         type=symbol_size,
         action="append",
         default=[],
-        help="the size of a named dimension",
+        help="the size of a named dimension, or of an axis of an input, as x[2]",
     )
 
 

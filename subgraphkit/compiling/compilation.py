@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import index as as_index
 from types import MappingProxyType
@@ -190,10 +190,13 @@ def _obtain(
     """Return the operator, and whether it came from the cache."""
     if not subgraph.outputs:
         return _Idle(), False
-    compile_ = partial(_creation(partitioning, means).compiled, subgraph, claim)
+    creation = _creation(partitioning, means)
+    compile_ = partial(creation.compiled, subgraph, claim)
     if means.cache is None or not stores_engines(claim.backend):
         return compile_(), False
-    return means.cache.obtain(subgraph, claim, compile_)
+    # What is restored may call on the same means as what is compiled.
+    knowing = replace(claim, context=creation.context(claim))
+    return means.cache.obtain(subgraph, knowing, compile_)
 
 
 def _creation(partitioning: Partitioning, means: _Means) -> Creation:

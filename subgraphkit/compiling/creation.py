@@ -70,7 +70,7 @@ class Creation:
         return operator
 
     def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
-        operator: object = claim.property.create_operator(subgraph, self._context(claim))
+        operator: object = claim.property.create_operator(subgraph, self.context(claim))
         if not isinstance(operator, SubgraphOperator):
             raise SelectorContractError(
                 "SGK122",
@@ -81,7 +81,8 @@ class Creation:
             )
         return operator
 
-    def _context(self, claim: Claim) -> BindContext:
+    def context(self, claim: Claim) -> BindContext:
+        """Return what a property is told while it compiles, or restores, an operator."""
         return replace(
             claim.context,
             fallback=partial(self.on_fallback, claim=claim),

@@ -1,14 +1,15 @@
 """Names of open dimensions that onnx makes up, kept apart from one run of it to the next."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import onnx
 
+from subgraphkit.ir import Graph
 from subgraphkit.onnx_io.reading import read_types
 from subgraphkit.types import TensorType, ValueType
 
-__all__ = ["FreshNames"]
+__all__ = ["FreshNames", "output_types"]
 
 _MADE_UP: Final = "unk__"
 """How the names begin."""
@@ -38,7 +39,7 @@ class FreshNames:
             dim for type_ in types.values() for dim in _symbols(type_) if dim.startswith(_MADE_UP)
         }
         if made_up:
-            read = read_types(onnx.GraphProto(input=graph.input)).values()
+            read = read_types(onnx.GraphProto(input=graph.input), inferred=True).values()
             made_up.difference_update(dim for type_ in read for dim in _symbols(type_))
         names = {dim: self._fresh(made_up) for dim in sorted(made_up & self._taken)}
         self._taken |= made_up.difference(names).union(names.values())
@@ -52,6 +53,21 @@ class FreshNames:
             self._number += 1
             if name not in self._taken and name not in avoided:
                 return name
+
+
+def output_types(body: Graph, names: Sequence[str]) -> dict[str, ValueType]:
+    """Return the types of the outputs of a body, if no name of a dimension in them was made up.
+
+    Args:
+        body: The body.
+        names: Names for the outputs, in order.
+    """
+    return {
+        name: body.types[inner]
+        for name, inner in zip(names, body.outputs, strict=True)
+        if inner in body.types
+        and not any(dim.startswith(_MADE_UP) for dim in _symbols(body.types[inner]))
+    }
 
 
 def _symbols(type_: ValueType) -> Iterator[str]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,12 +21,13 @@ from onnx import defs, shape_inference
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
-from subgraphkit.onnx_io.fresh_names import FreshNames
+from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import has_own_rule, node_types
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.onnx_io.skeletons import Skeletons
-from subgraphkit.types import DataType, Shape, TensorType, ValueType
+from subgraphkit.onnx_io.targets import TARGETED, target_shape
+from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
 
 __all__ = ["Inferred", "infer"]
 
@@ -89,13 +91,10 @@ def infer(
 
 
 class _Inference:
-    """One pass over a model.
-
-    Attributes:
-        are_shapes_given: Whether the user gave sizes, which may then be to blame.
-    """
+    """One pass over a model."""
 
     def __init__(self, model: Model, skeletons: Skeletons, slice_size: int) -> None:
+        # Sizes that the user gave may be to blame.
         self.are_shapes_given = False
         self._model = model
         self._graph = model.graph
@@ -111,6 +110,8 @@ class _Inference:
         self._unsure: set[str] = set()
         self._pending: list[int] = []
         self._pending_values: set[str] = set()
+        given = (getattr(self._types.get(name), "shape", None) for name in model.graph.inputs)
+        self._shared = repeated_names(given)
         self._fresh = FreshNames(self._types.values())
         table, opsets = self._graph.table, self._graph.opset_imports
         # Operators, with their domains, that onnx has no inference for.
@@ -148,7 +149,29 @@ class _Inference:
 
     def _stands_alone(self, node: int) -> bool:
         reads_open = self._open and not self._open.isdisjoint(self._graph.table.inputs[node])
-        return reads_open or (bool(self._silent) and not self._is_inferred(node))
+        is_silent = bool(self._silent) and not self._is_inferred(node)
+        is_decided = self._branch(node) is not None
+        return reads_open or is_silent or is_decided or self._is_targeted(node)
+
+    def _branch(self, node: int) -> str | None:
+        """Return the branch of an If that is taken, if that is known."""
+        table = self._graph.table
+        if node not in table.bodies or table.op_types[node] != "If" or table.domains[node]:
+            return None
+        condition = self._known(table.inputs[node][0])
+        if condition is None or condition.size != 1:
+            return None
+        return "then_branch" if condition.reshape(-1)[0] else "else_branch"
+
+    def _is_targeted(self, node: int) -> bool:
+        """Say whether the elements of a value that is no constant are the shape of another."""
+        table = self._graph.table
+        place = TARGETED.get(table.op_types[node])
+        if place is None or place >= len(table.inputs[node]) or table.domains[node]:
+            return False
+        name = table.inputs[node][place]
+        is_known = name in self._values and name not in self._open
+        return not is_known and name not in self._graph.constants
 
     def _is_inferred(self, node: int) -> bool:
         table = self._graph.table
@@ -165,9 +188,11 @@ class _Inference:
             results = self._size(Node(self._graph, index))
         else:
             names = table.inputs[index]
-            operands = [self._known(name) if name else None for name in names]
-            if any(one is None and name for one, name in zip(operands, names, strict=True)):
-                return False
+            operands = []
+            for name in names:
+                operands.append(self._known(name) if name else None)
+                if operands[-1] is None and name:
+                    return False
             dtype = next((self._dtype(name) for name in names if name in self._open), dtype)
             node = Node(self._graph, index)
             if node.op_type == "Cast" and isinstance(to := node.attributes["to"], int):
@@ -177,8 +202,7 @@ class _Inference:
             made = dtype if is_open(value) else DataType.of(value.dtype)
             self._types[name] = TensorType(made, value.shape)
             self._values[name] = value
-            if is_open(value):
-                self._open.add(name)
+            self._open.update([name] if is_open(value) else [])
             value.setflags(write=False)
         return results is not None
 
@@ -214,8 +238,6 @@ class _Inference:
         type_ = self._types.get(name)
         return size_of(node, type_.shape if isinstance(type_, TensorType) else None)
 
-    # -- inference by onnx ---------------------------------------------------------------------
-
     def _flush(self) -> None:
         """Type the nodes that were put off."""
         nodes: Sequence[int] = self._pending
@@ -243,6 +265,18 @@ class _Inference:
                 return nodes[place + 1 :]
         return ()
 
+    def _targeted(self, node: Node, types: Mapping[str, ValueType]) -> Mapping[str, ValueType]:
+        """Give a shape to what onnx has none for, from what is known of the shape asked for."""
+        made = node.outputs[0]
+        found = types.get(made)
+        if not isinstance(found, TensorType) or found.shape is not None:
+            return {}
+        target = node.inputs[TARGETED[node.op_type]]
+        read = (node.inputs[0], target)
+        data, stated = (getattr(self._types.get(name), "shape", None) for name in read)
+        shape = target_shape(node, data, stated, self._known(target), self._shared)
+        return {made: TensorType(found.dtype, shape)}
+
     def _inferred(
         self, nodes: Sequence[int], *, strict: bool = False
     ) -> tuple[Mapping[str, ValueType], dict[int, Mapping[str, Graph]]]:
@@ -251,8 +285,10 @@ class _Inference:
         result = shape_inference.infer_shapes(
             skeleton.proto, strict_mode=strict, data_prop=skeleton.has_open_values
         )
-        stated = read_types(onnx.GraphProto(value_info=result.graph.value_info))
+        stated = read_types(onnx.GraphProto(value_info=result.graph.value_info), inferred=True)
         types = self._fresh.renamed(stated, skeleton.proto.graph)
+        if self._is_targeted(nodes[0]):
+            types = {**types, **self._targeted(Node(graph, nodes[0]), types)}
         bodies: dict[int, Mapping[str, Graph]] = {
             node: read_bodies(
                 result,
@@ -263,6 +299,9 @@ class _Inference:
             for place, node in enumerate(nodes if graph.table.bodies else ())
             if node in graph.table.bodies
         }
+        if (branch := self._branch(nodes[0])) is not None:
+            made = graph.table.outputs[nodes[0]]
+            types = {**types, **output_types(bodies[nodes[0]][branch], made)}
         return types, bodies
 
     def _settled(self, node: Node, missing: Sequence[str]) -> bool:
@@ -309,10 +348,10 @@ class _Inference:
                 raise self._contradiction(node, str(error)) from error
 
     def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:
-        read = ", ".join(f"{name!r} {self._types[name]}" for name in node.inputs if name)
-        rule = re.sub(
-            r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )+", "", complaint
+        read = ", ".join(
+            f"{name!r} {self._types.get(name, _UNKNOWN)}" for name in node.inputs if name
         )
+        rule = re.sub(_PREFIXES, "", complaint)
         return InvalidModelError(
             "SGK222",
             f"types or shapes of model {self._model.name!r} contradict each other: node "
@@ -323,8 +362,6 @@ class _Inference:
             node=node.id,
         )
 
-    # -- what the model says -------------------------------------------------------------------
-
     def _fill_gaps(self) -> None:
         """Give a type to every value of which inference found none or no shape."""
         for value, declared in self._declared.items():
@@ -333,10 +370,8 @@ class _Inference:
                 self._types[value] = declared
             elif isinstance(found, TensorType) and isinstance(declared, TensorType):
                 self._fill_gap(value, found, declared)
-        for outputs in self._graph.table.outputs:
-            for value in outputs:
-                if value:
-                    self._types.setdefault(value, _UNKNOWN)
+        for value in filter(None, chain.from_iterable(self._graph.table.outputs)):
+            self._types.setdefault(value, _UNKNOWN)
 
     def _fill_gap(self, value: str, found: TensorType, declared: TensorType) -> None:
         if DataType.UNDEFINED in (found.dtype, declared.dtype) or found.dtype == declared.dtype:

@@ -70,12 +70,12 @@ def read_graph(
     )
 
 
-def read_types(graph: onnx.GraphProto) -> dict[str, ValueType]:
-    """Return the types that a graph states of its values."""
+def read_types(graph: onnx.GraphProto, *, inferred: bool = False) -> dict[str, ValueType]:
+    """Return the types that a graph states of its values; see ``read_type``."""
     types: dict[str, ValueType] = {}
     for values in (graph.value_info, graph.input, graph.output):
         for value in values:
-            type_ = read_type(value.type)
+            type_ = read_type(value.type, inferred=inferred)
             if type_ is not None:
                 types[intern(value.name)] = type_
     return types

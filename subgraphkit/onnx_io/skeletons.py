@@ -191,12 +191,14 @@ def _fed(
     if value.name in shapes:
         dtype = DataType(value.type.tensor_type.elem_type)
         return write_value_info(value.name, TensorType(dtype, shapes[value.name]))
-    return _substituted(value, symbols)
+    return _with_sizes(value, symbols)
 
 
 def _substituted(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
-    if not symbols:
-        return value
+    return _with_sizes(value, symbols) if symbols else value
+
+
+def _with_sizes(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
     copy = onnx.ValueInfoProto()
     copy.CopyFrom(value)
     substitute_symbols(copy.type, symbols)

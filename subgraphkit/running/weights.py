@@ -93,8 +93,13 @@ class Weights:
     def _checked(self, name: str, value: Any) -> _Array:
         stored = self._current.get(name)
         folding = self._graph.folding
-        if folding is not None and name in folding.sources:
-            stored = None
+        if folding is not None and (sources := folding.sources.get(name)) is not None:
+            made_from = ", ".join(map(repr, sorted(sources))) or "sizes"
+            raise WeightUpdateError(
+                "SGK133",
+                f"the value of {name!r} is computed at bind from {made_from}",
+                hint="Replace what it is computed from.",
+            )
         if stored is None:
             raise WeightUpdateError(
                 "SGK133",

@@ -11,6 +11,7 @@ from typing import Final
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType, TensorType
+from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 
@@ -42,17 +43,19 @@ _LOSES_NAN: Final = frozenset(
 """Operators that make a number of NaN in OpenVINO."""
 
 
-def refusals(graph: BoundGraph, *, narrow: bool) -> dict[int, Refusal]:
+def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refusal]:
     """Return the nodes that OpenVINO must not be asked about, each with the reason.
 
     Args:
         graph: The graph.
-        narrow: Whether 64-bit numbers may be computed in 32 bits.
+        numbers: The whole numbers in it; None if 64-bit numbers may be computed in 32 bits.
     """
     watched = _before_isnan(graph)
     rules: list[Callable[[Node], Refusal | None]] = [_types, _operator, lambda n: _nan(n, watched)]
-    if not narrow:
-        rules += [_doubles, WholeNumbers(graph).refusal]
+    if numbers is not None:
+        rules += [_doubles, numbers.refusal]
+    if graph.table.bodies:
+        rules.append(lambda n: _inside(n, numbers))
     found = {}
     for node in graph.nodes:
         if graph.is_constant_node(node.id):
@@ -64,10 +67,24 @@ def refusals(graph: BoundGraph, *, narrow: bool) -> dict[int, Refusal]:
     return found
 
 
+def _inside(node: Node, numbers: WholeNumbers | None) -> Refusal | None:
+    """Refuse nodes with a body in which something is refused."""
+    for body in body_graphs(node):
+        within = numbers.inside(body) if numbers is not None else None
+        for refused, refusal in refusals(body, within).items():
+            text = f"in a body, {body.nodes[refused].label}: {refusal.text}"
+            return Refusal(refusal.code, text)
+        if any(one.op_type == "IsNaN" for one in body.nodes):
+            return Refusal("op_unsupported", "a body asks for NaN, which OpenVINO loses around it")
+        if numbers is not None and within is not None and within.trusting:
+            numbers.trusting.add(node.id)
+    return None
+
+
 def _types(node: Node) -> Refusal | None:
     """Refuse values that are no tensors of a type and rank that OpenVINO takes."""
-    if node.bodies:
-        return Refusal("op_unsupported", "bodies are left to a backend that can run every body")
+    if node.bodies and node.op_type != "If":
+        return Refusal("op_unsupported", "bodies of loops are left to others")
     for name in filter(None, (*node.inputs, *(out for out in node.outputs if _is_read(node, out)))):
         type_ = node.graph.types.get(name)
         if not isinstance(type_, TensorType):

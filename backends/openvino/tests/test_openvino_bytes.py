@@ -8,6 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from backends.openvino.tests.openvino_road import OpenedModel, parsed
+from subgraphkit.backend import BindContext
 from subgraphkit_openvino import library
 from subgraphkit_openvino.operator import OpenVINOOperator
 
@@ -23,6 +24,8 @@ GRAPHS = {
     ),
     "product": ("g (float[4,64] x) => (float[4,16] y) {" + _PAIRS + "MatMul(a, b) }", (64, 16)),
 }
+
+CONTEXT = BindContext("openvino")
 
 
 def _quantized(graph: str, dtype: Any) -> tuple[onnx.ModelProto, Any]:
@@ -51,7 +54,9 @@ def test_sums_of_the_largest_numbers_of_8_bits_are_not_cut_off(graph: str, dtype
     opened = OpenedModel(model)
     np.testing.assert_allclose(opened(x)[0], 64, rtol=1e-5)
     assert isinstance(opened.operator, OpenVINOOperator)
-    restored = opened.backend.deserialize(opened.operator.serialize(), opened.subgraph)
+    restored = opened.backend.restore(
+        opened.operator.serialize(), opened.subgraph, BindContext("openvino")
+    )
     np.testing.assert_allclose(restored.run([x])[0], 64, rtol=1e-5)
 
 

@@ -132,6 +132,8 @@ def _tell(found: Benchmark, report: CommandReport) -> None:
     for one in found.measured:
         if not one.ran:
             report.note(f"{one.selection}: {one.text}")
+            if report.assumption:
+                report.note(f"  Sizes: {report.assumption}.")
             if one.printed:
                 report.note(one.printed)
         elif not one.agrees:

@@ -88,7 +88,8 @@ def _show(found: Verification, report: CommandReport) -> None:
     for name in found.idle:
         report.note(f"backend {name!r} took no node, so nothing was learned about it")
     if found.error:
-        report.show(f"The run failed:\n{found.error}")
+        sizes = f"\n  Sizes: {report.assumption}." if report.assumption else ""
+        report.show(f"The run failed:\n{found.error}{sizes}")
     if found.outputs:
         report.show(_table(_COLUMNS, ((one.name, one) for one in found.outputs)))
     if found.subgraphs is not None:

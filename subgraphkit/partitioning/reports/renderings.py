@@ -27,6 +27,7 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
     return {
         "model": partitioning.graph.name,
         "node_count": len(partitioning.graph.order),
+        "left_out": {str(node): became for node, became in partitioning.graph.left_out.items()},
         "backends": list(partitioning.backends),
         "subgraphs": [
             {
@@ -241,7 +242,7 @@ def _quality_lines(quality: Quality, *, verbose: bool) -> str:
             _known(one.gap) if one.maximal else f"{_known(one.gap)} (budget ended)",
             _share(one.nodes, quality.nodes),
             _share(one.parameters, quality.parameters),
-            _share(one.flops, quality.flops),
+            _share(one.flops, quality.flops) + ("+" if one.has_open_flops else ""),
         )
         for one in quality.backends
     ]
@@ -250,6 +251,8 @@ def _quality_lines(quality: Quality, *, verbose: bool) -> str:
         f"cut: {_counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
         f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
     )
+    if quality.has_open_flops:
+        lines.append("+: at least, because dimensions that are not known count as 1")
     lines.append(f"largest subgraph: {quality.largest_share:.1%} of the nodes")
     if quality.copied_nodes:
         lines.append(f"copied: {_counted(quality.copied_nodes, 'node')}")

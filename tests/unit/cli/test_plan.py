@@ -56,6 +56,14 @@ def test_the_document_is_the_partitioning_as_data(cli: Cli, diamond: Path) -> No
     ]
 
 
+def test_flops_of_dimensions_that_are_not_known_are_marked(cli: Cli, linear: Path) -> None:
+    document = json.loads(cli("plan", linear, "--backend", "numpy", "--json").out)
+    assert document["data"]["quality"]["has_open_flops"]
+    assert "%)+" in cli("plan", linear, "--backend", "numpy").out
+    fixed = cli("plan", linear, "--backend", "numpy", "--symbol", "N=2", "--json").out
+    assert not json.loads(fixed)["data"]["quality"]["has_open_flops"]
+
+
 def test_nothing_is_compiled(cli: Cli, diamond: Path) -> None:
     with registered(claiming(["Neg", "Abs"], "taker", make=_never)):
         data = _plan(cli, diamond, "--backend", "taker,numpy")

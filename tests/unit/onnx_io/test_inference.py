@@ -42,10 +42,10 @@ def test_a_normalization_that_onnx_cannot_type_binds_before_any_operator(followe
 
 _OPEN = {
     "t = Concat<axis=0>(n, rest) y = Reshape(x, t)": "float32[N,12,2]",
-    "t = Concat<axis=0>(n, minus) y = Reshape(x, t)": "float32[N,unk__0]",
+    "t = Concat<axis=0>(n, minus) y = Reshape(x, t)": "float32[N,?]",
     "c = Cast<to=6>(s) d = Cast<to=7>(c) y = Expand(one, d)": "float32[N,3,4,2]",
     "m = Mul(n, unit) y = ConstantOfShape(m)": "float32[N]",
-    "m = Mul(n, two) y = ConstantOfShape(m)": "float32[unk__0]",
+    "m = Mul(n, two) y = ConstantOfShape(m)": "float32[?]",
     "t = Slice(s, two, four) y = Reshape(one, t)": "float32[4,2]",
     "u = Squeeze(n) v = Unsqueeze(u, zero) y = ConstantOfShape(v)": "float32[N]",
     "d = Div(s, unit) e, t = Split<num_outputs=2>(d) y = ConstantOfShape(e)": "float32[N,3]",
@@ -166,3 +166,14 @@ def test_what_would_not_fit_memory_is_not_computed(bomb: str) -> None:
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 128 << 10, "bind took more than 128 MiB"
+
+
+def test_an_if_whose_branch_is_known_has_the_types_of_that_branch() -> None:
+    text = (
+        "g (float[2, 3] x) => (y) <int64[1] at = {1}, int64[1] three = {3}> { s = Shape(x) "
+        "n = Gather(s, at) c = Equal(n, three) r = If (c) <"
+        "then_branch = t () => (float[a, b] p) { p = Transpose(x) }, "
+        "else_branch = e () => (float[c] q) { m = Size(x) u = Unsqueeze(m, at) q = Reshape(x, u) }>"
+        " y = Relu(r) }"
+    )
+    assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == "float32[3,2]"
