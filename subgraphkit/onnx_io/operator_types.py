@@ -296,4 +296,4 @@ def _written(type_: ValueType) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _read(data: bytes) -> ValueType | None:
-    return read_type(onnx.TypeProto.FromString(data))
+    return read_type(onnx.TypeProto.FromString(data), inferred=True)
