@@ -49,7 +49,8 @@ def integer_bounds(
         longest: The largest size of a dimension that is not known.
 
     Returns:
-        Bounds by name; those of its type where nothing better is known.
+        Bounds by name, of constants only where they are read or are outputs; those of its type
+        where nothing better is known.
     """
     return _Pass(graph, given, longest).found
 
@@ -81,6 +82,8 @@ class _Pass:
         for index in graph.order:
             if not graph.is_constant_node(index):
                 self._enter(graph.nodes[index])
+        for name in graph.outputs:
+            self.of(name)
 
     def _enter(self, node: Node) -> None:
         rule = None if node.domain or node.bodies else _RULES.get(node.op_type)
@@ -216,8 +219,20 @@ def _place(here: _Pass, node: Node, _: int) -> Bounds | None:
     return 0, max([*sizes, 1]) - 1
 
 
+def _place_along(here: _Pass, node: Node, axis: int) -> Bounds:
+    shape = node.shape(0)
+    size = shape[axis] if shape else None
+    return 0, max(size if isinstance(size, int) else here.longest, 1) - 1
+
+
+def _place_of_most(here: _Pass, node: Node, _: int) -> Bounds | None:
+    return _place_along(here, node, node.attribute("axis", 0))
+
+
 def _place_of_top(here: _Pass, node: Node, place: int) -> Bounds | None:
-    return _place(here, node, 0) if place else here.input(node, 0)
+    if place:
+        return _place_along(here, node, node.attribute("axis", -1))
+    return here.input(node, 0)
 
 
 def _range(here: _Pass, node: Node, _: int) -> Bounds | None:
@@ -347,8 +362,8 @@ _RULES: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys(_ASKING, _truth),
     "Abs": _absolute,
     "Add": _pairs(int.__add__),
-    "ArgMax": _place,
-    "ArgMin": _place,
+    "ArgMax": _place_of_most,
+    "ArgMin": _place_of_most,
     "Cast": _cast,
     "Clip": _clipped,
     "Concat": _all_inputs,

@@ -294,7 +294,7 @@ class _Inference:
                 result,
                 result.graph.node[skeleton.first + place],
                 graph.opset_imports,
-                self._model.base_dir,
+                self._model.folders,
             )
             for place, node in enumerate(nodes if graph.table.bodies else ())
             if node in graph.table.bodies

@@ -317,6 +317,27 @@ def test_a_cache_may_hold_sequences_of_any_lengths(past: int, spare: int, ends: 
     agrees("GroupQueryAttention", inputs, [FLOAT] * 3, **more)
 
 
+def test_steps_over_a_cache_end_as_the_whole_prompt() -> None:
+    whole = _query(FLOAT, length=7)
+    more = {"num_heads": HEADS, "kv_num_heads": 2, "do_rotary": 1, "domain": DOMAIN}
+
+    def run(begin: int, end: int, cache: list[Any]) -> list[Any]:
+        parts = [x[:, begin:end] for x in whole[:3]]
+        ends = np.full(BATCH, end - 1, np.int32)
+        inputs = [*parts, *cache, ends, np.array([end], np.int32), *whole[7:9]]
+        model = node_model("GroupQueryAttention", inputs, [FLOAT] * 3, **more)
+        feeds = {f"x{place}": x for place, x in enumerate(inputs) if x is not None}
+        return compile_model(model).run(feeds)
+
+    expected, *_ = run(0, 7, [None, None])
+    y, *cache = run(0, 4, [None, None])
+    outcomes = [y]
+    for place in range(4, 7):
+        y, *cache = run(place, place + 1, cache)
+        outcomes.append(y)
+    np.testing.assert_allclose(np.concatenate(outcomes, 1), expected, rtol=0, atol=1e-6)
+
+
 def test_a_padded_prompt_agrees_up_to_the_padding() -> None:
     inputs = _query(FLOAT, length=5, lengths=[5, 3])
     while inputs[-1] is None:

@@ -151,6 +151,7 @@ POOLS: list[dict[str, Any]] = [
     {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
     {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1},
     {"kernel_shape": [3, 2], "auto_pad": "SAME_UPPER"},
+    {"kernel_shape": [9, 8]},
 ]
 
 
@@ -167,6 +168,21 @@ def test_bytes_are_averaged(attributes: Any, last: int, seed: int, dtype: Any) -
     inputs = [_picture(numbers, dtype, last=last)]
     inputs += [numbers.scale(), numbers.bytes(dtype), numbers.scale(), numbers.bytes(dtype)]
     agrees("QLinearAveragePool", inputs, channels_last=last, **attributes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    zeros=st.tuples(st.integers(0, 255), st.integers(0, 255)),
+    attributes=st.sampled_from([{"kernel_shape": [3, 3]}, {"kernel_shape": [9, 8]}]),
+)
+def test_halves_of_averages_are_rounded_alike(
+    seed: int, zeros: tuple[int, int], attributes: Any
+) -> None:
+    x = _picture(Numbers(seed), U8, last=0)
+    # the quotient of the scales is 3 / 2, so that many averages are halves, but for rounding
+    parameters = [np.float32(0.03), U8.type(zeros[0]), np.float32(0.02), U8.type(zeros[1])]
+    agrees("QLinearAveragePool", [x, *parameters], **attributes)
 
 
 @BYTES

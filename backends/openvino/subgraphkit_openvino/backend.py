@@ -121,7 +121,6 @@ class OpenVINOBackend(Backend[Options]):
     @classmethod
     def conformance(cls, suite: Conformance) -> None:
         """Declare what is left to others."""
-        suite.lacks("control_flow", "bodies are left to a backend that can run every body")
         # No xfail, because it is right where a vector holds a divisor of 1000 numbers.
         suite.skip(
             "L4/real/test_squeezenet",

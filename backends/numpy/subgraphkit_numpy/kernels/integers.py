@@ -205,7 +205,10 @@ def q_linear_conv(site: Site) -> Made:
 
 @kernel("QLinearAveragePool", domain=MICROSOFT)
 def q_linear_average_pool(site: Site) -> Made:
-    """Return averages under windows, whose elements are added up one after the other."""
+    """Return averages under windows, whose elements are added up one after the other.
+
+    ONNX Runtime computes a window that covers everything as ``QLinearGlobalAveragePool``.
+    """
     at_end = bool(site.attribute("channels_last", 0))
     with_padding = bool(site.attribute("count_include_pad", 0))
     windows = WindowAttributes(site)
@@ -213,8 +216,12 @@ def q_linear_average_pool(site: Site) -> Made:
     def compute(
         x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
     ) -> Array:
-        y = dequantized(channels_first(x) if at_end else x, x_scale, x_zero)
-        geometry = windows.on(y.shape[2:])
+        first = channels_first(x) if at_end else x
+        geometry = windows.on(first.shape[2:])
+        if geometry.kernel == first.shape[2:] and not geometry.is_padded:
+            y = _whole_average(first, (x_scale, x_zero), (y_scale, y_zero))
+            return channels_last(y) if at_end else y
+        y = dequantized(first, x_scale, x_zero)
         padded = pad_spatial(y, geometry, 0)
         total = np.zeros((*y.shape[:2], *geometry.out), np.float32)
         for tap in product(*map(range, geometry.kernel)):
@@ -237,12 +244,26 @@ def q_linear_global_average_pool(site: Site) -> Made:
     def compute(
         x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
     ) -> Array:
-        axes = tuple(range(1, x.ndim - 1) if at_end else range(2, x.ndim))
-        count = prod(x.shape[axis] for axis in axes)
-        total = x.sum(axes, np.int64, keepdims=True)
-        if x_zero is not None:
-            total = total - count * x_zero.astype(np.int64)
-        scale = x_scale / (y_scale * np.float32(count))
-        return quantized(total.astype(np.float32) * scale, y_zero, x.dtype)
+        first = channels_first(x) if at_end else x
+        y = _whole_average(first, (x_scale, x_zero), (y_scale, y_zero))
+        return channels_last(y) if at_end else y
 
     return compute
+
+
+def _whole_average(
+    x: Array, given: tuple[Array, Array | None], wanted: tuple[Array, Array | None]
+) -> Array:
+    """Return the average of every channel, from the sum of its integers.
+
+    Args:
+        x: Examples with channels first.
+        given: Scale and zero point.
+        wanted: Scale and zero point of the result.
+    """
+    count = prod(x.shape[2:])
+    total = x.sum(tuple(range(2, x.ndim)), np.int64, keepdims=True)
+    if given[1] is not None:
+        total = total - count * given[1].astype(np.int64)
+    scale = given[0] / (wanted[0] * np.float32(count))
+    return quantized(total.astype(np.float32) * scale, wanted[1], x.dtype)
