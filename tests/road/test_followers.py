@@ -136,7 +136,7 @@ def followed(case: Case, followers: dict[str, tuple[Follower, ...]]) -> onnx.Mod
 def node_of(follower: Follower, value: str, opset: int) -> tuple[NodeProto, dict[str, Any]]:
     op_type, made = follower.op_type, f"{value}_{follower.op_type}"
     inputs = [value, value] if follower.twice else [value]
-    attributes: dict[str, Any] = {"axis": 0} if op_type == "Concat" else {}
+    attributes: dict[str, Any] = {"axis": 0} if op_type in {"Concat", "Softmax"} else {}
     if op_type == "Cast":
         attributes = {"to": 1 if opset >= OLDEST_WITH_NUMBERED_TYPES else "FLOAT"}
     if op_type == "Reshape" and opset < OLDEST_WITH_SHAPE_INPUT:
