@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test older lint format docs support stubs bench clean
+.PHONY: help demo test older torch lint format docs support stubs bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -55,6 +55,12 @@ lint: $(DEV) ## ruff, mypy and import-linter
 format: $(DEV) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Gigabytes that nothing else needs, so apart from the rest.
+torch: $(DEV) ## install PyTorch and what rapidocr needs, and run the tests of the doors for them
+	$(PIP) install -e ".[torch]"
+	$(PIP) install opencv-python-headless pyclipper shapely six
+	$(BIN)/python -m pytest tests/unit/compat
 
 docs: $(DEV) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs

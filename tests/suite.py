@@ -59,6 +59,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=120,
         help="official node cases that TensorRT's parser and builder are asked about (2000 is all)",
     )
+    parser.addoption(
+        "--followed-cases",
+        type=int,
+        default=1,
+        help="nodes of each version of each operator that are bound with ordinary operators behind "
+        "them (100 is all)",
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

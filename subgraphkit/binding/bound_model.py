@@ -7,7 +7,7 @@ from typing import Any, Self, Unpack
 
 import numpy.typing as npt
 
-from subgraphkit.binding.folding import Folding, fold
+from subgraphkit.binding.folding import BoundFolding, fold
 from subgraphkit.binding.shapes import Shapes, given_shapes
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
@@ -38,7 +38,7 @@ class BoundModel(BoundGraph):
     extensions: ExtensionManager
     model: Model
     input_shapes: Mapping[str, Shape]
-    folding: Folding | None = None
+    folding: BoundFolding | None = None
 
     def reshape(
         self, sizes: Mapping[str, int], shapes: Mapping[str, Shape]
@@ -84,7 +84,7 @@ class BoundModel(BoundGraph):
         """Return the folder for what a backend keeps from bind to bind; None if nothing is kept."""
         return kept_folder(self.settings.cache_dir, backend) if self.settings.cache else None
 
-    def _folded(self, source: BoundGraph, earlier: Folding) -> Self:
+    def _folded(self, source: BoundGraph, earlier: BoundFolding) -> Self:
         graph, folding = fold(source, earlier.values, self.settings)
         kept = {field.name: getattr(graph, field.name) for field in fields(BoundGraph)}
         return replace(self, **kept, folding=folding)

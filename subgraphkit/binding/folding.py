@@ -19,7 +19,7 @@ from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.ir import Adjacency, BoundGraph, Initializer, Node
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["Folding", "fold"]
+__all__ = ["BoundFolding", "fold"]
 
 SMALL_BYTES: Final = 64 << 10
 """What is computed may always be as large as this."""
@@ -61,7 +61,7 @@ _Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Folding:
+class BoundFolding:
     """What was computed at bind, and how to compute it again.
 
     Attributes:
@@ -95,7 +95,7 @@ class Folding:
 
 def fold(
     source: BoundGraph, values: Mapping[str, _Array], settings: ResolvedConfig
-) -> tuple[BoundGraph, Folding]:
+) -> tuple[BoundGraph, BoundFolding]:
     """Compute what is known, and take out what need not run.
 
     Args:
@@ -106,7 +106,7 @@ def fold(
     work = _Work(source, values, Computer(source, values, settings))
     work.look_at_every_node()
     work.take_out_unread()
-    return work.graph(), Folding(source, values, work.sources, work.computer)
+    return work.graph(), BoundFolding(source, values, work.sources, work.computer)
 
 
 class _Work:

@@ -17,6 +17,12 @@ def add_bind_words(parser: argparse.ArgumentParser) -> None:
     """Add the model, and the arguments of a bind beside the backends."""
     parser.add_argument("model", metavar="MODEL", help="an ONNX file, or for 'run' a bundle")
     parser.add_argument(
+        "--data-root",
+        metavar="FOLDER",
+        action="append",
+        help="a folder in or below which the model may have its data, beside its own",
+    )
+    parser.add_argument(
         "--option",
         metavar="BACKEND.KEY=VALUE",
         type=option_value,

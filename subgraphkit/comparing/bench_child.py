@@ -25,7 +25,7 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import answering
 from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.finding.registry import find_record, load_record
-from subgraphkit.onnx_io import load
+from subgraphkit.loading import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
@@ -141,7 +141,7 @@ def _planned(job: Namespace) -> Plan:
     settings = dict(job.settings)
     options = _with_threads(job.selection, settings.pop("options", None) or {}, job.threads)
     bound = bind(
-        load(job.model),
+        load(job.model, data_roots=settings.get("data_roots")),
         backend=job.selection,
         options=options or None,
         # what another backend has computed in its place is not its own time

@@ -63,6 +63,7 @@ class ResolvedConfig:
         cache: Whether compiled engines are kept.
         cache_dir: Where they are kept, or None if nobody said.
         cache_size: How many bytes of engines are kept at most.
+        data_roots: Folders in or below which a model may have external data, beside its own.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
         sources: By setting, the layer and the location of its value.
@@ -85,6 +86,7 @@ class ResolvedConfig:
     cache: bool
     cache_dir: Path | None
     cache_size: int
+    data_roots: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool
     sources: Mapping[str, tuple[str, str]]

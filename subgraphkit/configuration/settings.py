@@ -4,7 +4,8 @@ A setting is one line in ``SETTINGS``; its environment variable is its name in c
 ``SUBGRAPH_``. ``options`` is apart, because it is merged key by key.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,7 @@ __all__ = [
     "ENV_PREFIX",
     "SETTINGS",
     "Entry",
+    "Folders",
     "Layer",
     "OptionValues",
     "OtherSettings",
@@ -33,6 +35,7 @@ __all__ = [
     "Setting",
     "SettingValues",
     "make_layer",
+    "read_folders",
     "read_options",
 ]
 
@@ -41,6 +44,10 @@ ENV_PREFIX: Final = "SUBGRAPH_"
 
 OptionValues = Mapping[str, Mapping[str, Any]]
 """Option values by backend, then by option."""
+
+
+Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
+"""Folders as a setting takes them: one, several, or text as ``SUBGRAPH_DATA_ROOTS`` has it."""
 
 
 class OtherSettings(TypedDict, total=False):
@@ -61,6 +68,7 @@ class OtherSettings(TypedDict, total=False):
     cache: bool | str | None
     cache_dir: Path | str | None
     cache_size: int | str | None
+    data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
 
@@ -162,6 +170,21 @@ def _backend_name(value: object) -> str:
     raise ValueError("the name of one backend, 'auto' or 'none'")
 
 
+def read_folders(value: object) -> tuple[Path, ...]:
+    """Read folders: one, several, or text with a colon (on Windows a semicolon) or comma between.
+
+    Raises:
+        ValueError: They are something else.
+    """
+    if isinstance(value, str):
+        value = read_list(value.replace(os.pathsep, ","))
+    elif isinstance(value, os.PathLike):
+        value = (value,)
+    if not isinstance(value, Sequence) or not all(isinstance(p, str | os.PathLike) for p in value):
+        raise ValueError("a folder, a list of folders, or folders with a colon between them")
+    return tuple(read_path(os.fspath(path)) for path in value)
+
+
 def _verbosity(value: object) -> int:
     try:
         level = read_int(value)
@@ -230,6 +253,12 @@ _ALL: Final = (
         "Where compiled engines are kept; if nobody says, in the user's cache directory.",
     ),
     Setting("cache_size", read_bytes, 16 << 30, "How many bytes of engines are kept at most."),
+    Setting(
+        "data_roots",
+        read_folders,
+        (),
+        "Folders in or below which a model may have external data, beside its own.",
+    ),
     Setting("verbose", _verbosity, 0, "How much to log to standard error, 0 to 3."),
     Setting(
         "raise_plugin_errors",

@@ -23,7 +23,7 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import node_types
+from subgraphkit.onnx_io.operator_types import has_own_rule, node_types
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.onnx_io.skeletons import Skeletons
 from subgraphkit.onnx_io.targets import TARGETED, target_shape
@@ -195,8 +195,8 @@ class _Inference:
                     return False
             dtype = next((self._dtype(name) for name in names if name in self._open), dtype)
             node = Node(self._graph, index)
-            if node.op_type == "Cast":
-                dtype = DataType(node.attributes["to"])
+            if node.op_type == "Cast" and isinstance(to := node.attributes["to"], int):
+                dtype = DataType(to)  # a name before operator set 6
             results = evaluate(node, operands, dtype)
         for name, value in zip(table.outputs[index], results or (), strict=False):
             made = dtype if is_open(value) else DataType.of(value.dtype)
@@ -294,7 +294,7 @@ class _Inference:
                 result,
                 result.graph.node[skeleton.first + place],
                 graph.opset_imports,
-                self._model.base_dir,
+                self._model.folders,
             )
             for place, node in enumerate(nodes if graph.table.bodies else ())
             if node in graph.table.bodies
@@ -391,7 +391,7 @@ class _Inference:
 @cache
 def _inferred_by(name: str, domain: str, opset: int) -> str:
     """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
-    if not defs.has(name, opset, domain):
+    if has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
         return ""
     schema = defs.get_schema(name, opset, domain)
     if schema.has_type_and_shape_inference_function:

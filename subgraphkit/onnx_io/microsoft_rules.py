@@ -246,6 +246,11 @@ def _lstm_of_integers(call: Call) -> Types:
     return [steps, state, state]
 
 
+def _tokens(call: Call) -> Types:
+    shape = call.shape(0)
+    return [TensorType(DataType.STRING, None if shape is None else (*shape, None))]
+
+
 _CONV: Final = as_standard("Conv", 11, slice(3))
 _QUANTIZED_CONV: Final = as_standard("QLinearConv", 10)
 
@@ -291,6 +296,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "SimplifiedLayerNormalization": _root_mean_square,
     "SkipLayerNormalization": _skip_normalization,
     "SkipSimplifiedLayerNormalization": _skip_normalization,
+    "Tokenizer": _tokens,
     "TransposeMatMul": _fused_matmul,
 }
 

@@ -16,10 +16,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.types import DataType, Dim, Shape, TensorType, ValueType
+from subgraphkit.types import DataType, Dim, MapType, Shape, TensorType, ValueType
 
 __all__ = [
     "STANDARD",
+    "WITHOUT_SHAPE",
     "Call",
     "Rule",
     "as_standard",
@@ -218,12 +219,49 @@ def _one_target(call: Call) -> Dim:
     return 1
 
 
-def _tree_classifier(call: Call) -> Types:
-    texts, numbers = (call.attribute(f"classlabels_{kind}") for kind in ("strings", "int64s"))
-    scores = _float_rows(lambda _: len(texts or numbers or ()) or None)(call)[0]
-    rows = shape_of(scores)
-    label = TensorType(DataType.STRING if texts else DataType.INT64, rows and rows[:1])
-    return [label, scores]
+def _classifier(scores: Callable[[Call, int], Dim]) -> Rule:
+    """Return the rule of operators that name the class of each row and score it."""
+
+    def rule(call: Call) -> Types:
+        names = call.attribute("classlabels_strings")
+        numbers = call.attribute("classlabels_int64s", call.attribute("classlabels_ints"))
+        classes = len(names or numbers or ())
+        (table,) = _float_rows(lambda call: scores(call, classes))(call)
+        label = DataType.STRING if names else DataType.INT64
+        return [TensorType(label, (shape_of(table) or (None,))[:1]), table]
+
+    return rule
+
+
+def _score_of_each(call: Call, classes: int) -> Dim:
+    del call
+    return classes if classes > 1 else None
+
+
+def _score_of_each_or_pair(call: Call, classes: int) -> Dim:
+    if not call.attribute("vectors_per_class") or call.attribute("prob_a"):
+        return classes or None
+    return max(classes * (classes - 1) // 2, 2)
+
+
+def _label_encoder_1(call: Call) -> Types:
+    is_text = call.dtype(0) is DataType.STRING
+    return [TensorType(DataType.INT64 if is_text else DataType.STRING, call.shape(0))]
+
+
+def _cast_map(call: Call) -> Types:
+    dtypes = {"TO_STRING": DataType.STRING, "TO_INT64": DataType.INT64}
+    dtype = dtypes.get(call.attribute("cast_to", "TO_FLOAT"), DataType.FLOAT)
+    is_sparse = call.attribute("map_form", "DENSE") == "SPARSE"
+    return [TensorType(dtype, (1, call.attribute("max_map", 1) if is_sparse else None))]
+
+
+def _dict_vectorizer(call: Call) -> Types:
+    type_ = call.type(0)
+    value = type_.value if isinstance(type_, MapType) else None
+    dtype = value.dtype if isinstance(value, TensorType) else DataType.UNDEFINED
+    words = call.attribute("string_vocabulary", call.attribute("int64_vocabulary", ()))
+    return [typed(dtype, (1, len(words)))]
 
 
 _SAME_AS_FIRST: Final = (
@@ -252,14 +290,27 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Scatter"): as_standard("ScatterElements", 11),
     ("", "Split"): _split_evenly,
     ("", "Upsample"): _upsample,
+    (_ML, "CastMap"): _cast_map,
+    (_ML, "DictVectorizer"): _dict_vectorizer,
     (_ML, "FeatureVectorizer"): _float_rows(_all_features),
     (_ML, "Imputer"): like(0),
+    (_ML, "LabelEncoder"): _label_encoder_1,
     (_ML, "LinearRegressor"): _float_rows(_linear_targets),
     (_ML, "Normalizer"): _float_of_the_same_shape,
+    (_ML, "SVMClassifier"): _classifier(_score_of_each_or_pair),
     (_ML, "SVMRegressor"): _float_rows(_one_target),
     (_ML, "Scaler"): _float_of_the_same_shape,
-    (_ML, "TreeEnsembleClassifier"): _tree_classifier,
+    (_ML, "TreeEnsembleClassifier"): _classifier(_score_of_each),
     (_ML, "TreeEnsembleRegressor"): _float_rows(_targets),
     ("ai.onnx.preview.training", "Gradient"): lambda call: call.inputs,
 }
 """The rules, by domain and operator; used where onnx has no inference or has deprecated it."""
+
+WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
+    (_ML, "CastMap"): 1,
+    (_ML, "DictVectorizer"): 1,
+    (_ML, "LabelEncoder"): 1,
+    (_ML, "SVMClassifier"): 1,
+    (_ML, "TreeEnsembleClassifier"): 1,
+}
+"""The versions of operators, the last for each, of which onnx infers element types alone."""

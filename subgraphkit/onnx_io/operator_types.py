@@ -10,7 +10,7 @@ from onnx import checker, defs, helper, shape_inference
 
 from subgraphkit.onnx_io.attributes import LazyAttributes, body_protos
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
-from subgraphkit.onnx_io.operator_rules import STANDARD, Call, Types
+from subgraphkit.onnx_io.operator_rules import STANDARD, WITHOUT_SHAPE, Call, Types
 from subgraphkit.onnx_io.protos import normal_domain, read_type, write_value_info
 from subgraphkit.types import (
     DataType,
@@ -21,7 +21,7 @@ from subgraphkit.types import (
     ValueType,
 )
 
-__all__ = ["node_types"]
+__all__ = ["has_own_rule", "node_types"]
 
 Array = npt.NDArray[Any]
 
@@ -64,15 +64,14 @@ def node_types(
     """
     domain = normal_domain(node.domain)
     schema = _schema(node.op_type, opsets.get(domain, 0), domain)
-    rule = _RULES.get((domain, node.op_type))
-    if rule is not None and (schema is None or not _infers(schema)):
-        made = rule(
+    if has_own_rule(node.op_type, domain, opsets.get(domain, 0)):
+        made = _RULES[domain, node.op_type](
             Call(
                 [types.get(name) for name in node.input],
                 {p: values[name] for p, name in enumerate(node.input) if name in values},
                 LazyAttributes(node, None),
                 len(node.output),
-                partial(_standard, ir_version),
+                partial(_standard, len(node.output)),
             )
         )
         return _named(node.output, made)
@@ -99,6 +98,18 @@ def node_types(
         setting,
     )
     return _named(node.output, _inferred(use))
+
+
+@lru_cache(maxsize=4096)
+def has_own_rule(op_type: str, domain: str, version: int) -> bool:
+    """Say whether an operator has its types from a rule of ours, for want of one of onnx.
+
+    Of an operator that it has deprecated onnx refuses to say anything.
+    """
+    schema = _schema(op_type, version, domain)
+    if schema is None or schema.deprecated or not schema.has_type_and_shape_inference_function:
+        return (domain, op_type) in _RULES
+    return schema.since_version <= WITHOUT_SHAPE.get((domain, op_type), 0)
 
 
 class _Setting(NamedTuple):
@@ -192,7 +203,7 @@ def _asked_as_model(
 
 
 def _standard(
-    ir_version: int,
+    outputs: int,
     op_type: str,
     version: int,
     attributes: Mapping[str, Any],
@@ -213,11 +224,11 @@ def _standard(
         tuple([attribute.SerializeToString() for attribute in stated]),
         tuple(types),
         tuple([type_ is not None for type_ in types]),
-        (True,) * schema.max_output,
+        (True,) * min(outputs, schema.max_output),
         tuple(
             [(place, _tensor(array)) for place, array in values.items() if _is_read(op_type, array)]
         ),
-        _Setting((("", version),), ir_version),
+        _Setting((("", version),), onnx.IR_VERSION),
     )
     return _inferred(use)
 
@@ -236,11 +247,6 @@ def _named(names: Sequence[str], types: Types) -> dict[str, ValueType]:
 
 def _known(pairs: Iterable[tuple[str, ValueType | None]]) -> dict[str, ValueType]:
     return {name: type_ for name, type_ in pairs if type_ is not None and not _is_unknown(type_)}
-
-
-def _infers(schema: defs.OpSchema) -> bool:
-    """Say whether onnx infers types of the operator; of a deprecated one it refuses to."""
-    return schema.has_type_and_shape_inference_function and not schema.deprecated
 
 
 def _is_unknown(type_: ValueType | None) -> bool:
@@ -290,4 +296,4 @@ def _written(type_: ValueType) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _read(data: bytes) -> ValueType | None:
-    return read_type(onnx.TypeProto.FromString(data))
+    return read_type(onnx.TypeProto.FromString(data), inferred=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Final
 
 import onnx
 
@@ -19,12 +19,35 @@ from subgraphkit.types import (
     named,
 )
 
-__all__ = ["normal_domain", "read_type", "substitute_symbols", "write_value_info"]
+__all__ = [
+    "ALIAS",
+    "normal_domain",
+    "read_type",
+    "substitute_symbols",
+    "without_alias",
+    "write_value_info",
+]
+
+ALIAS: Final = "ai.onnx"
+"""Another name of the default domain."""
 
 
 def normal_domain(domain: str) -> str:
     """Return the operator domain with the alias ``ai.onnx`` of the default domain resolved."""
-    return "" if domain == "ai.onnx" else domain
+    return "" if domain == ALIAS else domain
+
+
+def without_alias(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy whose nodes name the default domain as onnx's inference knows it."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    stack = [copy.graph]
+    while stack:
+        for node in stack.pop().node:
+            node.domain = normal_domain(node.domain)
+            for attribute in node.attribute:
+                stack += [attribute.g, *attribute.graphs]
+    return copy
 
 
 def read_type(proto: onnx.TypeProto, *, inferred: bool = False) -> ValueType | None:

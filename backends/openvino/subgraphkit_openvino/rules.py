@@ -188,7 +188,11 @@ def _is_read(node: Node, value: str) -> bool:
 
 def _before_isnan(graph: BoundGraph) -> set[int]:
     """Return the nodes whose values a node IsNaN looks at, however far behind."""
-    waiting = [node for node, op in enumerate(graph.table.op_types) if op == "IsNaN"]
+    waiting = [
+        node
+        for node, op in enumerate(graph.table.op_types)
+        if op == "IsNaN" and not _finds_masked_rows(graph.nodes[node])
+    ]
     found: set[int] = set()
     while waiting:
         for node in graph.adjacency.predecessors(waiting.pop()):
@@ -196,6 +200,26 @@ def _before_isnan(graph: BoundGraph) -> set[int]:
                 found.add(node)
                 waiting.append(node)
     return found
+
+
+def _finds_masked_rows(node: Node) -> bool:
+    """Say whether NaN is what Softmax makes of a row of which nothing is left by a mask.
+
+    That is how attention is exported from PyTorch: ``Where(IsNaN(weights), 0, weights)``. A row of
+    nothing but negative infinities is NaN in OpenVINO too; a single NaN that comes in is not.
+    """
+    (weights,) = node.inputs
+    (makes,) = node.outputs
+    made_by = node.producer(0)
+    return (
+        made_by is not None
+        and made_by.op_type == "Softmax"
+        and not node.graph.is_output(makes)
+        and all(
+            reader.op_type == "Where" and reader.inputs[0] == makes and reader.inputs[2] == weights
+            for reader in node.consumers()
+        )
+    )
 
 
 def _nan(node: Node, watched: Iterable[int]) -> Refusal | None:

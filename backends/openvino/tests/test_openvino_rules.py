@@ -137,6 +137,23 @@ def test_an_operator_that_loses_nan_is_refused_where_nan_is_asked_for() -> None:
     assert homes(parsed(body.format("float", "Abs"))) == ["openvino", "openvino"]
 
 
+def test_attention_that_asks_for_rows_without_anything_left_is_taken_whole() -> None:
+    model = parsed(
+        "g (float[B, S, 32] x, bool[B, S, 32] shown) => (float[B, S, 32] y) "
+        "<float zero = {0}, float hidden = {-inf}> { s = Where(shown, x, hidden) "
+        "w = Softmax<axis = -1>(s) empty = IsNaN(w) y = Where(empty, zero, w) }"
+    )
+    assert homes(model) == ["openvino"] * 4
+    x = np.random.default_rng(0).standard_normal((2, 5, 32), np.float32)
+    shown = np.random.default_rng(1).random((2, 5, 32)) < 0.5
+    shown[0, 2] = shown[1] = False
+    with session(model) as opened:
+        (y,) = opened.run(None, {"x": x, "shown": shown})
+    assert (y[0, 2] == 0).all()
+    assert (y[1] == 0).all()
+    np.testing.assert_allclose(y[0, [0, 1, 3, 4]].sum(axis=-1), 1, rtol=1e-6)
+
+
 def test_an_input_that_the_importer_ignores_is_a_refusal() -> None:
     model = parsed("g (float[4] x, float r) => (float[4] y) { a = Abs(x) y = Dropout(a, r) }")
     assert homes(model) == ["openvino", "numpy"]

@@ -20,13 +20,12 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import Feed, make_feeds, tell_feeds
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import bind_as_told, chosen_backends, shapes_as_told
+from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write, merge_options, merge_pairs
 from subgraphkit.cli.words import add_feed_words, add_road_words
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
-from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
@@ -88,7 +87,7 @@ def _feeds(bound: BoundModel, arguments: Namespace, report: CommandReport) -> di
 
 def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
     with watch.step("load"):
-        model = load(arguments.model)
+        model = load_as_told(arguments)
     with watch.step("bind"):
         bound = bind_as_told(model, arguments)
     feeds = feeds_of(bound)

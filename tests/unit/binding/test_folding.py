@@ -107,8 +107,11 @@ def test_values_that_left_can_be_looked_at_by_name() -> None:
 
 
 def test_an_output_that_is_computed_is_handed_out() -> None:
-    text = "g (float[2, 3] x) => (int64[1] n, float[3] y) { s = Shape(x) p = ReduceProd(s) n = Identity(p) z = Cast<to=1>(n) y = Add(z, z) }"  # noqa: E501
-    text = text.replace("float[3] y", "float[1] y")
+    text = """
+    g (float[2, 3] x) => (int64[1] n, float[1] y) {
+      s = Shape(x) p = ReduceProd(s) n = Identity(p) z = Cast<to=1>(n) y = Add(z, z)
+    }
+    """
     with sk.InferenceSession(parsed(text, opset=17), "numpy") as session:
         n, y = session.run(None, {"x": np.ones((2, 3), np.float32)})
         assert (n.tolist(), y.tolist()) == ([6], [12])

@@ -1,6 +1,7 @@
 """The layers of the configuration, and where each value comes from."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from itertools import product
@@ -87,6 +88,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "CACHE": "off",
         "CACHE_DIR": "/cache",
         "CACHE_SIZE": "2GiB",
+        "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
     }.items():
@@ -102,6 +104,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
     assert not resolved.fold
     assert resolved.cache_size == 2 << 30
+    assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
@@ -249,11 +252,12 @@ def test_one_file_can_be_named_instead(
     project_file.write_text("strict = true\n")
     user_file.write_text("verbose = 3\n")
     chosen = tmp_path / "chosen.toml"
-    chosen.write_text('on_missing = "warn"\ncache_dir = "cache"\n')
+    chosen.write_text('on_missing = "warn"\ncache_dir = "cache"\ndata_roots = ["a", "/b"]\n')
     monkeypatch.setenv("SUBGRAPH_CONFIG", str(chosen))
     resolved = resolve()
     assert (resolved.strict, resolved.verbose, resolved.on_missing) == (False, 0, "warn")
     assert resolved.cache_dir == tmp_path / "cache"
+    assert resolved.data_roots == (tmp_path / "a", Path("/b"))
     monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
     assert resolve().on_missing == "error"
 

@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from subgraphkit.types import DataType
+
 __all__ = ["CASES", "MicrosoftCase"]
 
 _RANDOM = np.random.default_rng(0)
@@ -35,7 +37,7 @@ class MicrosoftCase:
         made = [f"y{place}" if there else "" for place, there in enumerate(self.outputs)]
         node = helper.make_node(self.op_type, named, made, domain=self.domain, **self.attributes)
         fed = [
-            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+            helper.make_tensor_value_info(n, DataType.of(v.dtype), v.shape)
             for n, v in self.feeds.items()
         ]
         outputs = [onnx.ValueInfoProto(name=name) for name in made if name]
@@ -143,5 +145,7 @@ CASES: Final = [
     _case("QuantizeLinear", _f(2, 3), _S, np.array(3, np.uint16)),
     _case("DequantizeLinear", _u(2, 3).astype(np.int16), _S, np.array(3, np.int16)),
     _case("Inverse", _f(2, 3, 3)),
+    _case("Tokenizer", np.array([["a b"], ["c"]], object), mark=0, mincharnum=1, pad_value="#",
+          separators=[" "]),
 ]  # fmt: skip
 """All but operators that ONNX Runtime has no kernel of for a processor."""
