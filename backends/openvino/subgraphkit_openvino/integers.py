@@ -18,6 +18,7 @@ import numpy as np
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
 from subgraphkit.types import DataType
+from subgraphkit_openvino.bodies import body_graphs
 
 __all__ = ["WholeNumbers"]
 
@@ -245,13 +246,22 @@ class WholeNumbers:
             Places of inputs, with the least and the greatest number that they may hold.
         """
         nodes = [self._graph.nodes[node] for node in subgraph.nodes]
-        if all(self.refusal(node) is not None or node.id not in self.trusting for node in nodes):
+        if not any(map(self.trusts, nodes)):
             return ()
         return tuple(
             (place, *self._bounds[name])
             for place, name in enumerate(subgraph.inputs)
             if self._graph.dtype(name) in _CHECKED and not self._is_small(name)
         )
+
+    def trusts(self, node: Node) -> bool:
+        """Say whether a node, or one in its bodies, is right only if what enters is checked."""
+        if self._graph.is_constant_node(node.id):
+            return False
+        inner = ((self.inside(body), body) for body in body_graphs(node))
+        if any(within.trusts(one) for within, body in inner for one in body.nodes):
+            return True
+        return self.refusal(node) is None and node.id in self.trusting
 
     def _steers(self, node: Node) -> bool:
         """Say whether what a node makes only says where to look and what to mask.

@@ -269,3 +269,21 @@ def test_numbers_that_may_grow_beyond_what_is_kept_are_refused() -> None:
         "{ a = Mul(x, x) b = Mul(a, x) c = Cast<to = 1>(b) d = Gather(z, x) y = Add(c, d) }"
     )
     assert homes(model)[1] == "numpy"
+
+
+def test_numbers_that_steer_inside_a_branch_are_checked_as_well() -> None:
+    model = parsed(
+        "g (int64 rate, bool b, float[4] x) => (float[4] y) <int64 wide = {16000}> { y = If (b) <"
+        "then_branch = t () => (float[4] p) "
+        "{ e = Equal(rate, wide) f = Cast<to = 1>(e) p = Add(x, f) }, "
+        "else_branch = e () => (float[4] q) { q = Neg(x) }> }"
+    )
+    assert homes(model) == ["openvino"]
+    x = np.arange(4, dtype=np.float32)
+    feeds = {"b": np.array(True), "x": x}  # noqa: FBT003 (a value, not a switch)
+    with session(model) as opened:
+        (y,) = opened.run(None, {**feeds, "rate": np.array(16000)})
+        np.testing.assert_array_equal(y, x + 1)
+        with pytest.warns(SubgraphkitWarning, match="need more than the 24 bits"):
+            (y,) = opened.run(None, {**feeds, "rate": np.array(2**32 + 16000)})
+    np.testing.assert_array_equal(y, x)
