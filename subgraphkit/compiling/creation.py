@@ -32,11 +32,13 @@ class Creation:
 
     Attributes:
         constraints: What the user demands; holds inside subgraphs as well.
+        shares_processors: What ``BindContext`` says of it.
         progress: What a property reports to while it compiles.
         compose: Compiles a division of a subgraph into one operator.
     """
 
     constraints: ResolvedConstraints
+    shares_processors: bool
     progress: Progress
     compose: Callable[[Partitioning], SubgraphOperator]
 
@@ -70,7 +72,7 @@ class Creation:
         return operator
 
     def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
-        operator: object = claim.property.create_operator(subgraph, self._context(claim))
+        operator: object = claim.property.create_operator(subgraph, self.context(claim))
         if not isinstance(operator, SubgraphOperator):
             raise SelectorContractError(
                 "SGK122",
@@ -81,12 +83,14 @@ class Creation:
             )
         return operator
 
-    def _context(self, claim: Claim) -> BindContext:
+    def context(self, claim: Claim) -> BindContext:
+        """Return what a property, or a backend that restores an engine, is told."""
         return replace(
             claim.context,
             fallback=partial(self.on_fallback, claim=claim),
             partition=partial(self._partition, claim),
             compose=partial(self._compose, claim),
+            shares_processors=self.shares_processors,
             progress=self.progress,
         )
 

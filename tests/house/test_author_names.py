@@ -74,6 +74,7 @@ CONTRACT = [
     "PLUGIN_API",
     "PartitionSummary",
     "PatternSelector",
+    "Pool",
     "Predicate",
     "ProbeResult",
     "Progress",

@@ -10,6 +10,7 @@ from subgraphkit.backend import (
     BindContext,
     Conformance,
     Connectivity,
+    Pool,
     ProbeResult,
     Refusal,
     SubgraphProperty,
@@ -18,7 +19,7 @@ from subgraphkit.backend import (
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
-from subgraphkit_openvino.compiling import compile_subgraph, configuration, restore
+from subgraphkit_openvino.compiling import compile_subgraph, configuration, limited, restore
 from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions
 from subgraphkit_openvino.rules import refusals
@@ -71,7 +72,7 @@ class OpenVINOProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Compile a region."""
-        return compile_subgraph(subgraph, self._options)
+        return compile_subgraph(subgraph, limited(self._options, context.threads))
 
 
 class OpenVINOBackend(Backend[Options]):
@@ -79,6 +80,7 @@ class OpenVINOBackend(Backend[Options]):
 
     name: ClassVar[str] = "openvino"
     api: ClassVar[str] = "1.0"
+    pool: Pool = "sleeps"
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.
@@ -124,13 +126,15 @@ class OpenVINOBackend(Backend[Options]):
         abilities = ",".join(sorted(core.get_property(device, "OPTIMIZATION_CAPABILITIES")))
         return f"openvino;{build};{device};{full_name};{abilities}"
 
-    def deserialize(self, blob: bytes, subgraph: Subgraph) -> OpenVINOOperator:
+    def restore(
+        self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
+    ) -> OpenVINOOperator:
         """Restore a compiled region.
 
         Raises:
             CompileError: It is damaged, or made by another version or for another device (SGK130).
         """
-        return restore(blob, subgraph, self.option_values)
+        return restore(blob, subgraph, limited(self.option_values, context.threads))
 
 
 def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:
