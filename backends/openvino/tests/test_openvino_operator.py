@@ -10,7 +10,9 @@ import numpy as np
 import onnx
 import pytest
 
+import subgraphkit as sk
 from backends.openvino.tests.openvino_road import OpenedModel, compiled, parsed
+from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_openvino import OpenVINOBackend
 from subgraphkit_openvino.backend_options import Options
@@ -239,3 +241,20 @@ def test_a_failure_while_running_is_wrapped() -> None:
 def test_a_subgraph_that_cannot_be_compiled_is_an_error_with_a_code() -> None:
     with pytest.raises(CompileError, match=r"\[SGK130\].*could not be compiled: .*Det-21"):
         compiled("g (float[2,2] x) => (float y) { a = Exp(x) y = Det(a) }")
+
+
+def test_the_setting_threads_holds_unless_the_option_is_given() -> None:
+    model = parsed(LARGE)
+    for given, expected in (({}, 1), ({"threads": 2}, 2)):
+        with sk.InferenceSession(
+            model, backend="openvino", options={"openvino": given}, threads=1
+        ) as session:
+            assert session.plan.steps[0].operator.info()["threads"] == expected
+
+
+def test_a_stored_operator_is_restored_for_the_setting_threads() -> None:
+    model = compiled(LARGE, threads=2)
+    context = BindContext("openvino", threads=1)
+    blob = model.operator.serialize() or b""
+    restored = OpenVINOBackend().restore(blob, model.subgraph, context)
+    assert restored.info()["threads"] == 1
