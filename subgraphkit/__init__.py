@@ -35,7 +35,7 @@ _HOMES: Final = {
     "get_backend": "subgraphkit.finding.registry",
     "hookimpl": "subgraphkit.backend.hookspecs",
     "list_backends": "subgraphkit.finding.listing",
-    "load": "subgraphkit.onnx_io",
+    "load": "subgraphkit.loading",
     "partition": "subgraphkit.partitioning",
     "plan": "subgraphkit.planning",
     "register_backend": "subgraphkit.finding.registry",

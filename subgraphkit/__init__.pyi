@@ -56,7 +56,7 @@ from subgraphkit.ir import (
     Node,
     Subgraph,
 )
-from subgraphkit.onnx_io import (
+from subgraphkit.loading import (
     load,
 )
 from subgraphkit.partitioning import (

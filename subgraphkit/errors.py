@@ -124,7 +124,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK207": "an operator or its domain is unknown",
         "SGK208": "a tensor's dimensions and payload disagree",
         "SGK209": "bodies are nested too deeply",
-        "SGK210": "external data lies outside the model's directory",
+        "SGK210": "external data lies outside the folders that are trusted",
         "SGK211": "external data is missing or too short",
         "SGK212": "model-local functions are recursive or cannot be inlined",
         "SGK213": "the source is of a kind that cannot be loaded",
@@ -142,6 +142,9 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK235": "quantisation that a model came with is not symmetric",
         "SGK236": "a rewritten model is less accurate than asked for",
         "SGK237": "no rewriting of a model is as accurate as asked for",
+        # torch.compile
+        "SGK240": "a graph that PyTorch captured cannot be made a model",
+        "SGK241": "a gradient is asked for through a graph that is not run by PyTorch",
         # command line
         "SGK301": "the command line cannot be carried out as written",
         # conformance kit

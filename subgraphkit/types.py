@@ -7,6 +7,9 @@ Source: ONNX IR specification, "Static tensor shapes" and "Types".
 """
 
 import enum
+import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -27,6 +30,8 @@ __all__ = [
     "TensorType",
     "ValueType",
     "fits",
+    "named",
+    "repeated_names",
 ]
 
 Dim = int | str | None
@@ -34,6 +39,27 @@ Dim = int | str | None
 
 Shape = tuple[Dim, ...]
 """One entry per axis."""
+
+_NO_NAME = re.compile(r"\?*|None|-\d+|unk__.*", re.DOTALL)
+
+
+def named(text: str) -> str | None:
+    """Return the name of a dimension; None for what exporters write where they have none.
+
+    That is nothing at all, ``?``, ``None``, a negative number, and ``unk__`` with a number. Two
+    dimensions written that way have nothing to do with each other.
+    """
+    return None if _NO_NAME.fullmatch(text) else text
+
+
+def repeated_names(shapes: Iterable[Shape | None]) -> frozenset[str]:
+    """Return the names that several dimensions have.
+
+    Of the inputs of a model, these are names that a caller may give several sizes: exporters call
+    different dimensions by one name, and so nothing may go wrong where they differ.
+    """
+    counts = Counter(dim for shape in shapes for dim in shape or () if isinstance(dim, str))
+    return frozenset(dim for dim, count in counts.items() if count > 1)
 
 
 class DataType(enum.IntEnum):
@@ -165,6 +191,10 @@ def _data_type_of(dtype: np.dtype) -> DataType:
     raise KeyError(dtype)
 
 
+def _dim_text(dim: Dim) -> str:
+    return str(dim) if isinstance(dim, int) else named(dim or "") or "?"
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """A dense tensor.
@@ -178,10 +208,10 @@ class TensorType:
     shape: Shape | None = None
 
     def __str__(self) -> str:
-        """Render as ``float32[1,3,H,?]``; an unknown rank is ``[...]``."""
+        """Render as ``float32[1,3,H,?]``; ``?`` has no name, and an unknown rank is ``[...]``."""
         if self.shape is None:
             return f"{self.dtype.label}[...]"
-        return f"{self.dtype.label}[{','.join('?' if d is None else str(d) for d in self.shape)}]"
+        return f"{self.dtype.label}[{','.join(map(_dim_text, self.shape))}]"
 
     @property
     def onnx_name(self) -> str:

@@ -42,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "the full check: 1,008 in all)",
     )
     parser.addoption(
+        "--folded-graphs",
+        type=int,
+        default=80,
+        help="random graphs that are run folded and unfolded (10000 is the full check)",
+    )
+    parser.addoption(
         "--mixed-models",
         type=int,
         default=2,
@@ -52,6 +58,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=120,
         help="official node cases that TensorRT's parser and builder are asked about (2000 is all)",
+    )
+    parser.addoption(
+        "--followed-cases",
+        type=int,
+        default=1,
+        help="nodes of each version of each operator that are bound with ordinary operators behind "
+        "them (100 is all)",
     )
 
 

@@ -157,11 +157,23 @@ def _bound(
         {**manifest.symbols, **manifest.shapes},
         backend=list(choices),
         options=call.options,
-        **call.settings,
+        **{**call.settings, "fold": False},
     )
+    at_home = {node for entry in manifest.subgraphs for node in entry.nodes}
+    left_out = {
+        node: "left out when the bundle was exported"
+        for node in bound.order
+        if node not in at_home and not bound.is_constant_node(node)
+    }
     settings = with_carried_options(bound.settings, manifest.backends, files.folder)
     settings = replace(settings, on_missing="error")
-    return replace(bound, name=manifest.name, settings=settings)
+    return replace(
+        bound,
+        name=manifest.name,
+        settings=settings,
+        order=[node for node in bound.order if node in at_home],
+        left_out=left_out,
+    )
 
 
 def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[Claim]:

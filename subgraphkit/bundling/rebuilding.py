@@ -48,6 +48,9 @@ def rebuild(
             raise _wrong(folder, entry, "it would run before what it reads is made")
         known.update(entry.outputs)
         subgraphs.append(_subgraph(folder, entry, bound))
+    unmade = [name for name in bound.outputs if name not in known and name not in bound.constants]
+    if unmade:
+        raise messages.damaged(folder, f"no subgraph of its manifest makes output {unmade[0]!r}")
     nothing = (None,) * len(claims)
     return Partitioning(
         graph=bound,
@@ -59,7 +62,7 @@ def rebuild(
 
 
 def _check_nodes(folder: Path, manifest: BundleManifest, bound: BoundGraph) -> None:
-    """Make sure that every node is at home in one subgraph."""
+    """Make sure that no node is at home in two subgraphs."""
     count = len(bound.table.op_types)
     home: list[int] = []
     for entry in manifest.subgraphs:
@@ -69,8 +72,8 @@ def _check_nodes(folder: Path, manifest: BundleManifest, bound: BoundGraph) -> N
         home.extend(nodes - copies)
         if max(nodes) >= count:
             raise _wrong(folder, entry, f"the model has no node {max(nodes)}")
-    if sorted(home) != list(range(count)):
-        raise messages.damaged(folder, "its subgraphs do not hold every node of the model once")
+    if len(set(home)) != len(home):
+        raise messages.damaged(folder, "its subgraphs hold a node of the model twice")
 
 
 def _check_edge(folder: Path, entry: SubgraphEntry, edge: Boundary, bound: BoundGraph) -> None:

@@ -1,22 +1,23 @@
 """Arrays for the inputs of a model: from files where they are given, random where not."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.binding import BoundModel
 from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.sizing import choose_sizes, filled, slot
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
-from subgraphkit.types import DataType, Dim, TensorType
+from subgraphkit.types import DataType, TensorType
 
 __all__ = ["Feed", "make_feeds", "tell_feeds"]
 
-_UNKNOWN_SIZE: Final = 1
 _Array = npt.NDArray[Any]
 
 
@@ -27,19 +28,20 @@ class Feed:
     Attributes:
         array: What is fed.
         source: The file, or ``"random"``.
-        assumed: Dimensions that nobody gave and that were taken to be 1.
+        assumed: Sizes of dimensions that nobody gave; by name, or as ``x[2]``.
     """
 
     array: _Array
     source: str
-    assumed: tuple[str, ...] = ()
+    assumed: Mapping[str, int] = field(default_factory=dict)
 
 
-def make_feeds(bound: BoundGraph, files: Mapping[str, str], seed: int) -> dict[str, Feed]:
+def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[str, Feed]:
     """Read or make up an array for every input.
 
     Floating point inputs are standard normal; whole numbers are 0 or 1, which are right for masks,
-    indices and counts alike. A named dimension takes the size it has in a file, or else 1.
+    indices and counts alike. A named dimension takes the size it has in a file; sizes that nobody
+    gave are chosen (see ``sizing``).
 
     Args:
         bound: The bound graph.
@@ -60,23 +62,29 @@ def make_feeds(bound: BoundGraph, files: Mapping[str, str], seed: int) -> dict[s
                 hint=f"Inputs: {', '.join(known) or 'none'}",
             )
     given = {name: _read(name, Path(path)) for name, path in files.items()}
-    sizes = _sizes(bound, given)
+    learned = _sizes(bound, given)
+    sizes = choose_sizes(bound, {name: array.shape for name, array in given.items()}, learned)
     rng = np.random.default_rng(seed)
     feeds = {name: Feed(array, files[name]) for name, array in given.items()}
     for name in bound.inputs:
         if name not in feeds:
-            feeds[name] = _made_up(name, bound.types.get(name), sizes, rng)
+            feeds[name] = _made_up(name, bound.types.get(name), (learned, sizes), rng)
     return {name: feeds[name] for name in known if name in feeds}
 
 
 def tell_feeds(feeds: Mapping[str, Feed], seed: int, report: CommandReport) -> None:
-    """Say which inputs are made up and which sizes were assumed."""
+    """Say which inputs are made up and which sizes were assumed, also if something fails later."""
     made_up = [name for name, feed in feeds.items() if feed.source == "random"]
     if made_up:
         report.note(f"random values, seed {seed}: {', '.join(made_up)}")
-    assumed = dict.fromkeys(dim for feed in feeds.values() for dim in feed.assumed)
-    if assumed:
-        report.note(f"taken to be 1: {', '.join(assumed)} (give --shape or --symbol to change it)")
+    dims: dict[int, dict[str, None]] = {}
+    for feed in feeds.values():
+        for dim, size in feed.assumed.items():
+            dims.setdefault(size, {})[dim] = None
+    if dims:
+        taken = "; ".join(f"taken to be {size}: {', '.join(dims[size])}" for size in sorted(dims))
+        report.assumption = f"{taken} (give --shape or --symbol to change it)"
+        report.note(report.assumption)
 
 
 def _read(name: str, path: Path) -> _Array:
@@ -107,7 +115,12 @@ def _sizes(bound: BoundGraph, given: Mapping[str, _Array]) -> dict[str, int]:
     return sizes
 
 
-def _made_up(name: str, type_: Any, sizes: Mapping[str, int], rng: np.random.Generator) -> Feed:
+def _made_up(
+    name: str,
+    type_: Any,
+    sizes: tuple[Mapping[str, int], Mapping[str, int]],
+    rng: np.random.Generator,
+) -> Feed:
     maker = _maker(type_.dtype) if isinstance(type_, TensorType) else None
     if maker is None or type_.shape is None:
         raise CallerError(
@@ -115,19 +128,14 @@ def _made_up(name: str, type_: Any, sizes: Mapping[str, int], rng: np.random.Gen
             f"input {name!r} is {type_}, which cannot be made up",
             hint=f"Give it: --input {name}=FILE.npy",
         )
-    assumed = tuple(
-        dim or f"axis {axis}"
+    learned, chosen = sizes
+    shape = filled(name, type_.shape, {**chosen, **learned})
+    assumed = {
+        one: chosen[one]
         for axis, dim in enumerate(type_.shape)
-        if not isinstance(dim, int) and dim not in sizes
-    )
-    shape = tuple(_size(dim, sizes) for dim in type_.shape)
+        if (one := slot(name, axis, dim)) in chosen and not isinstance(dim, int)
+    }
     return Feed(np.asarray(maker(rng, shape), dtype=type_.dtype.numpy), "random", assumed)
-
-
-def _size(dim: Dim, sizes: Mapping[str, int]) -> int:
-    if isinstance(dim, int):
-        return dim
-    return sizes.get(dim, _UNKNOWN_SIZE) if dim is not None else _UNKNOWN_SIZE
 
 
 _Maker = Callable[[np.random.Generator, tuple[int, ...]], _Array]

@@ -39,6 +39,7 @@ class CommandReport:
 
     Attributes:
         data: What the JSON document holds under ``data``.
+        assumption: Sizes that the command had to invent, in words; every error mentions them.
     """
 
     def __init__(self, command: str, *, as_json: bool = False, debug: bool = False) -> None:
@@ -46,6 +47,7 @@ class CommandReport:
         self.as_json = as_json
         self.debug = debug
         self.data: Any = None
+        self.assumption = ""
         self._blocks: list[str | Table] = []
         self._warnings: list[dict[str, str]] = []
         self._errors: list[dict[str, Any]] = []
@@ -66,6 +68,8 @@ class CommandReport:
 
     def fail(self, error: BaseException) -> None:
         """Report an error now, and keep it for the document."""
+        if self.assumption and isinstance(error, SubgraphkitError):
+            error.hint = "\n".join(filter(None, (error.hint, f"Sizes: {self.assumption}.")))
         self._errors.append(_described(error))
         if self.debug:
             _write(sys.stderr, "".join(traceback.format_exception(error)))

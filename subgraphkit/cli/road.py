@@ -4,10 +4,20 @@ from argparse import Namespace
 
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.cli.values import merge_options, merge_pairs
+from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
 from subgraphkit.types import Dim
 
-__all__ = ["bind_as_told", "chosen_backends", "shapes_as_told"]
+__all__ = ["bind_as_told", "chosen_backends", "load_as_told", "shapes_as_told"]
+
+
+def load_as_told(arguments: Namespace) -> Model:
+    """Load the model of a command line.
+
+    Raises:
+        SubgraphkitError: As ``load``.
+    """
+    return load(arguments.model, data_roots=arguments.data_root)
 
 
 def bind_as_told(model: Model, arguments: Namespace) -> BoundModel:
@@ -23,6 +33,7 @@ def bind_as_told(model: Model, arguments: Namespace) -> BoundModel:
         backend=arguments.backend,
         options=merge_options(arguments.option) or None,
         strict=arguments.strict,
+        fold=arguments.fold,
         pin=arguments.pin,
         keep_off=arguments.keep_off,
     )

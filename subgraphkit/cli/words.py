@@ -17,6 +17,12 @@ def add_bind_words(parser: argparse.ArgumentParser) -> None:
     """Add the model, and the arguments of a bind beside the backends."""
     parser.add_argument("model", metavar="MODEL", help="an ONNX file, or for 'run' a bundle")
     parser.add_argument(
+        "--data-root",
+        metavar="FOLDER",
+        action="append",
+        help="a folder in or below which the model may have its data, beside its own",
+    )
+    parser.add_argument(
         "--option",
         metavar="BACKEND.KEY=VALUE",
         type=option_value,
@@ -38,7 +44,7 @@ def add_bind_words(parser: argparse.ArgumentParser) -> None:
         type=symbol_size,
         action="append",
         default=[],
-        help="the size of a named dimension",
+        help="the size of a named dimension, or of an axis of an input, as x[2]",
     )
 
 
@@ -69,6 +75,13 @@ def add_road_words(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="fail unless the listed backends claim every node",
+    )
+    parser.add_argument(
+        "--no-fold",
+        dest="fold",
+        action="store_false",
+        default=None,
+        help="leave nodes in that are known at bind, and copies",
     )
 
 

@@ -21,7 +21,7 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import answering
 from subgraphkit.finding.declarations import declared_tolerances
-from subgraphkit.onnx_io import load
+from subgraphkit.loading import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
@@ -133,7 +133,7 @@ class _Contender:
 def _planned(job: Namespace) -> Plan:
     settings = {"threads": job.threads, **job.settings}
     bound = bind(
-        load(job.model),
+        load(job.model, data_roots=settings.get("data_roots")),
         backend=job.selection,
         # what another backend has computed in its place is not its own time
         **settings | {"on_run_error": "raise"},

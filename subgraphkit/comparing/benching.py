@@ -26,7 +26,7 @@ from subgraphkit.comparing.differences import Difference, compare_values
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
-from subgraphkit.onnx_io import ModelSource
+from subgraphkit.onnx_io import ModelSource, read_model
 
 __all__ = ["Benchmark", "Measured", "Schedule", "Share", "bench"]
 
@@ -265,9 +265,8 @@ def _file_of(source: Any, folder: Path) -> str:
     """Return the path of the model, stored now if it is not in a file."""
     if isinstance(source, str | os.PathLike):
         return os.path.abspath(source)  # noqa: PTH100 (a path-like of any kind)
-    data = source if isinstance(source, bytes | bytearray | memoryview) else None
     path = folder / "model.onnx"
-    path.write_bytes(source.SerializeToString() if data is None else bytes(data))
+    path.write_bytes(read_model(source).proto.SerializeToString())
     return os.fspath(path)
 
 

@@ -22,7 +22,7 @@ from subgraphkit.configuration.selection import NONE
 from subgraphkit.errors import SubgraphkitError, UnclaimedNodesError
 from subgraphkit.finding.child_probe import end_of_traceback
 from subgraphkit.finding.opening import open_fallback
-from subgraphkit.onnx_io import Model, model_of_text
+from subgraphkit.onnx_io import Model, load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
@@ -48,7 +48,8 @@ class _Offer:
     compute: Callable[[_Floats], _Floats]
 
     def model(self) -> Model:
-        return model_of_text(f"{_HEADER} trial (float[2, 3] x) => (float[2, 3] y) {self.text}")
+        text = f"{_HEADER} trial (float[2, 3] x) => (float[2, 3] y) {self.text}"
+        return load(text.encode())
 
 
 OFFERED: Final = {

@@ -19,7 +19,8 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.ir import BoundGraph
-from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.loading import load
+from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
@@ -121,11 +122,12 @@ def verify(
     Raises:
         SubgraphkitError: Whatever a step of the road raises, and what the reference fails with.
     """
-    model = source if isinstance(source, Model) else load(source)
+    model = load(source, data_roots=settings.get("data_roots"))
     # Another backend in its place would hide a fault, and so would a check that ends the run.
     settings |= {"on_run_error": "raise"}
     tested = bind(model, backend=backend, **settings | {"checked": False})
-    trusted = bind(model, backend=reference, **settings)
+    # What was computed at bind is under test as well.
+    trusted = bind(model, backend=reference, **settings | {"fold": False})
     return verify_bound(tested, trusted, feeds, per_subgraph=per_subgraph, tolerance=tolerance)
 
 

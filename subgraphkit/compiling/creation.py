@@ -84,7 +84,7 @@ class Creation:
         return operator
 
     def context(self, claim: Claim) -> BindContext:
-        """Return what a property, or a backend that restores an engine, is told."""
+        """Return what a property is told while it compiles, or restores, an operator."""
         return replace(
             claim.context,
             fallback=partial(self.on_fallback, claim=claim),

@@ -58,6 +58,7 @@ class ResolvedConfig:
         on_compile_error: What to do if a backend fails to compile a subgraph.
         on_run_error: What to do if a subgraph fails while running.
         checked: Whether dtype and shape of what operators return are checked.
+        fold: Whether nodes that are known at bind are computed then, and copies leave.
         block: Backends and extensions never to use.
         plugins: The only extensions to load, or None for all.
         cache: Whether compiled engines are kept.
@@ -65,6 +66,7 @@ class ResolvedConfig:
         cache_size: How many bytes of engines are kept at most.
         threads: How many threads a run computes with, on every backend; None where nobody said and
             nothing limits the process, so that each library takes as many as it finds right.
+        data_roots: Folders in or below which a model may have external data, beside its own.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
         sources: By setting, the layer and the location of its value.
@@ -83,12 +85,14 @@ class ResolvedConfig:
     on_compile_error: Literal["raise", "fallback"]
     on_run_error: Literal["raise", "fallback"]
     checked: bool
+    fold: bool
     block: frozenset[str]
     plugins: frozenset[str] | None
     cache: bool
     cache_dir: Path | None
     cache_size: int
     threads: int | None
+    data_roots: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool
     sources: Mapping[str, tuple[str, str]]

@@ -6,6 +6,7 @@ The project's file is the nearest ``subgraphkit.toml``, or ``pyproject.toml`` wi
 file to read instead of both, or is ``none``.
 """
 
+import contextlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.settings import Layer, make_layer
+from subgraphkit.configuration.settings import Layer, make_layer, read_folders
 from subgraphkit.errors import ConfigError, describe_exception
 
 __all__ = ["config_paths", "read_config_file", "read_config_files"]
@@ -86,9 +87,13 @@ def read_config_file(path: Path, layer: str = "file") -> Layer:
         raise _syntax_error(path, text, str(error)) from error
     if path.name == _PYPROJECT:
         table = _tool_table(table) or {}
+    # a path in a file is relative to the file, wherever the program was started
     if isinstance(table.get("cache_dir"), str):
-        # a path in a file is relative to the file, wherever the program was started
         table["cache_dir"] = str(path.parent / Path(table["cache_dir"]).expanduser())
+    with contextlib.suppress(ValueError):  # raised again below, with the line
+        table["data_roots"] = [
+            str(path.parent / folder) for folder in read_folders(table.get("data_roots"))
+        ]
 
     def locate(key: str, value: object) -> str:
         line = _line_of(text, _path_to(key, value))

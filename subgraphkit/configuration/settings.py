@@ -4,7 +4,8 @@ A setting is one line in ``SETTINGS``; its environment variable is its name in c
 ``SUBGRAPH_``. ``options`` is apart, because it is merged key by key.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,7 @@ __all__ = [
     "ENV_PREFIX",
     "SETTINGS",
     "Entry",
+    "Folders",
     "Layer",
     "OptionValues",
     "OtherSettings",
@@ -33,6 +35,7 @@ __all__ = [
     "Setting",
     "SettingValues",
     "make_layer",
+    "read_folders",
     "read_options",
 ]
 
@@ -41,6 +44,10 @@ ENV_PREFIX: Final = "SUBGRAPH_"
 
 OptionValues = Mapping[str, Mapping[str, Any]]
 """Option values by backend, then by option."""
+
+
+Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
+"""Folders as a setting takes them: one, several, or text as ``SUBGRAPH_DATA_ROOTS`` has it."""
 
 
 class OtherSettings(TypedDict, total=False):
@@ -53,6 +60,7 @@ class OtherSettings(TypedDict, total=False):
     on_compile_error: str | None
     on_run_error: str | None
     checked: bool | str | None
+    fold: bool | str | None
     pin: object
     keep_off: object
     block: object
@@ -61,6 +69,7 @@ class OtherSettings(TypedDict, total=False):
     cache_dir: Path | str | None
     cache_size: int | str | None
     threads: int | str | None
+    data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
 
@@ -162,6 +171,21 @@ def _backend_name(value: object) -> str:
     raise ValueError("the name of one backend, 'auto' or 'none'")
 
 
+def read_folders(value: object) -> tuple[Path, ...]:
+    """Read folders: one, several, or text with a colon (on Windows a semicolon) or comma between.
+
+    Raises:
+        ValueError: They are something else.
+    """
+    if isinstance(value, str):
+        value = read_list(value.replace(os.pathsep, ","))
+    elif isinstance(value, os.PathLike):
+        value = (value,)
+    if not isinstance(value, Sequence) or not all(isinstance(p, str | os.PathLike) for p in value):
+        raise ValueError("a folder, a list of folders, or folders with a colon between them")
+    return tuple(read_path(os.fspath(path)) for path in value)
+
+
 def _verbosity(value: object) -> int:
     try:
         level = read_int(value)
@@ -224,6 +248,12 @@ _ALL: Final = (
         default=True,
         help="Whether dtype and shape of what operators return are checked.",
     ),
+    Setting(
+        "fold",
+        read_bool,
+        default=True,
+        help="Whether nodes that are known at bind are computed then, and copies leave.",
+    ),
     Setting("block", _names, frozenset(), "Backends and extensions never to use.", union=True),
     Setting("plugins", _allowed_plugins, None, "The only extensions to load; 'none' loads none."),
     Setting("cache", read_bool, default=True, help="Whether compiled engines are kept."),
@@ -240,6 +270,12 @@ _ALL: Final = (
         None,
         "How many threads a run computes with, on every backend; unless given, as many as CPU "
         "affinity, the quota of the control group and OMP_NUM_THREADS allow.",
+    ),
+    Setting(
+        "data_roots",
+        read_folders,
+        (),
+        "Folders in or below which a model may have external data, beside its own.",
     ),
     Setting("verbose", _verbosity, 0, "How much to log to standard error, 0 to 3."),
     Setting(

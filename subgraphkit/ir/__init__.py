@@ -8,6 +8,7 @@ Source: ONNX IR specification, "Graphs".
 """
 
 from subgraphkit.ir.adjacency import Adjacency
+from subgraphkit.ir.bounds import Bounds, integer_bounds
 from subgraphkit.ir.building import build_graph
 from subgraphkit.ir.graph import (
     BoundGraph,
@@ -32,6 +33,7 @@ __all__ = [
     "Adjacency",
     "BoundGraph",
     "Boundary",
+    "Bounds",
     "Graph",
     "GraphWriter",
     "Initializer",
@@ -42,6 +44,7 @@ __all__ = [
     "boundaries",
     "boundary",
     "build_graph",
+    "integer_bounds",
     "last_uses",
     "make_subgraph",
     "within",

@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NO_NODES: Mapping[int, str] = MappingProxyType({})
 
 
 WeightsPlace = Literal["inside", "outside"]
@@ -349,6 +350,13 @@ class BoundGraph(Graph):
 
     Attributes:
         symbols: Values given to named dimensions.
+        left_out: Nodes that need not run and are not in ``order``, with what became of each, such
+            as ``computed at bind``. What they made is a constant, or read by nobody.
     """
 
     symbols: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    left_out: Mapping[int, str] = field(default_factory=lambda: _NO_NODES)
+
+    def is_constant_node(self, node: int) -> bool:
+        """Say whether a node only states a constant, or was left out, and so never needs to run."""
+        return node in self.left_out or super().is_constant_node(node)

@@ -9,8 +9,7 @@ from subgraphkit.onnx_io.inference import Inferred, infer
 from subgraphkit.onnx_io.keys import node_key
 from subgraphkit.onnx_io.model import Model, load, load_read
 from subgraphkit.onnx_io.protos import write_value_info
-from subgraphkit.onnx_io.sources import ModelSource
-from subgraphkit.onnx_io.texts import model_of_text
+from subgraphkit.onnx_io.sources import ModelSource, read_model
 from subgraphkit.onnx_io.weights import array_of
 from subgraphkit.onnx_io.writing import outside_weights
 
@@ -22,9 +21,9 @@ __all__ = [
     "infer",
     "load",
     "load_read",
-    "model_of_text",
     "node_key",
     "outside_weights",
+    "read_model",
     "write_bundled_model",
     "write_value_info",
 ]

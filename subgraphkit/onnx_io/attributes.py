@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import onnx
 from onnx import AttributeProto
 
 from subgraphkit.ir import Initializer
+from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.protos import read_type
 from subgraphkit.onnx_io.weights import array_of, initializer_of, sparse_initializer_of
 from subgraphkit.types import DataType, TensorType
@@ -29,17 +29,17 @@ class LazyAttributes(Mapping[str, Any]):
     Thread-safety: safe; two threads may at worst decode the same attributes twice.
     """
 
-    __slots__ = ("_base_dir", "_proto", "_values")
+    __slots__ = ("_folders", "_proto", "_values")
 
-    def __init__(self, proto: onnx.NodeProto, base_dir: Path | None) -> None:
+    def __init__(self, proto: onnx.NodeProto, folders: DataFolders | None) -> None:
         self._proto = proto
-        self._base_dir = base_dir
+        self._folders = folders
         self._values: dict[str, Any] | None = None
 
     def _decoded(self) -> dict[str, Any]:
         if self._values is None:
             self._values = {
-                attribute.name: _decode(attribute, self._base_dir)
+                attribute.name: _decode(attribute, self._folders)
                 for attribute in self._proto.attribute
                 if attribute.type not in _GRAPHS
             }
@@ -70,7 +70,7 @@ def body_protos(node: onnx.NodeProto) -> dict[str, onnx.GraphProto]:
     return bodies
 
 
-def constant_of(node: onnx.NodeProto, base_dir: Path | None) -> Initializer | None:
+def constant_of(node: onnx.NodeProto, folders: DataFolders | None) -> Initializer | None:
     """Return the value of a ``Constant`` node, or None if it states none of the known forms.
 
     Source: ONNX operator ``Constant`` (exactly one of its attributes is present).
@@ -78,13 +78,13 @@ def constant_of(node: onnx.NodeProto, base_dir: Path | None) -> Initializer | No
     name = node.output[0]
     for attribute in node.attribute:
         if attribute.name == "value":
-            return initializer_of(attribute.t, base_dir, name)
+            return initializer_of(attribute.t, folders, name)
         if attribute.name == "sparse_value":
-            sparse = sparse_initializer_of(attribute.sparse_tensor, base_dir)
+            sparse = sparse_initializer_of(attribute.sparse_tensor, folders)
             return Initializer(name, sparse.type, sparse.array)
         if attribute.name in _CONSTANT_DTYPES:
             dtype = _CONSTANT_DTYPES[attribute.name]
-            array = np.asarray(_decode(attribute, base_dir), dtype=dtype.numpy)
+            array = np.asarray(_decode(attribute, folders), dtype=dtype.numpy)
             array.setflags(write=False)
             return Initializer(name, TensorType(dtype, array.shape), partial(_itself, array))
     return None
@@ -111,7 +111,7 @@ def _text(raw: bytes) -> str | bytes:
         return raw
 
 
-def _decode(attribute: AttributeProto, base_dir: Path | None) -> Any:  # noqa: PLR0911 (a table)
+def _decode(attribute: AttributeProto, folders: DataFolders | None) -> Any:  # noqa: PLR0911 (a table)
     kind = attribute.type
     if kind == AttributeProto.INT:
         return attribute.i
@@ -126,16 +126,16 @@ def _decode(attribute: AttributeProto, base_dir: Path | None) -> Any:  # noqa: P
     if kind == AttributeProto.STRINGS:
         return tuple(_text(raw) for raw in attribute.strings)
     if kind == AttributeProto.TENSOR:
-        return array_of(attribute.t, base_dir)
-    return _decode_rare(attribute, base_dir)
+        return array_of(attribute.t, folders)
+    return _decode_rare(attribute, folders)
 
 
-def _decode_rare(attribute: AttributeProto, base_dir: Path | None) -> Any:
+def _decode_rare(attribute: AttributeProto, folders: DataFolders | None) -> Any:
     kind = attribute.type
     if kind == AttributeProto.TENSORS:
-        return tuple(array_of(tensor, base_dir) for tensor in attribute.tensors)
+        return tuple(array_of(tensor, folders) for tensor in attribute.tensors)
     if kind == AttributeProto.SPARSE_TENSOR:
-        return sparse_initializer_of(attribute.sparse_tensor, base_dir).array()
+        return sparse_initializer_of(attribute.sparse_tensor, folders).array()
     if kind == AttributeProto.TYPE_PROTO:
         return read_type(attribute.tp)
     if kind == AttributeProto.TYPE_PROTOS:

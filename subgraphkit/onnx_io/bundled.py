@@ -5,6 +5,7 @@ stay in the model, and all others lie in a file of their own, or nowhere if only
 """
 
 from collections.abc import Callable, Collection, Mapping
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ import onnx
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import BoundGraph, Initializer, Node
-from subgraphkit.onnx_io.inference import LARGEST_READ
+from subgraphkit.onnx_io.skeletons import LARGEST_READ
 from subgraphkit.onnx_io.weights import IN_ENGINES
 from subgraphkit.onnx_io.writing import OnnxGraphWriter, self_contained, tensor_of
 from subgraphkit.types import DataType
@@ -57,7 +58,7 @@ def write_bundled_model(
     """
     if not isinstance(graph.writer, OnnxGraphWriter):
         raise InternalError(f"graph {graph.name!r} cannot be written as ONNX")
-    return _Writing(graph, constants, kept, write).model(graph.writer.model, location)
+    return _Writing(graph, graph.writer, constants, kept, write).model(location)
 
 
 class _Writing:
@@ -66,17 +67,20 @@ class _Writing:
     def __init__(
         self,
         graph: BoundGraph,
+        writer: OnnxGraphWriter,
         constants: Mapping[str, Initializer],
         kept: Collection[str],
         write: Write,
     ) -> None:
         self._graph = graph
+        self._writer = writer
         self._held = {**constants, **graph.defaults}
         self._kept = {*kept, *graph.defaults}
         self._write = write
         self._place = 0
 
-    def model(self, source: onnx.ModelProto, location: Callable[[], str]) -> bytes:
+    def model(self, location: Callable[[], str]) -> bytes:
+        source = self._writer.model
         made = onnx.ModelProto()
         _copy_fields(source, made, without=("graph", "functions"))
         target, written = made.graph, source.graph
@@ -112,11 +116,14 @@ class _Writing:
         return _reference(constant, location=_UNNAMED, offset=start, length=len(data))
 
     def _node(self, node: onnx.NodeProto, index: int) -> onnx.NodeProto:
-        if not self._graph.is_constant_node(index):
-            return self_contained(node, Node(self._graph, index))
         constant = self._held.get(node.output[0])
+        if index in self._graph.left_out and constant is not None:
+            return self._stating(node, constant)
+        if constant is None or not self._graph.is_constant_node(index):
+            view = Node(self._graph, index)
+            return self_contained(self._writer.node_proto(view), view)
         value = next((one for one in node.attribute if one.name == "value"), None)
-        if constant is None or value is None:
+        if value is None:
             return node
         tensor = self._stated(value.t, constant)
         if tensor is value.t:
@@ -125,6 +132,14 @@ class _Writing:
         copy.CopyFrom(node)
         next(one for one in copy.attribute if one.name == "value").t.CopyFrom(tensor)
         return copy
+
+    def _stating(self, node: onnx.NodeProto, constant: Initializer) -> onnx.NodeProto:
+        """Return a node that states what a node computed at bind."""
+        is_small = (constant.type.nbytes or 0) <= LARGEST_READ
+        stating = onnx.NodeProto(op_type="Constant", name=node.name, output=node.output)
+        value = stating.attribute.add(name="value", type=onnx.AttributeProto.TENSOR)
+        value.t.CopyFrom(tensor_of(constant) if is_small else self._apart(constant))
+        return stating
 
     def _stated(self, tensor: onnx.TensorProto, constant: Initializer) -> onnx.TensorProto:
         """Return what a ``Constant`` node states; inference may look into whole numbers of it."""
@@ -138,7 +153,8 @@ class _Writing:
 
 
 def _name_file(graph: onnx.GraphProto, name: str) -> None:
-    for tensor in graph.initializer:
+    stated = (one.t for node in graph.node for one in node.attribute if one.HasField("t"))
+    for tensor in chain(graph.initializer, stated):
         for entry in tensor.external_data:
             if entry.value == _UNNAMED:
                 entry.value = name

@@ -1,10 +1,10 @@
 """Model-local functions: checked for recursion and size, then inlined."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import onnx
-from onnx import inliner
+from onnx import defs, inliner
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.onnx_io.attributes import body_protos
@@ -41,13 +41,68 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             hint="The functions call each other too often; a model from an exporter never does.",
         )
     try:
-        inlined = inliner.inline_local_functions(model, convert_version=True)
+        inlined = inliner.inline_local_functions(_raised(model), convert_version=True)
     except Exception as error:
         raise InvalidModelError(
             "SGK212", f"the model's functions cannot be inlined: {error}"
         ) from error
     _import_operator_sets(model, inlined)
     return inlined
+
+
+def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Let functions import the model's operator sets where that changes no operator in them.
+
+    onnx's converter refuses nodes of unknown type, so it is left only the work that there is.
+    """
+    wanted = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
+    raised = [
+        (place, number, target)
+        for place, function in enumerate(model.functions)
+        for number, entry in enumerate(function.opset_import)
+        if (target := wanted.get(normal_domain(entry.domain), entry.version)) != entry.version
+        and all(
+            _is_the_same(name, normal_domain(entry.domain), entry.version, target)
+            for name in _operators(function.node, normal_domain(entry.domain))
+        )
+    ]
+    if not raised:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for place, number, target in raised:
+        copy.functions[place].opset_import[number].version = target
+    return copy
+
+
+def _operators(nodes: _Nodes, domain: str) -> set[str]:
+    """Return the operators of a domain among nodes and the bodies in them."""
+    found: set[str] = set()
+    stack: list[_Nodes] = [nodes]
+    while stack:
+        for node in stack.pop():
+            if normal_domain(node.domain) == domain:
+                found.add(node.op_type)
+            stack += [body.node for body in body_protos(node).values()]
+    return found
+
+
+def _is_the_same(name: str, domain: str, version: int, target: int) -> bool:
+    """Say whether two versions of an operator differ at most in the types they take."""
+    try:
+        forms = [_form(defs.get_schema(name, one, domain)) for one in (version, target)]
+    except defs.SchemaError:
+        return True  # not an operator of onnx, which has nothing to convert then
+    return forms[0] == forms[1]
+
+
+def _form(schema: defs.OpSchema) -> tuple[Any, ...]:
+    formals = [(formal.name, formal.option) for formal in (*schema.inputs, *schema.outputs)]
+    attributes = {
+        name: (one.type, one.required, one.default_value.SerializeToString())
+        for name, one in schema.attributes.items()
+    }
+    return formals, attributes
 
 
 def _import_operator_sets(model: onnx.ModelProto, inlined: onnx.ModelProto) -> None:

@@ -1,43 +1,61 @@
-"""Shape inference: every value typed, for the shapes that were given."""
+"""Type inference: every value typed, for the shapes that were given.
+
+One pass forward. Nodes are handed to onnx's inference many at a time, and the pass stops where a
+node has to be looked at by itself: at one that onnx cannot type, and at arithmetic on sizes, which
+is computed as soon as the sizes are known, so that what it decides is known to the nodes after it.
+onnx's own propagation of data does the same without a bound on what it computes.
+"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy.typing as npt
 import onnx
-from onnx import defs, helper, numpy_helper, shape_inference
+from onnx import defs, shape_inference
 
 from subgraphkit.errors import InvalidModelError
-from subgraphkit.ir import Graph
+from subgraphkit.ir import Graph, Node
+from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
+from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.protos import normal_domain, substitute_symbols, write_value_info
+from subgraphkit.onnx_io.operator_types import has_own_rule, node_types
 from subgraphkit.onnx_io.reading import read_bodies, read_types
-from subgraphkit.types import DataType, Shape, TensorType, ValueType
+from subgraphkit.onnx_io.skeletons import Skeletons
+from subgraphkit.onnx_io.targets import TARGETED, target_shape
+from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
 
-__all__ = ["LARGEST_READ", "Inferred", "infer"]
+__all__ = ["Inferred", "infer"]
 
-# Reshape targets, axes and sizes are small; inference never looks into anything larger.
-LARGEST_READ: Final = 4096
-
-# onnx copies a model four times on the way through inference; a slice at a time bounds that. The
-# contents of shape computations are not known across slices, so only huge graphs are sliced.
+# onnx copies a model four times on the way through inference; a slice at a time bounds that.
 _SLICE: Final = 200_000
+
+_UNKNOWN: Final = TensorType(DataType.UNDEFINED)
+_MISSING: Final = "but instead is null"
+"""What onnx says of a type that is not known: it is no contradiction."""
+
+
+_PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )+"
+"""What onnx puts before what it has to say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """The result of shape inference.
+    """The result of type inference.
 
     Attributes:
         types: A type for every value of the main graph.
         bodies: Bodies of nodes with their values typed, by node and attribute name.
+        values: Small values that are computed from constants and sizes alone, by name.
     """
 
     types: dict[str, ValueType]
     bodies: dict[int, Mapping[str, Graph]]
+    values: dict[str, npt.NDArray[Any]]
 
 
 def infer(
@@ -51,225 +69,331 @@ def infer(
     """Type every value of a model.
 
     What the model itself says of its inner values and outputs counts only where inference finds
-    nothing: exporters leave sizes behind that are no longer true once a dimension is symbolic.
+    nothing: exporters leave sizes behind that are no longer true once a dimension is symbolic. No
+    size is computed from what a model says.
 
     Args:
         model: The model.
         symbols: Values of named dimensions.
         input_shapes: Shapes of inputs that replace those of the model.
         replaced: Constants that have other values than in the model.
-        slice_size: How many nodes are looked at together.
+        slice_size: How many nodes are looked at together at most.
 
     Raises:
         InvalidModelError: The types or shapes of the model contradict each other (SGK222).
 
     Source:
-        ONNX operator schemas, through ``onnx.shape_inference`` with data propagation.
+        ONNX operator schemas, through ``onnx.shape_inference``.
     """
-    graph = model.graph
-    stated = _Stated(model, symbols, input_shapes, replaced)
-    inferred = Inferred(stated.given_types(), {})
-    order = graph.order
-    for start in range(0, len(order), slice_size):
-        nodes = order[start : start + slice_size]
-        result = _run_inference(stated.skeleton(nodes, inferred.types), model)
-        inferred.types.update(read_types(result.graph))
-        for place, node in enumerate(nodes if graph.table.bodies else ()):
-            if node in graph.table.bodies:
-                proto = result.graph.node[place]
-                inferred.bodies[node] = read_bodies(
-                    result, proto, graph.opset_imports, model.base_dir
-                )
-    inferred.types.update((name, stored.type) for name, stored in graph.constants.items())
-    _fill_gaps(inferred.types, stated.declared_types(), graph)
-    return inferred
+    inference = _Inference(model, Skeletons(model, symbols, input_shapes, replaced), slice_size)
+    inference.are_shapes_given = bool(symbols or input_shapes)
+    return inference.result()
 
 
-def _fill_gaps(
-    types: dict[str, ValueType], declared: Mapping[str, ValueType], graph: Graph
-) -> None:
-    """Give a type to every value of which inference found none."""
-    for value, type_ in declared.items():
-        if _says_nothing(types.get(value)):
-            types[value] = type_
-    unknown = TensorType(DataType.UNDEFINED)
-    for outputs in graph.table.outputs:
-        for value in outputs:
-            if value:
-                types.setdefault(value, unknown)
+class _Inference:
+    """One pass over a model."""
 
-
-def _says_nothing(type_: ValueType | None) -> bool:
-    return type_ is None or (isinstance(type_, TensorType) and type_.shape is None)
-
-
-class _Stated:
-    """What the model says of its values, with the given shapes put in."""
-
-    def __init__(
-        self,
-        model: Model,
-        symbols: Mapping[str, int],
-        input_shapes: Mapping[str, Shape],
-        replaced: Mapping[str, npt.NDArray[Any]],
-    ) -> None:
+    def __init__(self, model: Model, skeletons: Skeletons, slice_size: int) -> None:
+        # Sizes that the user gave may be to blame.
+        self.are_shapes_given = False
         self._model = model
         self._graph = model.graph
-        graph = model.proto.graph
-        self._small = {
-            tensor.name: tensor
-            for tensor in graph.initializer
-            if tensor.ByteSize() <= LARGEST_READ
-            and not tensor.external_data
-            and tensor.name not in model.taken_out
+        self._skeletons = skeletons
+        self._slice_size = slice_size
+        self._declared = skeletons.declared_types()
+        self._types = skeletons.given_types()
+        self._bodies: dict[int, Mapping[str, Graph]] = {}
+        # Data of small values, and which of them have elements that are open.
+        self._values: dict[str, npt.NDArray[Any]] = {}
+        self._open: set[str] = set()
+        # Values whose types rest on what the model says of them.
+        self._unsure: set[str] = set()
+        self._pending: list[int] = []
+        self._pending_values: set[str] = set()
+        given = (getattr(self._types.get(name), "shape", None) for name in model.graph.inputs)
+        self._shared = repeated_names(given)
+        self._fresh = FreshNames(self._types.values())
+        table, opsets = self._graph.table, self._graph.opset_imports
+        # Operators, with their domains, that onnx has no inference for.
+        self._silent = {
+            (name, domain)
+            for name, domain in set(zip(table.op_types, table.domains, strict=True))
+            if not _inferred_by(name, domain, opsets.get(domain, 1))
         }
-        self._replaced = {
-            name: numpy_helper.from_array(array, name) for name, array in replaced.items()
-        }
-        fed = {*self._graph.inputs, *self._graph.defaults}
-        self._inputs = {
-            value.name: _fed(value, input_shapes, symbols)
-            for value in graph.input
-            if value.name in fed
-        }
-        self._values = {value.name: _substituted(value, symbols) for value in graph.value_info}
-        self._outputs = {value.name: _substituted(value, symbols) for value in graph.output}
-        self._foreign = self._made_by_foreign_operators()
 
-    def given_types(self) -> dict[str, ValueType]:
-        """Return the types of inputs and initializers."""
-        types = read_types(onnx.GraphProto(input=self._inputs.values()))
-        stored = {**self._graph.initializers, **self._graph.defaults}
-        return types | {name: s.type for name, s in stored.items() if name not in types}
+    def result(self) -> Inferred:
+        """Look at every node in order."""
+        graph, table = self._graph, self._graph.table
+        for node in graph.order:
+            if graph.is_constant_node(node) and table.outputs[node][0] in graph.constants:
+                continue
+            evaluates = table.op_types[node] in EVALUATED and not self._is_filling(node)
+            if evaluates and self._evaluated(node):
+                continue
+            if self._stands_alone(node):
+                self._flush()
+                self._add(node)
+                self._flush()
+            else:
+                self._add(node)
+                if len(self._pending) >= self._slice_size:
+                    self._flush()
+        self._flush()
+        self._fill_gaps()
+        known = {name: one for name, one in self._values.items() if name not in self._open}
+        return Inferred(self._types, self._bodies, known)
 
-    def declared_types(self) -> dict[str, ValueType]:
-        """Return the types that the model states of inner values and outputs."""
-        return read_types(
-            onnx.GraphProto(value_info=self._values.values(), output=self._outputs.values())
+    def _add(self, node: int) -> None:
+        self._pending.append(node)
+        self._pending_values.update(self._graph.table.outputs[node])
+
+    def _stands_alone(self, node: int) -> bool:
+        reads_open = self._open and not self._open.isdisjoint(self._graph.table.inputs[node])
+        is_silent = bool(self._silent) and not self._is_inferred(node)
+        is_decided = self._branch(node) is not None
+        return reads_open or is_silent or is_decided or self._is_targeted(node)
+
+    def _branch(self, node: int) -> str | None:
+        """Return the branch of an If that is taken, if that is known."""
+        table = self._graph.table
+        if node not in table.bodies or table.op_types[node] != "If" or table.domains[node]:
+            return None
+        condition = self._known(table.inputs[node][0])
+        if condition is None or condition.size != 1:
+            return None
+        return "then_branch" if condition.reshape(-1)[0] else "else_branch"
+
+    def _is_targeted(self, node: int) -> bool:
+        """Say whether the elements of a value that is no constant are the shape of another."""
+        table = self._graph.table
+        place = TARGETED.get(table.op_types[node])
+        if place is None or place >= len(table.inputs[node]) or table.domains[node]:
+            return False
+        name = table.inputs[node][place]
+        is_known = name in self._values and name not in self._open
+        return not is_known and name not in self._graph.constants
+
+    def _is_inferred(self, node: int) -> bool:
+        table = self._graph.table
+        return (table.op_types[node], table.domains[node]) not in self._silent
+
+    # -- arithmetic on sizes -------------------------------------------------------------------
+
+    def _evaluated(self, index: int) -> bool:
+        """Compute the outputs of a node, if what it reads is known."""
+        table, dtype = self._graph.table, DataType.INT64
+        if table.domains[index]:
+            return False
+        if table.op_types[index] in {"Shape", "Size"}:
+            results = self._size(Node(self._graph, index))
+        else:
+            names = table.inputs[index]
+            operands = []
+            for name in names:
+                operands.append(self._known(name) if name else None)
+                if operands[-1] is None and name:
+                    return False
+            dtype = next((self._dtype(name) for name in names if name in self._open), dtype)
+            node = Node(self._graph, index)
+            if node.op_type == "Cast" and isinstance(to := node.attributes["to"], int):
+                dtype = DataType(to)  # a name before operator set 6
+            results = evaluate(node, operands, dtype)
+        for name, value in zip(table.outputs[index], results or (), strict=False):
+            made = dtype if is_open(value) else DataType.of(value.dtype)
+            self._types[name] = TensorType(made, value.shape)
+            self._values[name] = value
+            self._open.update([name] if is_open(value) else [])
+            value.setflags(write=False)
+        return results is not None
+
+    def _dtype(self, name: str) -> DataType:
+        type_ = self._types[name]
+        return type_.dtype if isinstance(type_, TensorType) else DataType.UNDEFINED
+
+    def _known(self, name: str) -> npt.NDArray[Any] | None:
+        value = self._values.get(name)
+        if value is None:
+            value = self._skeletons.known_value(name)
+        if value is None and self._is_filling(made_by := self._graph.producers.get(name, -1)):
+            self._evaluated(made_by)
+            value = self._values.get(name)
+        return value
+
+    def _is_filling(self, node: int) -> bool:
+        """Say whether a node fills a stored shape: most state weights, so few are looked at."""
+        table = self._graph.table
+        return (
+            node >= 0
+            and table.op_types[node] == "ConstantOfShape"
+            and table.inputs[node][0] in self._graph.constants
         )
 
-    def skeleton(self, nodes: Sequence[int], types: Mapping[str, ValueType]) -> onnx.ModelProto:
-        """Make a model of some of the nodes, without the large weights."""
-        proto = self._model.proto
-        # From IR version 4 on, initializers need not be listed as inputs.
-        ir_version = max(proto.ir_version, 4)
-        skeleton = onnx.ModelProto(ir_version=ir_version, opset_import=proto.opset_import)
-        target = skeleton.graph
-        target.name = proto.graph.name or "graph"
-        target.node.extend(self._node(node) for node in nodes)
-        made = {value for node in nodes for value in self._graph.table.outputs[node] if value}
-        for value in self._read_from_outside(nodes, made):
-            if value in self._small and value in self._graph.initializers:
-                target.initializer.append(self._replaced.get(value, self._small[value]))
-            elif value in self._inputs:
-                target.input.append(self._inputs[value])
-            elif value in types:
-                target.input.append(write_value_info(value, types[value]))
-        self._declare(target, made)
-        return skeleton
+    def _size(self, node: Node) -> tuple[npt.NDArray[Any], ...] | None:
+        """Compute a size of what inference, and not the model, says of a value."""
+        (name,) = node.inputs
+        if name in self._pending_values:
+            self._flush()
+        if name in self._unsure:
+            return None
+        type_ = self._types.get(name)
+        return size_of(node, type_.shape if isinstance(type_, TensorType) else None)
 
-    def _declare(self, target: onnx.GraphProto, made: set[str]) -> None:
-        kept = made & self._foreign
-        target.value_info.extend(info for value, info in self._values.items() if value in kept)
-        for value, info in self._outputs.items():
-            if value in made:
-                target.output.append(info if value in self._foreign else _without_shape(info))
+    def _flush(self) -> None:
+        """Type the nodes that were put off."""
+        nodes: Sequence[int] = self._pending
+        self._pending = []
+        self._pending_values.clear()
+        while nodes:
+            nodes = self._typed(nodes)
 
-    def _node(self, node: int) -> onnx.NodeProto:
-        outputs = self._graph.table.outputs[node]
-        if self._graph.is_constant_node(node) and outputs[0] in self._replaced:
-            return helper.make_node("Constant", [], outputs, value=self._replaced[outputs[0]])
-        proto: onnx.NodeProto = self._model.proto.graph.node[node]
-        return _with_onesided(proto) if proto.op_type == "STFT" else proto
+    def _typed(self, nodes: Sequence[int]) -> Sequence[int]:
+        """Type nodes, and return those that have to be looked at again with more known."""
+        graph, table = self._graph, self._graph.table
+        types, bodies = self._inferred(nodes) if self._is_inferred(nodes[0]) else ({}, {})
+        for place, node in enumerate(nodes):
+            missing = []
+            for value in table.outputs[node]:
+                if value in types:
+                    self._types[value] = types[value]
+                elif value:
+                    missing.append(value)
+            if self._unsure and not self._unsure.isdisjoint(graph.read_by(node)):
+                self._unsure.update(table.outputs[node])
+            if node in bodies:
+                self._bodies[node] = bodies[node]
+            if missing and self._settled(Node(graph, node), missing):
+                return nodes[place + 1 :]
+        return ()
 
-    def _made_by_foreign_operators(self) -> set[str]:
-        """Return the values of which nobody but the model itself can say anything."""
-        known, table = defs.C.schema_version_map(), self._graph.table
-        if set(table.domains) <= known.keys():
-            return set()
-        return {
-            value
-            for domain, outputs in zip(table.domains, table.outputs, strict=True)
-            if domain not in known
-            for value in outputs
+    def _targeted(self, node: Node, types: Mapping[str, ValueType]) -> Mapping[str, ValueType]:
+        """Give a shape to what onnx has none for, from what is known of the shape asked for."""
+        made = node.outputs[0]
+        found = types.get(made)
+        if not isinstance(found, TensorType) or found.shape is not None:
+            return {}
+        target = node.inputs[TARGETED[node.op_type]]
+        read = (node.inputs[0], target)
+        data, stated = (getattr(self._types.get(name), "shape", None) for name in read)
+        shape = target_shape(node, data, stated, self._known(target), self._shared)
+        return {made: TensorType(found.dtype, shape)}
+
+    def _inferred(
+        self, nodes: Sequence[int], *, strict: bool = False
+    ) -> tuple[Mapping[str, ValueType], dict[int, Mapping[str, Graph]]]:
+        graph = self._graph
+        skeleton = self._skeletons.make(nodes, self._types, self._values)
+        result = shape_inference.infer_shapes(
+            skeleton.proto, strict_mode=strict, data_prop=skeleton.has_open_values
+        )
+        stated = read_types(onnx.GraphProto(value_info=result.graph.value_info), inferred=True)
+        types = self._fresh.renamed(stated, skeleton.proto.graph)
+        if self._is_targeted(nodes[0]):
+            types = {**types, **self._targeted(Node(graph, nodes[0]), types)}
+        bodies: dict[int, Mapping[str, Graph]] = {
+            node: read_bodies(
+                result,
+                result.graph.node[skeleton.first + place],
+                graph.opset_imports,
+                self._model.folders,
+            )
+            for place, node in enumerate(nodes if graph.table.bodies else ())
+            if node in graph.table.bodies
         }
+        if (branch := self._branch(nodes[0])) is not None:
+            made = graph.table.outputs[nodes[0]]
+            types = {**types, **output_types(bodies[nodes[0]][branch], made)}
+        return types, bodies
 
-    def _read_from_outside(self, nodes: Sequence[int], made: set[str]) -> Iterator[str]:
-        seen = set(made)
-        for node in nodes:
-            for value in self._graph.read_by(node):
-                if value and value not in seen:
-                    seen.add(value)
-                    yield value
+    def _settled(self, node: Node, missing: Sequence[str]) -> bool:
+        """Type what inference left open; say whether anything came of it.
 
+        Raises:
+            InvalidModelError: The types of what the node reads contradict it (SGK222).
+        """
+        found: dict[str, ValueType] = {}
+        if not self._is_inferred(node.id):
+            proto = self._model.proto.graph.node[node.id]
+            read = {
+                name: type_
+                for name in self._graph.read_by(node.id)
+                if (type_ := self._types.get(name, _UNKNOWN)) != _UNKNOWN
+            }
+            values = {
+                name: value
+                for name in node.inputs
+                if name and (value := self._known(name)) is not None and not is_open(value)
+            }
+            opsets, version = self._graph.opset_imports, self._model.proto.ir_version
+            try:
+                made = node_types(proto, read, values, opsets, version)
+            except shape_inference.InferenceError as error:
+                raise self._contradiction(node, str(error)) from error
+            found = {name: made[name] for name in missing if name in made}
+        elif all(self._types.get(name, _UNKNOWN) != _UNKNOWN for name in node.inputs if name):
+            self._require_sound(node)
+        for name in missing:
+            if name not in found and name in self._declared:
+                found[name] = self._declared[name]
+                self._unsure.add(name)
+        self._types.update(found)
+        return bool(found)
 
-def _with_onesided(node: onnx.NodeProto) -> onnx.NodeProto:
-    """Write out the default of an attribute of STFT, which onnx's inference takes to be 0."""
-    if node.domain or any(attribute.name == "onesided" for attribute in node.attribute):
-        return node
-    stated = onnx.NodeProto()
-    stated.CopyFrom(node)
-    stated.attribute.append(helper.make_attribute("onesided", 1))
-    return stated
+    def _require_sound(self, node: Node) -> None:
+        try:
+            self._inferred([node.id], strict=True)
+        except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
+            by = _inferred_by(node.op_type, node.domain, node.opset)
+            # Some bodies by which onnx defines operators do not pass its own strict check.
+            if by != "function" and _MISSING not in str(error):
+                raise self._contradiction(node, str(error)) from error
 
-
-def _without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
-    if value.type.WhichOneof("value") != "tensor_type":
-        return value
-    return write_value_info(value.name, TensorType(DataType(value.type.tensor_type.elem_type)))
-
-
-def _fed(
-    value: onnx.ValueInfoProto, shapes: Mapping[str, Shape], symbols: Mapping[str, int]
-) -> onnx.ValueInfoProto:
-    if value.name in shapes:
-        dtype = DataType(value.type.tensor_type.elem_type)
-        return write_value_info(value.name, TensorType(dtype, shapes[value.name]))
-    return _substituted(value, symbols)
-
-
-def _substituted(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
-    if not symbols:
-        return value
-    copy = onnx.ValueInfoProto()
-    copy.CopyFrom(value)
-    substitute_symbols(copy.type, symbols)
-    return copy
-
-
-def _run_inference(skeleton: onnx.ModelProto, model: Model) -> onnx.ModelProto:
-    """Infer strictly, unless operators that onnx does not know stand in the way."""
-    known = defs.C.schema_version_map()
-    strict = all(normal_domain(domain) in known for domain in set(model.graph.table.domains))
-    try:
-        return shape_inference.infer_shapes(skeleton, strict_mode=strict, data_prop=True)
-    except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
-        if _blames_function_bodies(str(error), model.graph.opset_imports):
-            return shape_inference.infer_shapes(skeleton, strict_mode=False, data_prop=True)
-        raise InvalidModelError(
+    def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:
+        read = ", ".join(
+            f"{name!r} {self._types.get(name, _UNKNOWN)}" for name in node.inputs if name
+        )
+        rule = re.sub(_PREFIXES, "", complaint)
+        return InvalidModelError(
             "SGK222",
-            f"types or shapes of model {model.name!r} contradict each other: {str(error).strip()}",
-            hint="Compare the shapes you gave with those the model was exported for.",
-        ) from error
-
-
-def _blames_function_bodies(message: str, opsets: Mapping[str, int]) -> bool:
-    """Say whether all complaints are about operators that onnx defines by a body of nodes.
-
-    onnx infers those through their bodies, some of which (MeanVarianceNormalization 9, for one) do
-    not pass its own strict check.
-    """
-    # A complaint of its own starts a line; what follows it is about the nodes of such a body.
-    complaint = r"^(?:\[\w+\] Inference error\(s\): )?\(op_type:(\w+)"
-    blamed = set(re.findall(complaint, message, re.MULTILINE))
-    return bool(blamed) and all(
-        any(
-            defs.has(name, opset, domain) and _has_body(defs.get_schema(name, opset, domain))
-            for domain, opset in opsets.items()
+            f"types or shapes of model {self._model.name!r} contradict each other: node "
+            f"{node.label} reads {read}, but it demands otherwise: {rule.strip()}",
+            hint="Compare the shapes you gave with those the model was exported for."
+            if self.are_shapes_given
+            else "The model contradicts itself; export it again.",
+            node=node.id,
         )
-        for name in blamed
-    )
+
+    def _fill_gaps(self) -> None:
+        """Give a type to every value of which inference found none or no shape."""
+        for value, declared in self._declared.items():
+            found = self._types.get(value, _UNKNOWN)
+            if found == _UNKNOWN:
+                self._types[value] = declared
+            elif isinstance(found, TensorType) and isinstance(declared, TensorType):
+                self._fill_gap(value, found, declared)
+        for value in filter(None, chain.from_iterable(self._graph.table.outputs)):
+            self._types.setdefault(value, _UNKNOWN)
+
+    def _fill_gap(self, value: str, found: TensorType, declared: TensorType) -> None:
+        if DataType.UNDEFINED in (found.dtype, declared.dtype) or found.dtype == declared.dtype:
+            if found.shape is None and declared.shape is not None:
+                self._types[value] = declared
+        elif self._graph.is_output(value):
+            made_by = self._graph.producers.get(value)
+            who = "it is" if made_by is None else f"{Node(self._graph, made_by).label} makes it"
+            raise InvalidModelError(
+                "SGK222",
+                f"types or shapes of model {self._model.name!r} contradict each other: output "
+                f"{value!r} is declared {declared.dtype.label}, but {who} {found.dtype.label}",
+                hint="The model contradicts itself; export it again.",
+            )
 
 
-def _has_body(schema: defs.OpSchema) -> bool:
-    return bool(getattr(schema, "has_function", False))
+@cache
+def _inferred_by(name: str, domain: str, opset: int) -> str:
+    """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
+    if has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
+        return ""
+    schema = defs.get_schema(name, opset, domain)
+    if schema.has_type_and_shape_inference_function:
+        return "rule"
+    return "function" if getattr(schema, "has_function", False) else ""

@@ -6,9 +6,11 @@ from pathlib import Path
 import onnx
 
 from subgraphkit.ir import Graph
+from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.functions import inline_functions
+from subgraphkit.onnx_io.protos import ALIAS, without_alias
 from subgraphkit.onnx_io.reading import read_graph
-from subgraphkit.onnx_io.sources import ModelSource, read_model
+from subgraphkit.onnx_io.sources import ModelSource, ReadModel, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of
 from subgraphkit.onnx_io.weights import take_out_payloads
 
@@ -25,6 +27,7 @@ class Model:
             been taken out; read them through ``graph``.
         taken_out: Names of the initializers of ``proto`` that have no data there.
         path: The file it was loaded from, or None.
+        folders: Where its external data may be, or None if it may have none.
 
     Thread-safety: immutable, safe.
     """
@@ -33,31 +36,29 @@ class Model:
     proto: onnx.ModelProto
     path: Path | None
     taken_out: frozenset[str] = frozenset()
+    folders: DataFolders | None = None
 
     @property
     def name(self) -> str:
         """The name of the model in reports: its file's, or its graph's."""
         return self.path.name if self.path else (self.graph.name or "model")
 
-    @property
-    def base_dir(self) -> Path | None:
-        """Directory in which external data is looked for, or None if there is none."""
-        return self.path.parent if self.path else None
-
     def __repr__(self) -> str:
         """Render as ``Model('m.onnx', 176 nodes)``."""
         return f"Model({self.name!r}, {len(self.graph.nodes)} nodes)"
 
 
-def load(source: ModelSource) -> Model:
+def load(source: ModelSource, more: MoreFolders = tuple) -> Model:
     """Load and validate a model; weights stay where they are until something needs them.
 
     Model-local functions are inlined; the numbers of nodes used everywhere later are places in the
     node list after that. A node list that is not in topological order is fine.
 
     Args:
-        source: A path, the bytes of a model, or an ``onnx.ModelProto`` (kept, not copied: do not
-            change it afterwards). External data is only read for models loaded by path.
+        source: The model; see ``subgraphkit.load``, which does the same with the folders that are
+            configured.
+        more: Returns the folders that external data may be in beside the model's own; asked only if
+            some is in neither.
 
     Returns:
         The model.
@@ -66,9 +67,9 @@ def load(source: ModelSource) -> Model:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
         InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK214).
         UnsupportedModelError: It needs a newer onnx (SGK206).
-        CallerError: The source is of another kind (SGK213).
+        CallerError: The source is of another kind, or a URL (SGK213).
     """
-    return _load(source)
+    return _load(read_model(source, more))
 
 
 def load_read(data: bytes, path: Path) -> Model:
@@ -81,21 +82,19 @@ def load_read(data: bytes, path: Path) -> Model:
     Raises:
         ModelError: As ``load``.
     """
-    return _load(data, path)
+    return _load(read_model(data)._replace(path=path, folders=DataFolders(path)))
 
 
-def _load(source: ModelSource, path: Path | None = None) -> Model:
-    stored, found = read_model(source)
-    path = path or found
+def _load(read: ReadModel) -> Model:
+    stored, path, folders, is_shared = read
     opsets_of(stored)
     proto = inline_functions(stored)
     # Functions may bring operator sets of their own along.
     opsets = opsets_of(proto)
-    base_dir = path.parent if path else None
-    check_graph(proto.graph, opsets, base_dir)
+    if ALIAS in check_graph(proto.graph, opsets, folders):
+        proto = without_alias(proto)
     payloads: dict[str, bytes] = {}
-    if proto is not source:
-        del stored
+    if proto is not stored or not is_shared:
         proto, payloads = take_out_payloads(proto)
-    graph = read_graph(proto, proto.graph, opsets, base_dir, payloads=payloads)
-    return Model(graph, proto, path, frozenset(payloads))
+    graph = read_graph(proto, proto.graph, opsets, folders, payloads=payloads)
+    return Model(graph, proto, path, frozenset(payloads), folders)

@@ -1,8 +1,8 @@
 """Types between protobuf and subgraphkit, both ways."""
 
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Final
 
 import onnx
 
@@ -16,30 +16,61 @@ from subgraphkit.types import (
     SparseTensorType,
     TensorType,
     ValueType,
+    named,
 )
 
-__all__ = ["normal_domain", "read_type", "substitute_symbols", "write_value_info"]
+__all__ = [
+    "ALIAS",
+    "normal_domain",
+    "read_type",
+    "substitute_symbols",
+    "without_alias",
+    "write_value_info",
+]
+
+ALIAS: Final = "ai.onnx"
+"""Another name of the default domain."""
 
 
 def normal_domain(domain: str) -> str:
     """Return the operator domain with the alias ``ai.onnx`` of the default domain resolved."""
-    return "" if domain == "ai.onnx" else domain
+    return "" if domain == ALIAS else domain
 
 
-def read_type(proto: onnx.TypeProto) -> ValueType | None:
-    """Read a type; None if the model leaves it open."""
+def without_alias(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy whose nodes name the default domain as onnx's inference knows it."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    stack = [copy.graph]
+    while stack:
+        for node in stack.pop().node:
+            node.domain = normal_domain(node.domain)
+            for attribute in node.attribute:
+                stack += [attribute.g, *attribute.graphs]
+    return copy
+
+
+def read_type(proto: onnx.TypeProto, *, inferred: bool = False) -> ValueType | None:
+    """Read a type; None if the model leaves it open.
+
+    Args:
+        proto: The type.
+        inferred: Whether inference wrote it, whose names for sizes that it does not know
+            (``unk__7``) are kept: equal ones are equal sizes.
+    """
     kind = proto.WhichOneof("value")
+    read = partial(read_type, inferred=inferred)
     if kind == "tensor_type":
-        return _tensor_type(proto.tensor_type.elem_type, _shape(proto.tensor_type))
+        return _tensor_type(proto.tensor_type.elem_type, _shape(proto.tensor_type, inferred))
     if kind == "sparse_tensor_type":
         sparse = proto.sparse_tensor_type
-        return SparseTensorType(_data_type(sparse.elem_type), _shape(sparse))
+        return SparseTensorType(_data_type(sparse.elem_type), _shape(sparse, inferred))
     if kind == "sequence_type":
-        return SequenceType(read_type(proto.sequence_type.elem_type))
+        return SequenceType(read(proto.sequence_type.elem_type))
     if kind == "optional_type":
-        return OptionalType(read_type(proto.optional_type.elem_type))
+        return OptionalType(read(proto.optional_type.elem_type))
     if kind == "map_type":
-        return MapType(_data_type(proto.map_type.key_type), read_type(proto.map_type.value_type))
+        return MapType(_data_type(proto.map_type.key_type), read(proto.map_type.value_type))
     return None
 
 
@@ -52,7 +83,10 @@ def write_value_info(name: str, type_: ValueType | None) -> onnx.ValueInfoProto:
 
 
 def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> None:
-    """Replace named dimensions by their values, in place, at any depth of the type."""
+    """Replace named dimensions by their values, in place, at any depth of the type.
+
+    Names that stand for none are taken out, because onnx takes equal names for equal sizes.
+    """
     kind = proto.WhichOneof("value")
     if kind in {"sequence_type", "optional_type"}:
         substitute_symbols(getattr(proto, kind).elem_type, symbols)
@@ -62,6 +96,8 @@ def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> Non
         for dim in getattr(proto, kind).shape.dim:
             if dim.dim_param in symbols:
                 dim.dim_value = symbols[dim.dim_param]
+            elif dim.dim_param and named(dim.dim_param) is None:
+                dim.ClearField("dim_param")
 
 
 @lru_cache(maxsize=4096)
@@ -77,16 +113,21 @@ def _data_type(number: int) -> DataType:
         return DataType.UNDEFINED
 
 
-def _shape(proto: Any) -> Shape | None:
-    return tuple([_dim(dim) for dim in proto.shape.dim]) if proto.HasField("shape") else None
+def _shape(proto: Any, inferred: bool) -> Shape | None:  # noqa: FBT001 (one call per value)
+    if not proto.HasField("shape"):
+        return None
+    return tuple([_dim(dim, inferred) for dim in proto.shape.dim])
 
 
-def _dim(proto: onnx.TensorShapeProto.Dimension) -> Dim:
+def _dim(proto: onnx.TensorShapeProto.Dimension, inferred: bool) -> Dim:  # noqa: FBT001 (as above)
     kind = proto.WhichOneof("value")
     if kind == "dim_value":
         # Exporters write -1 (or another negative number) where they mean "not known".
         return int(proto.dim_value) if proto.dim_value >= 0 else None
-    return str(proto.dim_param) if kind == "dim_param" and proto.dim_param else None
+    if kind != "dim_param":
+        return None
+    name = str(proto.dim_param)
+    return name if inferred and name.startswith("unk__") else named(name)
 
 
 def _write_type(proto: onnx.TypeProto, type_: ValueType) -> None:

@@ -1,7 +1,6 @@
 """From a ``GraphProto`` to the graph of ``subgraphkit.ir``."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from sys import intern
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +9,7 @@ import onnx
 
 from subgraphkit.ir import Graph, Initializer, NodeTable, build_graph
 from subgraphkit.onnx_io.attributes import LazyAttributes, body_protos, constant_of
+from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.onnx_io.weights import initializer_of, sparse_initializer_of
 from subgraphkit.onnx_io.writing import OnnxGraphWriter
@@ -25,7 +25,7 @@ def read_graph(
     model: onnx.ModelProto,
     graph: onnx.GraphProto,
     opsets: Mapping[str, int],
-    base_dir: Path | None,
+    folders: DataFolders | None,
     *,
     is_body: bool = False,
     payloads: Mapping[str, bytes] = _NOTHING,
@@ -39,19 +39,19 @@ def read_graph(
         model: The model.
         graph: Its main graph, or a body.
         opsets: Versions of the operator sets by domain.
-        base_dir: Directory of the model, for external data.
+        folders: Where the model's external data may be; None if nowhere.
         is_body: Whether the graph is a body.
         payloads: Data of initializers that were taken out of the model, by name.
 
     Raises:
         InvalidModelError: The graph has a cycle, a value is made twice or never (SGK203 to SGK205).
     """
-    stored = _initializers(graph, base_dir, payloads)
+    stored = _initializers(graph, folders, payloads)
     listed = [value.name for value in graph.input]
     overridable = model.ir_version >= _OVERRIDABLE_SINCE_IR and not is_body
     defaults = {name: stored.pop(name) for name in listed if overridable and name in stored}
     inputs = tuple(name for name in listed if name not in stored and name not in defaults)
-    table, constants = _columns(model, graph, opsets, base_dir)
+    table, constants = _columns(model, graph, opsets, folders)
     types = read_types(graph)
     for initializers in (stored, defaults, constants):
         types |= {name: initializer.type for name, initializer in initializers.items()}
@@ -70,35 +70,38 @@ def read_graph(
     )
 
 
-def read_types(graph: onnx.GraphProto) -> dict[str, ValueType]:
-    """Return the types that a graph states of its values."""
+def read_types(graph: onnx.GraphProto, *, inferred: bool = False) -> dict[str, ValueType]:
+    """Return the types that a graph states of its values; see ``read_type``."""
     types: dict[str, ValueType] = {}
     for values in (graph.value_info, graph.input, graph.output):
         for value in values:
-            type_ = read_type(value.type)
+            type_ = read_type(value.type, inferred=inferred)
             if type_ is not None:
                 types[intern(value.name)] = type_
     return types
 
 
 def read_bodies(
-    model: onnx.ModelProto, node: onnx.NodeProto, opsets: Mapping[str, int], base_dir: Path | None
+    model: onnx.ModelProto,
+    node: onnx.NodeProto,
+    opsets: Mapping[str, int],
+    folders: DataFolders | None,
 ) -> dict[str, Graph]:
     """Index the graphs held by a node's attributes, by attribute name."""
     return {
-        name: read_graph(model, body, opsets, base_dir, is_body=True)
+        name: read_graph(model, body, opsets, folders, is_body=True)
         for name, body in body_protos(node).items()
     }
 
 
 def _initializers(
-    graph: onnx.GraphProto, base_dir: Path | None, payloads: Mapping[str, bytes]
+    graph: onnx.GraphProto, folders: DataFolders | None, payloads: Mapping[str, bytes]
 ) -> dict[str, Initializer]:
     dense = [
-        initializer_of(tensor, base_dir, payload=payloads.get(tensor.name))
+        initializer_of(tensor, folders, payload=payloads.get(tensor.name))
         for tensor in graph.initializer
     ]
-    sparse = [sparse_initializer_of(tensor, base_dir) for tensor in graph.sparse_initializer]
+    sparse = [sparse_initializer_of(tensor, folders) for tensor in graph.sparse_initializer]
     return {initializer.name: initializer for initializer in (*dense, *sparse)}
 
 
@@ -106,7 +109,7 @@ def _columns(
     model: onnx.ModelProto,
     graph: onnx.GraphProto,
     opsets: Mapping[str, int],
-    base_dir: Path | None,
+    folders: DataFolders | None,
 ) -> tuple[NodeTable, dict[str, Initializer]]:
     op_types: list[str] = []
     domains: list[str] = []
@@ -125,11 +128,11 @@ def _columns(
         if not node.attribute:
             attributes.append(_NOTHING)
             continue
-        attributes.append(LazyAttributes(node, base_dir))
-        if found := read_bodies(model, node, opsets, base_dir):
+        attributes.append(LazyAttributes(node, folders))
+        if found := read_bodies(model, node, opsets, folders):
             bodies[index] = found
         if op_types[index] == "Constant" and not domains[index]:
-            constant = constant_of(node, base_dir)
+            constant = constant_of(node, folders)
             if constant is not None:
                 constants[constant.name] = constant
     table = NodeTable(op_types, domains, names, inputs, outputs, attributes, bodies)

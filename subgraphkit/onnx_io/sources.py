@@ -1,51 +1,169 @@
-"""From what the caller has (path, bytes, ModelProto) to a ``ModelProto``."""
+"""Whatever a caller has of a model, made into a ``ModelProto``."""
 
 import os
+import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any, Final, NamedTuple, Protocol
 
 import onnx
 from google.protobuf.message import DecodeError
+from onnx import defs, helper
 
 from subgraphkit.errors import CallerError, InvalidModelError, ModelNotFoundError
+from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
+from subgraphkit.onnx_io.protos import normal_domain
+from subgraphkit.onnx_io.texts import parse_text
 
-__all__ = ["ModelSource", "read_model"]
+__all__ = ["ModelSource", "ReadModel", "read_model"]
 
-ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto
+
+class _HasModel(Protocol):
+    """What holds a model, as the ``ONNXProgram`` of ``torch.onnx`` does."""
+
+    @property
+    def model_proto(self) -> onnx.ModelProto: ...
+
+
+class _MakesModel(Protocol):
+    """What can be made into a model, as a function of onnxscript can."""
+
+    @property
+    def to_model_proto(self) -> Callable[..., onnx.ModelProto]: ...
+
+
+class _IrModel(Protocol):
+    """A model of onnx_ir."""
+
+    @property
+    def graph(self) -> Any: ...
+    @property
+    def producer_name(self) -> str | None: ...
+
+
+ModelSource = (
+    str
+    | os.PathLike[str]
+    | bytes
+    | bytearray
+    | memoryview
+    | IO[bytes]
+    | IO[str]
+    | onnx.ModelProto
+    | onnx.GraphProto
+    | _HasModel
+    | _MakesModel
+    | _IrModel
+)
 """What a model can be loaded from."""
 
-_LIMIT = 2**31
+_LIMIT: Final = 2**31
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
-def read_model(source: ModelSource) -> tuple[onnx.ModelProto, Path | None]:
+class ReadModel(NamedTuple):
+    """A model as it was found.
+
+    Attributes:
+        proto: The model.
+        path: Its file, if it was read from one.
+        folders: Where its external data may be; None if nowhere.
+        is_shared: Whether the caller has the same object.
+    """
+
+    proto: onnx.ModelProto
+    path: Path | None = None
+    folders: DataFolders | None = None
+    is_shared: bool = False
+
+
+def read_model(source: ModelSource, more: MoreFolders = tuple) -> ReadModel:
     """Read a model without its external data.
 
-    Returns:
-        The model, and its path if it was read from a file. A ``ModelProto`` is returned as it is,
-        not copied.
+    Args:
+        source: What there is of it. A ``ModelProto`` is returned as it is, not copied.
+        more: Returns folders that data may be in beside the model's own.
 
     Raises:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
         InvalidModelError: The bytes are not an ONNX model (SGK202).
-        CallerError: The source is of another kind (SGK213).
+        CallerError: The source is of another kind, or a URL (SGK213).
     """
     if isinstance(source, onnx.ModelProto):
         _check_is_model(source, "the ModelProto")
-        return source, None
+        return ReadModel(source, is_shared=True)
     if isinstance(source, bytes | bytearray | memoryview):
-        return _parse(bytes(source), f"a model of {len(source)} bytes"), None
+        return ReadModel(_parse(bytes(source), f"a model of {len(source)} bytes"))
     if isinstance(source, str | os.PathLike):
+        _refuse_url(os.fspath(source))
         path = Path(source)
-        return _parse(_read_file(path), f"the file {path.name!r}"), path
+        data, folders = _read_file(path, more)
+        return ReadModel(_parse(data, f"the file {path.name!r}"), path, folders)
+    return _of_an_object(source, more)
+
+
+def _of_an_object(source: Any, more: MoreFolders) -> ReadModel:
+    """Read what other libraries have; those that are not imported have made nothing."""
+    ir = sys.modules.get("onnx_ir")
+    if ir is not None and isinstance(held := getattr(source, "model", source), ir.Model):
+        return ReadModel(_checked(ir.to_proto(held)), folders=_folder_of(held, ir, more))
+    if isinstance(source, onnx.GraphProto):
+        return ReadModel(_model_around(source))
+    if callable(getattr(source, "to_model_proto", None)):
+        return ReadModel(_checked(source.to_model_proto()))
+    if isinstance(held := getattr(source, "model_proto", None), onnx.ModelProto):
+        return ReadModel(_checked(held), is_shared=True)
+    data = source.read() if callable(getattr(source, "read", None)) else None
+    if isinstance(data, str | bytes):
+        return ReadModel(_parse(data if isinstance(data, bytes) else data.encode(), "the stream"))
     raise CallerError(
         "SGK213",
         f"a model cannot be loaded from {type(source).__name__}",
-        hint="Pass a path, the bytes of a model, or an onnx.ModelProto.",
+        hint="Pass a path, an open file, the bytes of a model, an onnx.ModelProto or GraphProto, "
+        "an onnx_ir.Model,\nan ONNXProgram of torch.onnx or a function of onnxscript.",
     )
 
 
-def _read_file(path: Path) -> bytes:
+def _folder_of(model: Any, ir: Any, more: MoreFolders) -> DataFolders | None:
+    """Return where a model of onnx_ir has its data, if all of it is beside one file."""
+    values = (value.const_value for value in model.graph.initializers.values())
+    found = {os.fspath(one.base_dir) for one in values if isinstance(one, ir.ExternalTensor)}
+    return DataFolders(Path(found.pop(), "model"), more) if len(found) == 1 else None
+
+
+def _model_around(graph: onnx.GraphProto) -> onnx.ModelProto:
+    """Make a graph a model; it does not say which operator sets it means, so the newest ones."""
+    newest = {domain: last for domain, (_, last) in defs.C.schema_version_map().items()}
+    used = {""}
+    pending = [graph]
+    while pending:
+        nodes = pending.pop().node
+        used.update(normal_domain(node.domain) for node in nodes)
+        pending += [body for node in nodes for body in body_protos(node).values()]
+    opsets = [helper.make_opsetid(domain, newest.get(domain, 1)) for domain in sorted(used)]
+    return helper.make_model(graph, opset_imports=opsets)
+
+
+def _refuse_url(path: str) -> None:
+    # A Path has lost one of the two slashes. A drive of Windows has one letter.
+    if _URL.match(path) and not os.path.lexists(path):
+        raise CallerError(
+            "SGK213",
+            f"{path!r} is a URL, and models are loaded from files",
+            hint="Download it first, with its external data if it has any, and pass the path.",
+        )
+
+
+def _read_file(path: Path, more: MoreFolders) -> tuple[bytes, DataFolders | None]:
+    folders = DataFolders(path, more)
+    data = folders.read_model()
+    if data is not None:
+        return data, folders
     try:
-        return path.read_bytes()
+        # What is no plain file, such as a pipe, has no data beside it.
+        return path.read_bytes(), None
     except OSError as error:
         hint = f"Looked in {str(Path.cwd())!r}." if not path.is_absolute() else ""
         if isinstance(error, IsADirectoryError):
@@ -68,22 +186,44 @@ def _parse(data: bytes, subject: str) -> onnx.ModelProto:
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:
+        if (written := _from_text(data, subject)) is not None:
+            return written
         raise _not_a_model(data, subject, "it cannot be parsed") from error
     if not proto.ir_version or not proto.HasField("graph"):
+        if (written := _from_text(data, subject)) is not None:
+            return written
         raise _not_a_model(data, subject, "it has no IR version or no graph")
-    _check_is_model(proto, subject)
     return proto
 
 
+def _from_text(data: bytes, subject: str) -> onnx.ModelProto | None:
+    if not _looks_like_text(data):
+        return None
+    try:
+        proto = parse_text(data.decode("utf-8-sig"), subject)
+    except UnicodeDecodeError:
+        return None
+    return None if proto is None else _checked(proto, subject)
+
+
+def _looks_like_text(data: bytes) -> bool:
+    head = data[:256].removeprefix(b"\xef\xbb\xbf")
+    return head.isascii() and all(byte >= ord(" ") or byte in b"\t\r\n" for byte in head)
+
+
 def _not_a_model(data: bytes, subject: str, why: str) -> InvalidModelError:
-    head = data[:256]
     if not data:
         hint = "The file is empty."
-    elif head.isascii() and all(byte >= ord(" ") or byte in b"\t\r\n" for byte in head):
-        hint = f"It looks like text, beginning with {head[:24].decode()!r}."
+    elif _looks_like_text(data):
+        hint = f"It looks like text, beginning with {data[:24].decode()!r}."
     else:
-        hint = "It may be cut short, of another format, or nested more than 32 bodies deep."
+        hint = "It may be cut short, of another format, or nested more than 31 bodies deep."
     return InvalidModelError("SGK202", f"{subject} is not an ONNX model: {why}", hint=hint)
+
+
+def _checked(proto: onnx.ModelProto, subject: str = "the ModelProto") -> onnx.ModelProto:
+    _check_is_model(proto, subject)
+    return proto
 
 
 def _check_is_model(proto: onnx.ModelProto, subject: str) -> None:

@@ -8,7 +8,6 @@ then fail in the middle. Acyclicity and single assignment are checked where the 
 import difflib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 import onnx
@@ -16,13 +15,15 @@ from onnx import defs
 
 from subgraphkit.errors import InvalidModelError, UnsupportedModelError
 from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.external_data import DataFolders
+from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.onnx_io.weights import check_tensor
 
 __all__ = ["MAX_DEPTH", "check_graph", "opsets_of"]
 
-MAX_DEPTH: Final = 32
-"""Bodies may be nested this deep; ONNX Runtime and protobuf draw the same line."""
+MAX_DEPTH: Final = 31
+"""Bodies may be nested this deep; no deeper ones can be read from a file, by anybody."""
 
 _SUGGESTIONS = 1
 
@@ -64,8 +65,13 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
     return opsets
 
 
-def check_graph(graph: onnx.GraphProto, opsets: Mapping[str, int], base_dir: Path | None) -> None:
+def check_graph(
+    graph: onnx.GraphProto, opsets: Mapping[str, int], folders: DataFolders | None
+) -> set[str]:
     """Check operators, tensors and nesting of a graph and all bodies in it.
+
+    Returns:
+        The domains of the operators, as nodes write them.
 
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
@@ -80,12 +86,13 @@ def check_graph(graph: onnx.GraphProto, opsets: Mapping[str, int], base_dir: Pat
                 f"bodies are nested more than {MAX_DEPTH} deep, down to graph {body.name!r}",
                 hint="Flatten the control flow; no runtime accepts such a model.",
             )
-        _check_tensors(body, base_dir)
+        _check_tensors(body, folders)
         for index, node in enumerate(body.node):
             key = (node.domain, node.op_type)
             if key not in seen:
                 _check_operator(node, index, opsets)
                 seen.add(key)
+    return {domain for domain, _ in seen}
 
 
 def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
@@ -103,11 +110,12 @@ def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
             ]
 
 
-def _check_tensors(graph: onnx.GraphProto, base_dir: Path | None) -> None:
+def _check_tensors(graph: onnx.GraphProto, folders: DataFolders | None) -> None:
     where = f"graph {graph.name!r}"
     names: set[str] = set()
-    for tensor in graph.initializer:
-        check_tensor(tensor, base_dir, where)
+    sparse = [part for one in graph.sparse_initializer for part in (one.values, one.indices)]
+    for tensor in (*graph.initializer, *sparse):
+        check_tensor(tensor, folders, where)
     for name in [t.name for t in graph.initializer] + [
         s.values.name for s in graph.sparse_initializer
     ]:
@@ -125,7 +133,7 @@ def _check_tensors(graph: onnx.GraphProto, base_dir: Path | None) -> None:
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.TENSOR:
-                check_tensor(attribute.t, base_dir, f"node {node.name or node.op_type!r}")
+                check_tensor(attribute.t, folders, f"node {node.name or node.op_type!r}")
 
 
 def _check_operator(node: onnx.NodeProto, index: int, opsets: Mapping[str, int]) -> None:
@@ -139,8 +147,8 @@ def _check_operator(node: onnx.NodeProto, index: int, opsets: Mapping[str, int])
             hint="Add the operator set to the model's opset_import.",
             domain=domain,
         )
-    if domain not in defs.C.schema_version_map():
-        return  # an operator set of somebody's own; a backend may claim it
+    if domain not in defs.C.schema_version_map() or (domain, node.op_type) in MICROSOFT:
+        return  # an operator of somebody's own; a backend may claim it
     try:
         defs.get_schema(node.op_type, opsets[domain], domain)
     except defs.SchemaError as error:

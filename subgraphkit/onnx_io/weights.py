@@ -1,16 +1,9 @@
-"""Tensors stored in a model: their sizes checked, their data read when asked for.
-
-External data is read through a path that cannot leave the model's directory: relative, without
-``..``, through no link, to a regular file with one name. The rules follow the fixes of onnx's own
-loader (CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34446).
-"""
+"""Tensors stored in a model: their sizes checked, their data read when asked for."""
 
 import os
-import stat
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +13,7 @@ from onnx import numpy_helper
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Initializer
+from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.types import DataType, TensorType
 
 __all__ = [
@@ -28,6 +22,7 @@ __all__ = [
     "check_tensor",
     "initializer_of",
     "is_left_out",
+    "shared",
     "sparse_initializer_of",
     "take_out_payloads",
 ]
@@ -46,9 +41,21 @@ _WORTH_TAKING: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class _ExternalData:
-    path: Path
+    folders: DataFolders
+    location: str
     offset: int
     length: int
+    subject: str
+
+    def require_within(self, size: int) -> None:
+        """Refuse a file of that size if the data does not fit into it."""
+        if self.offset + self.length > size:
+            raise InvalidModelError(
+                "SGK211",
+                f"{self.subject} needs bytes {self.offset} to {self.offset + self.length} of "
+                f"{self.location!r}, which has {size}",
+                hint="The data file is incomplete or belongs to another model; copy it again.",
+            )
 
 
 def take_out_payloads(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, bytes]]:
@@ -76,7 +83,7 @@ def take_out_payloads(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str
 
 def initializer_of(
     tensor: onnx.TensorProto,
-    base_dir: Path | None,
+    folders: DataFolders | None,
     name: str = "",
     payload: bytes | None = None,
 ) -> Initializer:
@@ -84,18 +91,20 @@ def initializer_of(
 
     Args:
         tensor: The tensor, already passed by ``check_tensor``; kept, not copied.
-        base_dir: Directory of the model, for external data.
+        folders: Where the model's external data may be; None if nowhere.
         name: Name of the value; the tensor's own if empty.
         payload: The tensor's data, if it was taken out of the tensor.
     """
     type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
     if payload is None:
-        return Initializer(name or tensor.name, type_, _shared(lambda: array_of(tensor, base_dir)))
+        return Initializer(name or tensor.name, type_, shared(lambda: array_of(tensor, folders)))
     data = np.frombuffer(payload, np.uint8)
-    return Initializer(name or tensor.name, type_, _shared(lambda: _array_from(tensor, data)))
+    return Initializer(name or tensor.name, type_, shared(lambda: _array_from(tensor, data)))
 
 
-def sparse_initializer_of(sparse: onnx.SparseTensorProto, base_dir: Path | None) -> Initializer:
+def sparse_initializer_of(
+    sparse: onnx.SparseTensorProto, folders: DataFolders | None
+) -> Initializer:
     """Wrap a sparse tensor; its data is read as a dense array.
 
     Source: ONNX IR specification, ``SparseTensorProto``: indices are linear or one row per element.
@@ -104,8 +113,8 @@ def sparse_initializer_of(sparse: onnx.SparseTensorProto, base_dir: Path | None)
     type_ = TensorType(DataType(sparse.values.data_type), shape)
 
     def read() -> _Array:
-        values = array_of(sparse.values, base_dir)
-        indices = array_of(sparse.indices, base_dir)
+        values = array_of(sparse.values, folders)
+        indices = array_of(sparse.indices, folders)
         dense = np.zeros(shape, dtype=values.dtype)
         if indices.ndim == 1:
             dense.reshape(-1)[indices] = values
@@ -114,10 +123,10 @@ def sparse_initializer_of(sparse: onnx.SparseTensorProto, base_dir: Path | None)
         dense.setflags(write=False)
         return dense
 
-    return Initializer(sparse.values.name, type_, _shared(read))
+    return Initializer(sparse.values.name, type_, shared(read))
 
 
-def array_of(tensor: onnx.TensorProto, base_dir: Path | None) -> _Array:
+def array_of(tensor: onnx.TensorProto, folders: DataFolders | None) -> _Array:
     """Read a tensor's data as a read-only array; strings are objects.
 
     Raises:
@@ -133,7 +142,7 @@ def array_of(tensor: onnx.TensorProto, base_dir: Path | None) -> _Array:
             tensor=tensor.name,
         )
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _array_from(tensor, _read_external(tensor, base_dir))
+        return _array_from(tensor, _read_external(tensor, folders))
     array = numpy_helper.to_array(tensor)
     array.setflags(write=False)
     return array
@@ -160,7 +169,7 @@ def _array_from(tensor: onnx.TensorProto, data: npt.NDArray[np.uint8]) -> _Array
     return array
 
 
-def check_tensor(tensor: onnx.TensorProto, base_dir: Path | None, where: str) -> None:
+def check_tensor(tensor: onnx.TensorProto, folders: DataFolders | None, where: str) -> None:
     """Check that dimensions are sane and match the payload, reading none of it.
 
     Raises:
@@ -178,7 +187,7 @@ def check_tensor(tensor: onnx.TensorProto, base_dir: Path | None, where: str) ->
     type_ = TensorType(dtype, tuple(tensor.dims))
     count, nbytes = type_.element_count or 0, type_.nbytes or 0
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        found = _external_length(tensor, nbytes, base_dir, where)
+        found = _external_length(tensor, nbytes, folders, where)
         expected, unit = nbytes, "bytes"
     elif tensor.HasField("raw_data"):
         expected, found, unit = nbytes, len(tensor.raw_data), "bytes"
@@ -191,11 +200,15 @@ def check_tensor(tensor: onnx.TensorProto, base_dir: Path | None, where: str) ->
 
 
 def _external_length(
-    tensor: onnx.TensorProto, nbytes: int, base_dir: Path | None, where: str
+    tensor: onnx.TensorProto, nbytes: int, folders: DataFolders | None, where: str
 ) -> int:
     if tensor.data_type == DataType.STRING:
         raise _disagree(tensor, where, "holds strings in a file; ONNX keeps them in the model")
-    return nbytes if is_left_out(tensor) else _locate(tensor, base_dir, where).length
+    if is_left_out(tensor):
+        return nbytes
+    data = _located(tensor, folders, where)
+    data.require_within(data.folders.size_of(data.location, data.subject))
+    return data.length
 
 
 def _disagree(tensor: onnx.TensorProto, where: str, what: str) -> InvalidModelError:
@@ -221,7 +234,7 @@ def _field_length(tensor: onnx.TensorProto) -> int:
     return max(len(getattr(tensor, field)) for field in fields)
 
 
-def _shared(read: Callable[[], _Array]) -> Callable[[], _Array]:
+def shared(read: Callable[[], _Array]) -> Callable[[], _Array]:
     """Return a reader that reads again only after the last array it returned was dropped."""
     held: Callable[[], _Array | None] = lambda: None  # noqa: E731 (the state before any reading)
 
@@ -236,44 +249,35 @@ def _shared(read: Callable[[], _Array]) -> Callable[[], _Array]:
     return array
 
 
-def _read_external(tensor: onnx.TensorProto, base_dir: Path | None) -> npt.NDArray[np.uint8]:
-    data = _locate(tensor, base_dir, "the graph")
-    descriptor = os.open(data.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    with os.fdopen(descriptor, "rb") as file:
+def _read_external(tensor: onnx.TensorProto, folders: DataFolders | None) -> npt.NDArray[np.uint8]:
+    data = _located(tensor, folders, "the graph")
+    with data.folders.open(data.location, data.subject) as file:
+        size = os.fstat(file.fileno()).st_size
+        data.require_within(size)
         file.seek(data.offset)
         payload = np.fromfile(file, dtype=np.uint8, count=data.length)
     if len(payload) != data.length:
-        raise InvalidModelError(
-            "SGK211",
-            f"external data of tensor {tensor.name!r} ends after {len(payload)} of "
-            f"{data.length} bytes",
-            hint="The file was cut short after the model was loaded; copy it again.",
-        )
+        data.require_within(data.offset + len(payload))
     return payload
 
 
-def _locate(tensor: onnx.TensorProto, base_dir: Path | None, where: str) -> _ExternalData:
+def _located(tensor: onnx.TensorProto, folders: DataFolders | None, where: str) -> _ExternalData:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     subject = f"external data of tensor {tensor.name!r} of {where}"
-    if base_dir is None:
+    if folders is None:
         raise InvalidModelError(
             "SGK210",
-            f"{subject} lies in a file, but the model was not loaded from a path",
+            f"{subject} lies in a file, but the model was not loaded from one",
             hint="Load the model by its path, or store the data inside the model.",
         )
-    path = _contained(entries.get("location", ""), base_dir, subject)
-    offset = _number(entries, "offset", 0, subject)
-    size = path.stat().st_size
     needed = TensorType(DataType(tensor.data_type), tuple(tensor.dims)).nbytes or 0
-    length = _number(entries, "length", needed, subject)
-    if offset + length > size:
-        raise InvalidModelError(
-            "SGK211",
-            f"{subject} needs bytes {offset} to {offset + length} of {path.name!r}, which has "
-            f"{size}",
-            hint="The data file is incomplete or belongs to another model; copy it again.",
-        )
-    return _ExternalData(path, offset, length)
+    return _ExternalData(
+        folders,
+        entries.get("location", ""),
+        _number(entries, "offset", 0, subject),
+        _number(entries, "length", needed, subject),
+        subject,
+    )
 
 
 def _number(entries: Mapping[str, str], key: str, default: int, subject: str) -> int:
@@ -284,43 +288,3 @@ def _number(entries: Mapping[str, str], key: str, default: int, subject: str) ->
     if not text.isascii() or not text.isdigit() or len(text) > len(str(2**63)):
         raise InvalidModelError("SGK211", f"{subject} has {key} {text!r}, which is not a size")
     return int(text)
-
-
-def _contained(location: str, base_dir: Path, subject: str) -> Path:
-    def refuse(reason: str) -> InvalidModelError:
-        return InvalidModelError(
-            "SGK210",
-            f"{subject} is at {location!r}, {reason}",
-            hint="External data must be a plain file below the model's own directory.",
-            location=location,
-        )
-
-    parts = PurePosixPath(location).parts
-    if not location or "\0" in location:
-        raise refuse("which is not a file name")
-    if location.startswith("/") or "\\" in location or ":" in parts[0]:
-        raise refuse("which is not a relative path")
-    if ".." in parts:
-        raise refuse("which leads out of the model's directory")
-    path = base_dir
-    for part in parts:
-        path = path / part
-        if path.is_symlink():
-            raise refuse("which goes through a link")
-    return _plain_file(path, subject, refuse)
-
-
-def _plain_file(path: Path, subject: str, refuse: Callable[[str], InvalidModelError]) -> Path:
-    try:
-        status = path.lstat()
-    except OSError as error:
-        raise InvalidModelError(
-            "SGK211",
-            f"{subject} is missing: {path.name!r} cannot be opened ({error.strerror})",
-            hint="Keep the data file beside the model file.",
-        ) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise refuse("which is not a regular file")
-    if status.st_nlink > 1:
-        raise refuse("which is a hard link, so it may be a file from elsewhere")
-    return path

@@ -41,9 +41,17 @@ class OnnxGraphWriter:
         return self._model
 
     def node_proto(self, node: Node) -> onnx.NodeProto:
-        """Return the node as the model has it; not to be changed."""
+        """Return the node, reading what it reads in its graph; not to be changed."""
         proto: onnx.NodeProto = self._graph.node[node.id]
-        return proto
+        read = node.inputs
+        if tuple(proto.input) == read:
+            return proto
+        # A copy that it read in the model was left out.
+        renamed = onnx.NodeProto()
+        renamed.CopyFrom(proto)
+        del renamed.input[:]
+        renamed.input.extend(read)
+        return renamed
 
     def subgraph_model(self, subgraph: Subgraph, weights: WeightsPlace) -> onnx.ModelProto:
         """Write a subgraph with typed inputs, outputs and inner values.
@@ -66,9 +74,8 @@ class OnnxGraphWriter:
         outputs = subgraph.graph.table.outputs
         restated = self._restated(subgraph, weights)
         nodes = [i for i in subgraph.nodes if restated.isdisjoint(outputs[i])]
-        graph.node.extend(
-            self_contained(self._graph.node[i], Node(subgraph.graph, i)) for i in nodes
-        )
+        members = [Node(subgraph.graph, i) for i in nodes]
+        graph.node.extend(self_contained(self.node_proto(node), node) for node in members)
         made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
             _reference(constant)

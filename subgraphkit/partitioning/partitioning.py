@@ -78,9 +78,10 @@ class Partitioning(PartitioningData):
     def to_dict(self) -> dict[str, Any]:
         """Return the partitioning as plain data.
 
-        Keys: ``model``, ``node_count``, ``backends``, ``subgraphs`` (``id``, ``backend``,
-        ``property``, ``nodes``, ``copies``, ``inputs``, ``outputs``), ``refusals`` (``node``,
-        ``backend``, ``property``, ``code``, ``text``) and ``quality``.
+        Keys: ``model``, ``node_count``, ``left_out`` (by node, what became of it), ``backends``,
+        ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``copies``, ``inputs``,
+        ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``, ``text``) and
+        ``quality``.
         """
         return as_data(self, self.quality)
 

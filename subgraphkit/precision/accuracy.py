@@ -12,7 +12,8 @@ from subgraphkit.binding import BoundModel, bind
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.ir import BoundGraph
-from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.loading import load
+from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.precision.deviation import Sums, ValueAccuracy
 from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
@@ -170,7 +171,8 @@ def measure_accuracy(
         CallerError: There is no batch, or no floating point output to compare (SGK234).
         SubgraphkitError: Whatever a step of the road raises.
     """
-    pair = [one if isinstance(one, Model) else load(one) for one in (original, rewritten)]
+    roots = settings.get("data_roots")
+    pair = [load(one, data_roots=roots) for one in (original, rewritten)]
     bounds = [bind(model, backend=backend, **settings) for model in pair]
     outputs = floating_outputs(bounds[0])
     inner = [name for name in _common(bounds) if name not in outputs] if values else []

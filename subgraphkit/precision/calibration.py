@@ -13,7 +13,8 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.ir import BoundGraph
-from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.loading import load
+from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.precision.histograms import Histogram
 from subgraphkit.precision.thresholds import Method, check_method, threshold_of
 from subgraphkit.rewriting import Range, Ranges, content_hash
@@ -64,7 +65,7 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
     """
     check_method(method, percentile)
     progress = progress or Progress()
-    model = source if isinstance(source, Model) else load(source)
+    model = load(source, data_roots=settings.get("data_roots"))
     bound = bind(model, settings.pop("shapes", None), backend=backend, **settings)
     names = _wanted(bound, values)
     seen = {name: Histogram() for name in names}

@@ -20,7 +20,8 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
-from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.loading import load
+from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.precision.accuracy import (
     AccuracyReport,
     LayerAccuracy,
@@ -93,7 +94,7 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
             "the batches are gone through once per trial, and an iterator gives them only once",
             hint="Pass a list of batches.",
         )
-    model = source if isinstance(source, Model) else load(source)
+    model = load(source, data_roots=settings.get("data_roots"))
     lab = _Laboratory(
         model,
         precision,

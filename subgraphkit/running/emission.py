@@ -33,7 +33,7 @@ from subgraphkit.running.devices import (
     taken_on_device,
     to_host,
 )
-from subgraphkit.running.feeds import admit_input, check_names, check_symbols
+from subgraphkit.running.feeds import SymbolCheck, admit_input, check_names
 from subgraphkit.types import DataType, TensorType, ValueType
 
 __all__ = ["Emitted", "emit", "picked"]
@@ -192,22 +192,22 @@ def _shape_tests(local: str, shape: Sequence[Any]) -> list[str]:
 
 def _write_symbol_check(writer: _Writer, plan: Plan) -> None:
     graph = plan.graph
-    places: dict[str, list[tuple[int, str, int]]] = {}
-    for number, name in enumerate(graph.inputs):
+    places: dict[str, list[tuple[str, int]]] = {}
+    for name in graph.inputs:
         for axis, dim in enumerate(graph.shape(name) or ()):
             if isinstance(dim, str):
-                places.setdefault(dim, []).append((number, name, axis))
-    repeated = tuple((symbol, at) for symbol, at in places.items() if len(at) > 1)
+                places.setdefault(dim, []).append((name, axis))
+    repeated = {symbol: at for symbol, at in places.items() if len(at) > 1}
     if not repeated:
         return
-    writer.names["check_symbols"] = lambda *arrays: check_symbols(repeated, arrays)
-    locals_ = [writer.local(name) for name in graph.inputs]
-    tests = [
-        f"{locals_[n]}.shape[{axis}] != {locals_[at[0][0]]}.shape[{at[0][2]}]"
-        for _, at in repeated
-        for n, _, axis in at[1:]
-    ]
-    writer.line(f"    if {' or '.join(tests)}: check_symbols({', '.join(locals_)})")
+    writer.names["check_symbols"] = SymbolCheck(graph, repeated)
+    sizes = {
+        symbol: [f"{writer.local(name)}.shape[{axis}]" for name, axis in at]
+        for symbol, at in repeated.items()
+    }
+    tests = [f"{one} != {first}" for first, *others in sizes.values() for one in others]
+    arrays = ", ".join(map(writer.local, graph.inputs))
+    writer.line(f"    if {' or '.join(tests)}: check_symbols({arrays})")
 
 
 def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_Options") -> None:

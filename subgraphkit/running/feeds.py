@@ -5,14 +5,16 @@ the session's own code (see ``emission``) in well under a microsecond.
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.errors import InputError
+from subgraphkit.binding import BoundModel, renaming
+from subgraphkit.errors import InputError, SubgraphkitWarning
 from subgraphkit.ir import BoundGraph
 from subgraphkit.running.devices import DeviceBuffer, is_on_device
 from subgraphkit.types import (
@@ -25,7 +27,7 @@ from subgraphkit.types import (
     fits,
 )
 
-__all__ = ["Admit", "admit_input", "check_names", "check_symbols"]
+__all__ = ["Admit", "SymbolCheck", "admit_input", "check_names"]
 
 Admit = Callable[[Any], Any]
 """Takes what the caller fed and returns what the operators get, or raises ``InputError``."""
@@ -80,29 +82,56 @@ def check_names(graph: BoundGraph, feeds: Mapping[str, Any]) -> None:
     )
 
 
-def check_symbols(
-    symbols: Iterable[tuple[str, Sequence[tuple[int, str, int]]]], arrays: Sequence[Any]
-) -> None:
-    """Check that a symbol has the same value at all its places.
+class SymbolCheck:
+    """Holds the sizes of the dimensions that share a name against each other.
+
+    Exporters give one name to what are several dimensions, and what is compiled relies on sizes
+    only where they are numbers. So what differs is run, with one warning, unless the model was
+    bound ``strict``.
 
     Args:
-        symbols: Per symbol, the places ``(input number, input name, axis)`` it stands at.
-        arrays: The admitted inputs.
-
-    Raises:
-        InputError: Two dimensions of the same name differ (SGK140).
+        graph: The bound graph.
+        symbols: Names, and the places ``(input, axis)`` where each is found.
     """
-    for symbol, places in symbols:
-        (first, first_name, first_axis), *others = places
-        size = arrays[first].shape[first_axis]
-        for number, name, axis in others:
-            if arrays[number].shape[axis] != size:
-                raise InputError(
-                    "SGK140",
-                    f"dimension {symbol!r} is {size} in input {first_name!r} (axis {first_axis}) "
-                    f"but {arrays[number].shape[axis]} in input {name!r} (axis {axis})",
-                    hint="A named dimension has one value everywhere in the model.",
-                )
+
+    def __init__(self, graph: BoundModel, symbols: Mapping[str, Sequence[tuple[str, int]]]) -> None:
+        self._graph = graph
+        self._symbols = dict(symbols)
+
+    def __call__(self, *arrays: Any) -> None:
+        """Check the admitted inputs.
+
+        Raises:
+            InputError: Two dimensions of the same name differ, and the model is strict (SGK140).
+        """
+        shapes = dict(zip(self._graph.inputs, (array.shape for array in arrays), strict=True))
+        for symbol, places in tuple(self._symbols.items()):
+            first = places[0]
+            size = shapes[first[0]][first[1]]
+            for place in places[1:]:
+                if shapes[place[0]][place[1]] != size:
+                    self._differ(symbol, places, shapes, place)
+                    break
+
+    def _differ(
+        self,
+        symbol: str,
+        places: Sequence[tuple[str, int]],
+        shapes: Mapping[str, tuple[int, ...]],
+        second: tuple[str, int],
+    ) -> None:
+        (name, axis), (other, other_axis) = places[0], second
+        error = InputError(
+            "SGK140",
+            f"dimension {symbol!r} is {shapes[name][axis]} in input {name!r} (axis {axis}) but "
+            f"{shapes[other][other_axis]} in input {other!r} (axis {other_axis})",
+            hint="If they are different dimensions, bind with "
+            f"{renaming(self._graph, symbol, places)}.",
+        )
+        if self._graph.settings.strict:
+            raise error
+        self._symbols.pop(symbol, None)  # once is enough
+        warnings.warn(SubgraphkitWarning(str(error)), stacklevel=5)
 
 
 def _admit_remote(admit: Admit, value: Any) -> Any:

@@ -10,7 +10,8 @@ from subgraphkit.binding import Shapes, bind
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.settings import OtherSettings
-from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.loading import load
+from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
@@ -64,7 +65,7 @@ class InferenceSession(Session):
             call = BundleCall(backend, shapes, options, settings, constraints)
             super().__init__(open_bundle(Path(source), call, trust=trust))
             return
-        model = source if isinstance(source, Model) else load(source)
+        model = load(source, data_roots=settings.get("data_roots"))
         bound = bind(model, shapes, backend=backend, options=options, **settings)
         partitioning = partition(bound, constraints=constraints)
         super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))

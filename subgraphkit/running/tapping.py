@@ -1,7 +1,6 @@
 """Sessions that hand out inner values besides outputs, for those who look into a model."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from subgraphkit.binding import BoundModel
@@ -56,5 +55,5 @@ def tapped_session(bound: BoundModel, values: Sequence[str]) -> Session:
     Raises:
         SubgraphkitError: Whatever a step of the road raises.
     """
-    partitioning = partition(replace(bound, outputs=tuple(values)))
+    partitioning = partition(bound.with_outputs(values))
     return Session(plan(partitioning, compile_subgraphs(partitioning)))

@@ -67,29 +67,39 @@ class Weights:
         arrays = {name: self._checked(name, value) for name, value in changed.items()}
         renewed = {name: self._renewed(name, array) for name, array in arrays.items()}
         self._require_same_types(renewed)
-        before = {name: self._current[name] for name in arrays}
+        renewed |= self._graph.refolded(renewed, {**self._current, **renewed})
+        before = {name: self._current[name] for name in renewed}
         outcome: dict[str, str] = {}
         steps = list(plan.steps)
         touched: list[tuple[Step, Step, tuple[str, ...]]] = []
         for index, step in enumerate(plan.steps):
-            mine = {name: arrays[name] for name in arrays if name in step.subgraph.constants}
-            if not mine:
+            held = [name for name in renewed if name in step.subgraph.constants]
+            if not held:
                 continue
             try:
+                mine = {name: renewed[name].array() for name in held}
                 successor, outcome[step.subgraph.id] = _update_step(plan, step, mine, renewed)
             except Exception as error:
                 _restore(touched, before)
                 raise _failed(step, error) from error
-            touched.append((step, successor, tuple(mine)))
+            touched.append((step, successor, tuple(held)))
             steps[index] = successor
         pairs = zip(plan.steps, steps, strict=True)
         close_all(old.operator for old, new in pairs if old.operator is not new.operator)
         self._current |= renewed
-        self.versions |= {name: stored.version for name, stored in renewed.items()}
+        self.versions |= {name: renewed[name].version for name in arrays}
         return replace(plan, steps=tuple(steps)), outcome
 
     def _checked(self, name: str, value: Any) -> _Array:
         stored = self._current.get(name)
+        folding = self._graph.folding
+        if folding is not None and (sources := folding.sources.get(name)) is not None:
+            made_from = ", ".join(map(repr, sorted(sources))) or "sizes"
+            raise WeightUpdateError(
+                "SGK133",
+                f"the value of {name!r} is computed at bind from {made_from}",
+                hint="Replace what it is computed from.",
+            )
         if stored is None:
             raise WeightUpdateError(
                 "SGK133",
@@ -118,7 +128,7 @@ class Weights:
             if stored.version and _may_decide_shapes(stored)
         }
         try:
-            types = self._graph.retype(replaced)
+            types = self._graph.retype(replaced).types
         except InvalidModelError as error:
             raise _decides_shapes(renewed, error.message) from error
         for value, type_ in self._graph.types.items():

@@ -34,7 +34,8 @@ from subgraphkit.errors import (
 )
 from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.ir import Node
-from subgraphkit.onnx_io import Model, ModelSource, load
+from subgraphkit.loading import load
+from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
@@ -57,6 +58,7 @@ _SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
         "on_compile_error": "raise",
         "on_run_error": "raise",
         "checked": True,
+        "fold": False,
         "cache": False,
     }
 )
@@ -175,7 +177,7 @@ class Subject:
         Raises:
             SubgraphkitError: As ``load`` and ``bind``.
         """
-        model = source if isinstance(source, Model) else load(source)
+        model = load(source, data_roots=settings.get("data_roots"))
         return bind(model, shapes, **{"backend": [self.choice], **_SETTINGS, **settings})
 
     def partitioned(

@@ -16,10 +16,12 @@ FOR_AUTHORS = {
     "subgraphkit.backend": list(subgraphkit.backend.__all__),
     "subgraphkit.ir": [
         "BoundGraph",
+        "Bounds",
         "Graph",
         "Initializer",
         "Node",
         "Subgraph",
+        "integer_bounds",
         "make_subgraph",
     ],
     "subgraphkit.onnx_io": ["load", "node_key", "outside_weights", "write_value_info"],
@@ -50,6 +52,7 @@ FOR_AUTHORS = {
         "TensorType",
         "ValueType",
         "fits",
+        "repeated_names",
     ],
 }
 """By room, the names that a backend may import; of ``subgraphkit.errors``, every class."""

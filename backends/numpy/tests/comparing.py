@@ -45,12 +45,29 @@ def compare(expected: list[Any], actual: list[Any], rtol: float = 1e-5) -> None:
 
 
 def check(
-    op_type: str, inputs: list[Any], outputs: list[Any], *, reference: bool = False, **more: Any
+    op_type: str,
+    inputs: list[Any],
+    outputs: list[Any],
+    *,
+    reference: bool = False,
+    rtol: float = 1e-5,
+    shapes: tuple[bool, ...] = (True, False),
+    **more: Any,
 ) -> None:
-    """Compare a node, with constants and without, with shapes known and not."""
+    """Compare a node, with constants and without, with shapes known and not.
+
+    Args:
+        op_type: The operator.
+        inputs: Arrays, None for an input left out.
+        outputs: Element types of the outputs.
+        reference: Whether to compare with onnx.reference instead of ONNX Runtime.
+        rtol: How far numbers may be apart.
+        shapes: Whether shapes are known, for every time.
+        **more: Attributes of the node, and arguments of ``node_model``.
+    """
     candidates = [place for place, value in enumerate(inputs) if place and value is not None]
     for constants in {(), tuple(candidates)}:
-        for typed in (True, False):
+        for typed in shapes:
             model = node_model(op_type, inputs, outputs, constants=constants, typed=typed, **more)
             feeds = {
                 f"x{place}": value
@@ -59,4 +76,4 @@ def check(
             }
             runner = ReferenceEvaluator(model).run if reference else None
             expected = runner(None, feeds) if runner else run_onnxruntime(model, feeds)
-            compare(expected, compile_model(model).run(feeds))
+            compare(expected, compile_model(model).run(feeds), rtol)

@@ -18,7 +18,15 @@ from backends.numpy.tests.dtype_templates import EXTRA
 from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.types import DataType
 
-__all__ = ["Combination", "Template", "combinations", "element_type", "model_of", "schemas"]
+__all__ = [
+    "Combination",
+    "Template",
+    "combinations",
+    "element_type",
+    "fitting",
+    "model_of",
+    "schemas",
+]
 
 BITS_OF_HALF: Final = 16
 BITS_OF_DOUBLE: Final = 53
@@ -91,8 +99,8 @@ def schemas() -> list[Any]:
     return sorted(found, key=lambda s: (s.domain, s.name, s.since_version))
 
 
-def _fitting(schema: Any) -> Iterator[Template]:
-    """Yield templates that a version of an operator can run."""
+def fitting(schema: Any) -> Iterator[Template]:
+    """Yield templates that a version of an operator can run, the smallest first."""
     for template in _templates().get((schema.domain, schema.name), ()):
         fitted = _fitted(schema, template)
         if fitted is not None:
@@ -170,7 +178,7 @@ def combinations(schema: Any) -> Iterator[list[Combination]]:
 
     A parameter that only outputs have, and that no attribute sets, has none.
     """
-    templates = list(_fitting(schema))
+    templates = list(fitting(schema))
     for constraint in schema.type_constraints:
         parameter = constraint.type_param_str
         for type_name in sorted(constraint.allowed_type_strs):

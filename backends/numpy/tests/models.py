@@ -1,5 +1,6 @@
 """Small models for the tests of this backend."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,15 @@ def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
     return parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{body}')
 
 
-def node_model(
+def node_model(  # noqa: PLR0913 (what nodes differ in)
     op_type: str,
     inputs: list[Any],
-    output_types: list[np.dtype[Any]],
+    output_types: Sequence[np.dtype[Any] | None],
     *,
     opset: int = 21,
     constants: tuple[int, ...] = (),
     typed: bool = True,
+    clashing: Mapping[str, Any] | None = None,
     **attributes: Any,
 ) -> onnx.ModelProto:
     """Make a model of one node.
@@ -29,14 +31,15 @@ def node_model(
     Args:
         op_type: The operator.
         inputs: Arrays that tell the types; None for an input left out.
-        output_types: Element types of the outputs.
+        output_types: Element types of the outputs; None for an output left out.
         opset: Version of the operator set.
         constants: Places of inputs that are stored in the model rather than fed.
         typed: Whether shapes are declared.
+        clashing: Attributes of the node whose names are taken by arguments.
         **attributes: Attributes of the node.
     """
     names = ["" if value is None else f"x{place}" for place, value in enumerate(inputs)]
-    results = [f"y{place}" for place in range(len(output_types))]
+    results = ["" if one is None else f"y{place}" for place, one in enumerate(output_types)]
     fed = [
         helper.make_tensor_value_info(
             name,
@@ -50,8 +53,9 @@ def node_model(
     made = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), None)
         for name, dtype in zip(results, output_types, strict=True)
+        if dtype is not None
     ]
-    node = helper.make_node(op_type, names, results, **attributes)
+    node = helper.make_node(op_type, names, results, **attributes, **(clashing or {}))
     graph = helper.make_graph([node], op_type, fed, made, stored)
-    imports = [helper.make_opsetid("", opset)]
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)

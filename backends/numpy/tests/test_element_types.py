@@ -37,6 +37,7 @@ DIFFERENT = {
     "If": "the reference wraps an optional value in a list",
     "LogSoftmax": "before version 13 the reference does not flatten",
     "Optional": "the reference wraps the value in a list",
+    "SVMClassifier": "the reference rounds scores of integers to integers",
     "Softmax": "before version 13 the reference does not flatten",
 }
 """What is not compared with the reference, and why; by operator, or by operator and version."""

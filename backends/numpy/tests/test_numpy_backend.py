@@ -1,15 +1,21 @@
 """The backend as the core sees it: what it takes, what it refuses, what its manifest says."""
 
+import re
+from pathlib import Path
+
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import defs, helper
+from onnxruntime.capi import onnxruntime_pybind11_state
 
 from backends.numpy.tests.models import parsed
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
 from subgraphkit.ir import Graph, Node, NodeTable, build_graph
 from subgraphkit_numpy import NumpyBackend
-from subgraphkit_numpy.kernels import FAMILIES
+from subgraphkit_numpy.kernels import FAMILIES, registry
+from subgraphkit_numpy.kernels.microsoft import MICROSOFT, schema_of
 from subgraphkit_numpy.kernels.reference import reference_entry
 from subgraphkit_numpy.kernels.registry import Implementation, find
 
@@ -32,6 +38,35 @@ def test_every_operator_of_every_version_has_an_implementation() -> None:
         if find(*operator) is None and not isinstance(reference_entry(*operator), Implementation)
     ]
     assert missing == [], missing
+
+
+def _computed_of_onnx_runtime() -> set[str]:
+    return {name for domain, name in registry._ENTRIES if domain == MICROSOFT}
+
+
+def test_the_page_names_every_operator_of_onnx_runtime() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "numpy.md").read_text(encoding="utf-8")
+    section = page.partition("## Operators of ONNX Runtime")[2].partition("Two of them")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == _computed_of_onnx_runtime()
+
+
+def test_operators_of_onnx_runtime_take_what_they_take_there() -> None:
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32):
+        pytest.skip("an older ONNX Runtime knows less")
+    get_schemas = onnxruntime_pybind11_state.get_all_operator_schema
+    theirs = {one.name: one for one in get_schemas() if one.domain == MICROSOFT}
+    theirs |= {one.name: one for one in get_schemas() if one.name.startswith("Simplified")}
+    for name in _computed_of_onnx_runtime():
+        ours = schema_of(name)
+        assert len(ours.inputs) == len(theirs[name].inputs), name
+        assert len(ours.outputs) == len(theirs[name].outputs), name
+        types = {
+            one.type_param_str: set(one.allowed_type_strs) for one in theirs[name].type_constraints
+        }
+        for mine, other in zip(ours.inputs, theirs[name].inputs, strict=True):
+            assert set(mine.types) <= types.get(other.typeStr, {other.typeStr}), (name, mine.name)
 
 
 def test_every_family_registers_kernels() -> None:

@@ -1,6 +1,9 @@
 """ONNX Runtime itself: imported when first used, with its wheels, versions and providers."""
 
 import re
+import sys
+import threading
+from functools import cache
 from importlib import import_module
 from importlib.metadata import distributions
 from types import ModuleType
@@ -29,6 +32,7 @@ WHEELS: Final = (
 _REFUSALS: Final = frozenset({"Fail", "InvalidArgument", "InvalidGraph", "NotImplemented"})
 """What ONNX Runtime raises about a model; anything else is trouble with the machine."""
 
+_exchanging: Final = threading.Lock()
 _STATUS: Final = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _SOURCE: Final = re.compile(
     r"^(?:Exception during initialization: )?/\S+:\d+ .*?\)(?: const)? (?=\S)"
@@ -42,7 +46,21 @@ def onnxruntime() -> ModuleType:
         ImportError: It is not installed, or broken.
     """
     # not at the top: importing this package must work without it
-    return import_module("onnxruntime")
+    stand_in = sys.modules.get("onnxruntime")
+    if stand_in is None or stand_in.__name__ == "onnxruntime":
+        return import_module("onnxruntime")
+    return _behind(stand_in)
+
+
+@cache
+def _behind(stand_in: ModuleType) -> ModuleType:
+    """Import the library although a program has put another module in its place for its imports."""
+    with _exchanging:
+        del sys.modules["onnxruntime"]
+        try:
+            return import_module("onnxruntime")
+        finally:
+            sys.modules["onnxruntime"] = stand_in
 
 
 def installed_wheels() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The backend: one property that takes the nodes which the device says it runs, and gets right."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -19,7 +19,14 @@ from subgraphkit.backend import (
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
-from subgraphkit_openvino.compiling import compile_subgraph, configuration, limited, restore
+from subgraphkit_openvino.bodies import body_graphs
+from subgraphkit_openvino.compiling import (
+    compile_subgraph,
+    configuration,
+    limited,
+    numbers_in,
+    restore,
+)
 from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions
 from subgraphkit_openvino.rules import refusals
@@ -56,7 +63,7 @@ class OpenVINOProperty(SubgraphProperty):
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Ask OpenVINO about the graph."""
-        ruled_out = refusals(graph, narrow=self._options.narrow)
+        ruled_out = refusals(graph, numbers_in(graph, self._options))
         asked = [
             node
             for node in graph.order
@@ -64,7 +71,20 @@ class OpenVINOProperty(SubgraphProperty):
         ]
         device = self._options.device
         questions = Questions(graph, device, configuration(self._options))
-        self._refusals = ruled_out | questions.refusals(asked)
+        self._refusals = ruled_out | questions.refusals(asked) | self._inside(graph, ruled_out)
+
+    def _inside(self, graph: BoundGraph, ruled_out: Collection[int]) -> dict[int, Refusal]:
+        """Ask about what is in bodies, of which the device only looks at the node around them."""
+        found: dict[int, Refusal] = {}
+        for node in set(graph.table.bodies).difference(ruled_out):
+            for body in body_graphs(graph.nodes[node]):
+                questions = Questions(body, self._options.device, configuration(self._options))
+                inner = [one for one in body.order if not body.is_constant_node(one)]
+                refused = questions.refusals(inner) | self._inside(body, ())
+                for one, refusal in refused.items():
+                    text = f"in a body, {body.nodes[one].label}: {refusal.text}"
+                    found[node] = Refusal(refusal.code, text)
+        return found
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Make the selector."""
@@ -72,7 +92,8 @@ class OpenVINOProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Compile a region."""
-        return compile_subgraph(subgraph, limited(self._options, context.threads))
+        options = limited(self._options, context.threads)
+        return compile_subgraph(subgraph, options, context.fallback)
 
 
 class OpenVINOBackend(Backend[Options]):
@@ -109,7 +130,6 @@ class OpenVINOBackend(Backend[Options]):
     @classmethod
     def conformance(cls, suite: Conformance) -> None:
         """Declare what is left to others."""
-        suite.lacks("control_flow", "bodies are left to a backend that can run every body")
         # No xfail, because it is right where a vector holds a divisor of 1000 numbers.
         suite.skip(
             "L4/real/test_squeezenet",
@@ -126,15 +146,14 @@ class OpenVINOBackend(Backend[Options]):
         abilities = ",".join(sorted(core.get_property(device, "OPTIMIZATION_CAPABILITIES")))
         return f"openvino;{build};{device};{full_name};{abilities}"
 
-    def restore(
-        self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
-    ) -> OpenVINOOperator:
+    def restore(self, blob: bytes, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Restore a compiled region.
 
         Raises:
             CompileError: It is damaged, or made by another version or for another device (SGK130).
         """
-        return restore(blob, subgraph, limited(self.option_values, context.threads))
+        options = limited(self.option_values, context.threads)
+        return restore(blob, subgraph, options, context.fallback)
 
 
 def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:

@@ -6,15 +6,17 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.errors import CompileError
-from subgraphkit.ir import Subgraph
+from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.types import TensorType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
+from subgraphkit_openvino.guarding import Fallback, Guard
 from subgraphkit_openvino.importing import import_model, write_model
+from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
 from subgraphkit_openvino.operator import OpenVINOOperator, opened
 
-__all__ = ["compile_subgraph", "configuration", "limited", "restore"]
+__all__ = ["compile_subgraph", "configuration", "limited", "numbers_in", "restore"]
 
 _OF_BYTES: Final = frozenset(
     {"ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
@@ -53,8 +55,23 @@ def _settings(subgraph: Subgraph, options: Options) -> dict[str, Any]:
     return found
 
 
-def compile_subgraph(subgraph: Subgraph, options: Options) -> OpenVINOOperator:
+def numbers_in(graph: BoundGraph, options: Options) -> WholeNumbers | None:
+    """Return the whole numbers in a graph; None if the user lets OpenVINO compute them narrowly."""
+    return None if options.narrow else WholeNumbers(graph)
+
+
+def _guarded(subgraph: Subgraph, options: Options, fallback: Fallback) -> Guard:
+    numbers = numbers_in(subgraph.graph, options)
+    return Guard(subgraph, numbers.guards(subgraph) if numbers is not None else (), fallback)
+
+
+def compile_subgraph(subgraph: Subgraph, options: Options, fallback: Fallback) -> OpenVINOOperator:
     """Compile a region for a device.
+
+    Args:
+        subgraph: The region.
+        options: The backend's options.
+        fallback: Compiles it on another backend, for numbers that OpenVINO would get wrong.
 
     Raises:
         CompileError: The importer or the device fails (SGK130).
@@ -64,13 +81,16 @@ def compile_subgraph(subgraph: Subgraph, options: Options) -> OpenVINOOperator:
         model = import_model(written)
         compiled = library.core().compile_model(model, options.device, _settings(subgraph, options))
         _check_edge(compiled, subgraph)
-        return OpenVINOOperator(compiled, subgraph, written.held)
+        guard = _guarded(subgraph, options, fallback)
+        return OpenVINOOperator(compiled, subgraph, guard, written.held)
     except Exception as error:
         raise _failure(subgraph, f"could not be compiled: {library.said(error)}") from error
 
 
-def restore(blob: bytes, subgraph: Subgraph, options: Options) -> OpenVINOOperator:
-    """Restore what ``OpenVINOOperator.serialize`` returned.
+def restore(
+    blob: bytes, subgraph: Subgraph, options: Options, fallback: Fallback
+) -> OpenVINOOperator:
+    """Restore what ``OpenVINOOperator.serialize`` returned; see ``compile_subgraph``.
 
     Raises:
         CompileError: It is damaged, or made by another version or for another device (SGK130).
@@ -80,7 +100,8 @@ def restore(blob: bytes, subgraph: Subgraph, options: Options) -> OpenVINOOperat
         tensor = tensor_over(unlocked(exported))
         compiled = library.core().import_model(tensor, options.device, _settings(subgraph, options))
         _check_edge(compiled, subgraph)
-        return OpenVINOOperator(compiled, subgraph, (exported,), blob)
+        guard = _guarded(subgraph, options, fallback)
+        return OpenVINOOperator(compiled, subgraph, guard, (exported,), blob)
     except Exception as error:
         raise _failure(subgraph, f"cannot be restored: {library.said(error)}") from error
 

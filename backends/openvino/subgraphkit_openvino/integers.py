@@ -3,10 +3,12 @@
 On the processor, OpenVINO computes with int32, and much of that in float32: int64 and uint64 lose
 their upper half, 8 bits saturate where ONNX wraps around, and comparisons, quotients, remainders
 and sums of int32 are exact to 24 bits only. Indices, axes and sizes are small, so nothing is lost
-there. Everything else that is whole is taken only where it has been seen to be exact.
+there. Everything else that is whole is taken only where it has been seen to be exact, or where it
+fits as long as the whole numbers that a caller feeds have 24 bits: token ids, masks and rates do.
+That is checked before every run, and another backend runs what does not fit (see ``guards``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
@@ -14,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend import Refusal
-from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
 from subgraphkit.types import DataType
 
 __all__ = ["WholeNumbers"]
@@ -38,6 +40,13 @@ _NARROW: Final = frozenset({DataType.INT8, DataType.INT16, DataType.UINT8, DataT
 
 _EXACT: Final = 1 << 24
 """Whole numbers up to here are exact in float32."""
+
+_24_BITS: Final = -_EXACT, _EXACT
+_32_BITS: Final = -(2**31) + 1, 2**31 - 1
+"""Without the least int32, which negated is itself, and cast to bool is false."""
+
+_CHECKED: Final = frozenset({DataType.INT32, DataType.INT64})
+"""Types of which the numbers that enter a region are checked."""
 
 _INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
     {
@@ -77,6 +86,10 @@ _INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
     }
 )
 """Inputs that hold indices, axes or sizes: more than 31 bits would be out of range anyway."""
+
+_ENDS: Final = frozenset({1, 2, 3, 4})
+"""Inputs of Slice that may be out of range, and then mean as far as there is. Where they are
+constants, OpenVINO narrows them to what means the same."""
 
 _COUNTING: Final = frozenset({"ArgMax", "ArgMin", "NonZero", "Shape", "Size", "TopK"})
 """Operators whose whole outputs are small, whatever their inputs hold."""
@@ -169,16 +182,30 @@ class WholeNumbers:
 
     Args:
         graph: The graph.
+        given: Bounds of the numbers that enter; unless given, they are checked before every run.
+
+    Attributes:
+        trusting: Nodes that were not refused because of what is checked before every run.
     """
 
-    def __init__(self, graph: BoundGraph) -> None:
+    def __init__(self, graph: BoundGraph, given: Mapping[str, Bounds] | None = None) -> None:
+        self.trusting: set[int] = set()
         self._graph = graph
         self._small: dict[str, bool] = {}
+        if given is None:
+            fed = (*graph.inputs, *graph.defaults)
+            given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
+        self._bounds = integer_bounds(graph, given=given, longest=_EXACT)
+        self._leaving = _leaving(graph)
         for index in graph.order:
             node = graph.nodes[index]
             if not graph.is_constant_node(index):
                 small = self._makes_small(node)
                 self._small.update((name, small) for name in node.outputs if name)
+
+    def inside(self, body: BoundGraph) -> "WholeNumbers":
+        """Return the whole numbers in a body, which are bounded if those around it are."""
+        return WholeNumbers(body, self._bounds)
 
     def refusal(self, node: Node) -> Refusal | None:
         """Return why the whole numbers a node reads and makes would come out wrong, if so."""
@@ -192,6 +219,14 @@ class WholeNumbers:
             return _long_sum(node) if dtypes.isdisjoint(_OF_16_BITS) else _ROUNDED
         if all(map(self._is_small, read)) and (op_type in _MOVING or op_type in _EXACT_IF_SMALL):
             return self._unbounded(node) if made else None
+        if self._steers(node) and self._is_bounded(op_type, (*read, *made)):
+            self.trusting.add(node.id)
+            return None
+        return self._misfit(node, read, made)
+
+    def _misfit(self, node: Node, read: Sequence[str], made: Sequence[str]) -> Refusal | None:
+        """Say which of the numbers of a node are too large, or may be, if they are."""
+        op_type = node.op_type
         dtypes = {self._graph.dtype(name) for name in (*read, *made)}
         if op_type in {"Cast", "CastLike"} and self._graph.dtype(read[0]) not in _WIDE:
             dtypes.discard(DataType.INT64)
@@ -202,6 +237,43 @@ class WholeNumbers:
             return self._to_bool(node)
         labels = ", ".join(sorted(dtype.label for dtype in dtypes))
         return Refusal("dtype", f"{labels}, which OpenVINO computes in float32 or saturates here")
+
+    def guards(self, subgraph: Subgraph) -> tuple[tuple[int, int, int], ...]:
+        """Return what has to hold of the inputs of a region for its whole numbers to come out.
+
+        Returns:
+            Places of inputs, with the least and the greatest number that they may hold.
+        """
+        nodes = [self._graph.nodes[node] for node in subgraph.nodes]
+        if all(self.refusal(node) is not None or node.id not in self.trusting for node in nodes):
+            return ()
+        return tuple(
+            (place, *self._bounds[name])
+            for place, name in enumerate(subgraph.inputs)
+            if self._graph.dtype(name) in _CHECKED and not self._is_small(name)
+        )
+
+    def _steers(self, node: Node) -> bool:
+        """Say whether what a node makes only says where to look and what to mask.
+
+        Numbers that a caller gets back are data, and more likely to be large.
+        """
+        return self._leaving.isdisjoint(node.outputs)
+
+    def _is_bounded(self, op_type: str, names: Iterable[str]) -> bool:
+        """Say whether the numbers that a node reads and makes fit what it computes in."""
+        if op_type in _MOVING or op_type in _EXACT_IN_INT32:
+            limits = _32_BITS
+        elif op_type in _EXACT_IF_SMALL:
+            limits = _24_BITS
+        else:
+            return False
+        return all(self._is_small(name) or self._is_within(name, limits) for name in names)
+
+    def _is_within(self, name: str, limits: Bounds) -> bool:
+        low, high = self._bounds.get(name, (0, 0))
+        is_checked = self._graph.dtype(name) in _CHECKED
+        return is_checked and limits[0] <= low and high <= limits[1]
 
     def _unbounded(self, node: Node) -> Refusal | None:
         """Refuse casts that make wide numbers of numbers that may be large."""
@@ -234,6 +306,8 @@ class WholeNumbers:
     def _read(self, node: Node) -> list[str]:
         """Return the whole inputs of a node that are no indices."""
         indices = _INDICES.get(node.op_type, frozenset())
+        if node.op_type == "Slice":
+            indices = frozenset(filter(node.is_constant, _ENDS))
         return [
             name
             for place, name in enumerate(node.inputs)
@@ -246,6 +320,16 @@ class WholeNumbers:
             whole = constant is not None and constant.type.dtype in _WHOLE
             self._small[name] = whole and constant is not None and _fits(constant.array())
         return self._small[name]
+
+
+def _leaving(graph: BoundGraph) -> set[str]:
+    """Return the whole numbers and truth values that end up among the outputs as such."""
+    kinds = {*_WHOLE, DataType.BOOL}
+    found = {name for name in graph.outputs if graph.dtype(name) in kinds}
+    for node in reversed(graph.order):
+        if not found.isdisjoint(graph.table.outputs[node]):
+            found.update(name for name in graph.read_by(node) if graph.dtype(name) in kinds)
+    return found
 
 
 def _long_sum(node: Node) -> Refusal | None:

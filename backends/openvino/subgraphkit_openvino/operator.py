@@ -13,6 +13,7 @@ from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import TensorType, ValueType
 from subgraphkit_openvino import library
+from subgraphkit_openvino.guarding import Guard
 from subgraphkit_openvino.memory import shared_tensor, tensor_over
 
 __all__ = ["OpenVINOOperator", "opened", "sealed"]
@@ -33,6 +34,7 @@ class OpenVINOOperator(SubgraphOperator):
     Args:
         compiled: The ``openvino.CompiledModel``, inputs and outputs in the order of the subgraph.
         subgraph: The region.
+        guard: Runs elsewhere what OpenVINO would get wrong.
         held: What the compiled model refers to.
         stored: What the operator was restored from, if it was.
 
@@ -43,9 +45,15 @@ class OpenVINOOperator(SubgraphOperator):
     thread_safe: ClassVar[bool] = True
 
     def __init__(
-        self, compiled: Any, subgraph: Subgraph, held: Sequence[Any] = (), stored: bytes = b""
+        self,
+        compiled: Any,
+        subgraph: Subgraph,
+        guard: Guard,
+        held: Sequence[Any] = (),
+        stored: bytes = b"",
     ) -> None:
         self._compiled = compiled
+        self._guard = guard
         self._held = held
         self._stored = stored
         self._subgraph = subgraph
@@ -72,6 +80,8 @@ class OpenVINOOperator(SubgraphOperator):
             ExecutionError: OpenVINO failed (SGK131).
             ValueError: A buffer does not fit the result; the message names the output.
         """
+        if self._guard.limits and not self._guard.admits(inputs):
+            return self._guard.run(inputs, outputs)
         try:
             request = self._idle.pop()
         except IndexError:
@@ -113,6 +123,7 @@ class OpenVINOOperator(SubgraphOperator):
 
     def close(self) -> None:
         """Release the compiled model and its requests."""
+        self._guard.close()
         self._idle = []
         self._compiled = None
         self._held = ()

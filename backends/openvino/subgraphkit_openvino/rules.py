@@ -11,6 +11,7 @@ from typing import Final
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType, TensorType
+from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 
@@ -42,17 +43,19 @@ _LOSES_NAN: Final = frozenset(
 """Operators that make a number of NaN in OpenVINO."""
 
 
-def refusals(graph: BoundGraph, *, narrow: bool) -> dict[int, Refusal]:
+def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refusal]:
     """Return the nodes that OpenVINO must not be asked about, each with the reason.
 
     Args:
         graph: The graph.
-        narrow: Whether 64-bit numbers may be computed in 32 bits.
+        numbers: The whole numbers in it; None if 64-bit numbers may be computed in 32 bits.
     """
     watched = _before_isnan(graph)
     rules: list[Callable[[Node], Refusal | None]] = [_types, _operator, lambda n: _nan(n, watched)]
-    if not narrow:
-        rules += [_doubles, WholeNumbers(graph).refusal]
+    if numbers is not None:
+        rules += [_doubles, numbers.refusal]
+    if graph.table.bodies:
+        rules.append(lambda n: _inside(n, numbers))
     found = {}
     for node in graph.nodes:
         if graph.is_constant_node(node.id):
@@ -64,10 +67,24 @@ def refusals(graph: BoundGraph, *, narrow: bool) -> dict[int, Refusal]:
     return found
 
 
+def _inside(node: Node, numbers: WholeNumbers | None) -> Refusal | None:
+    """Refuse nodes with a body in which something is refused."""
+    for body in body_graphs(node):
+        within = numbers.inside(body) if numbers is not None else None
+        for refused, refusal in refusals(body, within).items():
+            text = f"in a body, {body.nodes[refused].label}: {refusal.text}"
+            return Refusal(refusal.code, text)
+        if any(one.op_type == "IsNaN" for one in body.nodes):
+            return Refusal("op_unsupported", "a body asks for NaN, which OpenVINO loses around it")
+        if numbers is not None and within is not None and within.trusting:
+            numbers.trusting.add(node.id)
+    return None
+
+
 def _types(node: Node) -> Refusal | None:
     """Refuse values that are no tensors of a type and rank that OpenVINO takes."""
-    if node.bodies:
-        return Refusal("op_unsupported", "bodies are left to a backend that can run every body")
+    if node.bodies and node.op_type != "If":
+        return Refusal("op_unsupported", "bodies of loops are left to others")
     for name in filter(None, (*node.inputs, *(out for out in node.outputs if _is_read(node, out)))):
         type_ = node.graph.types.get(name)
         if not isinstance(type_, TensorType):
@@ -173,7 +190,11 @@ def _is_read(node: Node, value: str) -> bool:
 
 def _before_isnan(graph: BoundGraph) -> set[int]:
     """Return the nodes whose values a node IsNaN looks at, however far behind."""
-    waiting = [node for node, op in enumerate(graph.table.op_types) if op == "IsNaN"]
+    waiting = [
+        node
+        for node, op in enumerate(graph.table.op_types)
+        if op == "IsNaN" and not _finds_masked_rows(graph.nodes[node])
+    ]
     found: set[int] = set()
     while waiting:
         for node in graph.adjacency.predecessors(waiting.pop()):
@@ -181,6 +202,26 @@ def _before_isnan(graph: BoundGraph) -> set[int]:
                 found.add(node)
                 waiting.append(node)
     return found
+
+
+def _finds_masked_rows(node: Node) -> bool:
+    """Say whether NaN is what Softmax makes of a row of which nothing is left by a mask.
+
+    That is how attention is exported from PyTorch: ``Where(IsNaN(weights), 0, weights)``. A row of
+    nothing but negative infinities is NaN in OpenVINO too; a single NaN that comes in is not.
+    """
+    (weights,) = node.inputs
+    (makes,) = node.outputs
+    made_by = node.producer(0)
+    return (
+        made_by is not None
+        and made_by.op_type == "Softmax"
+        and not node.graph.is_output(makes)
+        and all(
+            reader.op_type == "Where" and reader.inputs[0] == makes and reader.inputs[2] == weights
+            for reader in node.consumers()
+        )
+    )
 
 
 def _nan(node: Node, watched: Iterable[int]) -> Refusal | None:

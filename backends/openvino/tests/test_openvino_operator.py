@@ -23,6 +23,8 @@ LARGE = "g (float[64,1024] x) => (float[64,1024] y, float[64,1024] z) { y = Exp(
 DYNAMIC = "g (float[N,M] x) => (float[N,M] y, float[N,M] z) { y = Exp(x) z = Neg(y) }"
 GRAPHS = {"small": SMALL, "large": LARGE, "dynamic": DYNAMIC}
 
+CONTEXT = BindContext("openvino")
+
 
 @pytest.fixture(params=GRAPHS)
 def model(request: pytest.FixtureRequest) -> OpenedModel:

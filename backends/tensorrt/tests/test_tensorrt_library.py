@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from subgraphkit import InferenceSession
+from subgraphkit import InferenceSession, load
 from subgraphkit.errors import BackendUnavailableError, OptionError
-from subgraphkit.onnx_io import model_of_text
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library import flavours, gpus
@@ -286,7 +285,7 @@ def test_a_session_where_engines_can_only_be_built_is_refused_or_does_without(
 ) -> None:
     monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
     monkeypatch.setenv("SUBGRAPH_TENSORRT_FLAVOUR", "tensorrt_rtx")
-    model = model_of_text(SMALL)
+    model = load(SMALL.encode())
     with pytest.raises(BackendUnavailableError) as caught:
         InferenceSession(model, "tensorrt,numpy")
     assert caught.value.code == "SGK104"

@@ -12,12 +12,11 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import shapes_as_told
+from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table, markdown_table
 from subgraphkit.cli.values import counting, merge_options, merge_pairs, seconds
 from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_words
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
-from subgraphkit.onnx_io import load
 
 __all__ = ["COMMAND"]
 
@@ -28,7 +27,7 @@ _MANY = 12
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Measure, and end with an exit code that says whether all ran and agree."""
     shapes = shapes_as_told(arguments)
-    bound = bind(load(arguments.model), shapes, backend="none")
+    bound = bind(load_as_told(arguments), shapes, backend="none")
     feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
     tell_feeds(feeds, arguments.seed, report)
     arrays = {name: feed.array for name, feed in feeds.items()}
@@ -46,6 +45,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             options=merge_options(arguments.option),
             pin=arguments.pin,
             keep_off=arguments.keep_off,
+            data_roots=arguments.data_root,
         )
     report.data = _data(found)
     for table in (_table(found), _shares(found)):
@@ -132,6 +132,8 @@ def _tell(found: Benchmark, report: CommandReport) -> None:
     for one in found.measured:
         if not one.ran:
             report.note(f"{one.selection}: {one.text}")
+            if report.assumption:
+                report.note(f"  Sizes: {report.assumption}.")
             if one.printed:
                 report.note(one.printed)
         elif not one.agrees:

@@ -10,7 +10,7 @@ from subgraphkit.bundling import check_target, collect, write_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import bind_as_told, chosen_backends
+from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write
 from subgraphkit.cli.words import add_road_words
@@ -19,7 +19,6 @@ from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.storing.files import write_output
@@ -41,7 +40,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """
     target = file_to_write(arguments.engine, "the engine cannot be written")
     bundle = _bundle_to_write(arguments)
-    bound = bind_as_told(load(arguments.model), arguments)
+    bound = bind_as_told(load_as_told(arguments), arguments)
     _check_that_something_stays(bound.settings, is_written=bool(target or bundle))
     with report.doing("partitioning"):
         partitioning = partition(bound)

@@ -8,10 +8,9 @@ from subgraphkit.cli.batches import batches_in
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import shapes_as_told
+from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.values import counted, file_to_write, merge_options
 from subgraphkit.cli.words import add_bind_words, add_data_words
-from subgraphkit.onnx_io import load
 from subgraphkit.precision import calibrate
 
 __all__ = ["COMMAND"]
@@ -21,7 +20,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Run the model over the batches and store the ranges."""
     file_to_write(arguments.output, "the ranges cannot be stored")
     shapes = shapes_as_told(arguments)
-    model = load(arguments.model)
+    model = load_as_told(arguments)
     batches = batches_in(arguments.data, bind(model, shapes, backend="none").inputs)
     with report.doing("calibrating") as progress:
         ranges = calibrate(

@@ -16,12 +16,12 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import shapes_as_told
+from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counting, file_to_write, merge_options, tolerance
 from subgraphkit.cli.words import add_bind_words, add_data_words
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.onnx_io import Model, load
+from subgraphkit.onnx_io import Model
 from subgraphkit.precision import (
     AccuracyReport,
     Effort,
@@ -49,7 +49,7 @@ _LAYERS = 10
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Rewrite, compare if asked, search if asked, and store."""
     file_to_write(arguments.output, "the model cannot be stored")
-    model = load(arguments.model)
+    model = load_as_told(arguments)
     wanted = _wanted(arguments)
     ranges = _ranges(arguments.ranges, model)
     bounds = {"max_error": arguments.max_error, "min_snr": arguments.min_snr}

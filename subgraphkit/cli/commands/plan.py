@@ -10,12 +10,11 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.dot import as_dot
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import bind_as_told, chosen_backends
+from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Node
-from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import Partitioning, partition
 
 __all__ = ["COMMAND"]
@@ -24,7 +23,7 @@ __all__ = ["COMMAND"]
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Load, bind and partition a model, and show what came of it."""
     with report.doing("partitioning"):
-        bound = bind_as_told(load(arguments.model), arguments)
+        bound = bind_as_told(load_as_told(arguments), arguments)
         partitioning = partition(bound)
     nodes = _named(partitioning, arguments.explain) if arguments.explain else []
     report.data = _data(partitioning, arguments, nodes)

@@ -14,19 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.backend.progress import Progress
+from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import Feed, make_feeds, tell_feeds
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import bind_as_told, chosen_backends, shapes_as_told
+from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write, merge_options, merge_pairs
 from subgraphkit.cli.words import add_feed_words, add_road_words
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
-from subgraphkit.ir import BoundGraph
-from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
@@ -35,7 +34,7 @@ __all__ = ["COMMAND"]
 
 _Array = npt.NDArray[Any]
 _Ready = tuple[Plan, dict[str, Feed]]
-_FeedsOf = Callable[[BoundGraph], dict[str, Feed]]
+_FeedsOf = Callable[[BoundModel], dict[str, Feed]]
 
 
 class _Stopwatch:
@@ -80,7 +79,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.OK
 
 
-def _feeds(bound: BoundGraph, arguments: Namespace, report: CommandReport) -> dict[str, Feed]:
+def _feeds(bound: BoundModel, arguments: Namespace, report: CommandReport) -> dict[str, Feed]:
     feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
     tell_feeds(feeds, arguments.seed, report)
     return feeds
@@ -88,7 +87,7 @@ def _feeds(bound: BoundGraph, arguments: Namespace, report: CommandReport) -> di
 
 def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
     with watch.step("load"):
-        model = load(arguments.model)
+        model = load_as_told(arguments)
     with watch.step("bind"):
         bound = bind_as_told(model, arguments)
     feeds = feeds_of(bound)
@@ -117,7 +116,7 @@ def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Rea
 
 def _data(
     partitioning: Partitioning,
-    bound: BoundGraph,
+    bound: BoundModel,
     feeds: Mapping[str, Feed],
     outputs: Mapping[str, Any],
 ) -> dict[str, Any]:

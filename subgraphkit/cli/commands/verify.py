@@ -13,12 +13,11 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import make_feeds, tell_feeds
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import shapes_as_told
+from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, merge_options, merge_pairs, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.comparing import Difference, SubgraphFinding, Verification, tolerance_for, verify
-from subgraphkit.onnx_io import load
 
 __all__ = ["COMMAND"]
 
@@ -29,7 +28,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Compare, and end with an exit code that says whether all agrees."""
     shapes = shapes_as_told(arguments)
     options = merge_options(arguments.option) or None
-    model = load(arguments.model)
+    model = load_as_told(arguments)
     plain = bind(model, shapes, backend="none")
     feeds = make_feeds(plain, merge_pairs(arguments.input, "--input"), arguments.seed)
     tell_feeds(feeds, arguments.seed, report)
@@ -88,7 +87,8 @@ def _show(found: Verification, report: CommandReport) -> None:
     for name in found.idle:
         report.note(f"backend {name!r} took no node, so nothing was learned about it")
     if found.error:
-        report.show(f"The run failed:\n{found.error}")
+        sizes = f"\n  Sizes: {report.assumption}." if report.assumption else ""
+        report.show(f"The run failed:\n{found.error}{sizes}")
     if found.outputs:
         report.show(_table(_COLUMNS, ((one.name, one) for one in found.outputs)))
     if found.subgraphs is not None:

@@ -7,6 +7,7 @@ from itertools import compress
 from subgraphkit.backend.property import PartitionSummary
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
+from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
 from subgraphkit.errors import ConfigError, UnclaimedNodesError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning.claiming.claimants import Claim
@@ -21,6 +22,8 @@ __all__ = ["Turns", "finish_turns", "require_all_claimed", "take_turns"]
 
 _SHOWN_NODES = 10
 _TOTAL_BACKEND = "numpy"
+_RUNTIME = "onnxruntime"
+_RUNTIME_DOMAINS = "com.microsoft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +163,24 @@ def _advice_on_groups(turns: "Turns", node: int) -> str:
     return ""
 
 
+def _advice_on_runtime(domains: Sequence[str]) -> str:
+    named = ", ".join(map(repr, domains))
+    how = f"add {_RUNTIME!r} to the backends"
+    if not BACKEND_NAMES.is_installed(_RUNTIME):
+        how = f"{KNOWN_BACKENDS[_RUNTIME]}, and {how}"
+    return f"Operators of domain {named} are ONNX Runtime's own, which runs them: {how}."
+
+
 def _remedies(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> list[str]:
     """Say what would help with the nodes that are left: only what has not been tried."""
     remedies = []
     domains = {graph.table.domains[node] for node in left}
     foreign = sorted(domain for domain in domains if domain and not domain.startswith("ai.onnx"))
+    if _RUNTIME not in asked:
+        theirs = [domain for domain in foreign if domain.startswith(_RUNTIME_DOMAINS)]
+        foreign = [domain for domain in foreign if domain not in theirs]
+        if theirs:
+            remedies.append(_advice_on_runtime(theirs))
     if foreign:
         named = ", ".join(map(repr, foreign))
         remedies.append(f"Install or write a backend for the operators of domain {named}.")

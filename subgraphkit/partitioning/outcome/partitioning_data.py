@@ -169,6 +169,9 @@ class PartitioningData:
                 f"the model has no node {node}",
                 hint=f"It has {count}, counted from 0." if count else "It has none at all.",
             )
+        if node in self.graph.left_out:
+            became = self.graph.left_out[node]
+            raise ConfigError("SGK123", f"node {node} is in no subgraph: {became}")
         if self._home[node] < 0:
             raise ConfigError("SGK123", f"node {node} is not in the subgraph that was divided")
 

@@ -41,11 +41,12 @@ class Explanation:
     Attributes:
         node: Index of the node.
         label: How messages name it.
-        subgraph: The subgraph it is at home in.
+        subgraph: The subgraph it is at home in; empty if it was left out at bind.
         copies: Subgraphs that run a copy of it.
         is_constant: Whether it only states a constant; such a node travels with its first reader
-            and nobody is asked about it.
+            and nobody is asked about it. So is one that was left out.
         asked: Every property in the order of its turn.
+        left_out: What became of it, if it was left out at bind, such as ``computed at bind``.
     """
 
     node: int
@@ -54,9 +55,12 @@ class Explanation:
     copies: tuple[str, ...]
     is_constant: bool
     asked: tuple[AskedProperty, ...]
+    left_out: str = ""
 
     def __str__(self) -> str:
         """Render for people; what several properties of a backend refuse alike is one line."""
+        if self.left_out:
+            return f"{self.label}: in no subgraph\n  left out: {self.left_out}"
         lines = [f"{self.label}: in subgraph {self.subgraph}"]
         if self.is_constant:
             lines.append("  constant: travels with its first reader, nobody is asked about it")
@@ -86,6 +90,9 @@ def explain(partitioning: PartitioningData, node: int) -> Explanation:
     Raises:
         ConfigError: The model has no such node (SGK123).
     """
+    if left_out := partitioning.graph.left_out.get(node):
+        label = partitioning.graph.nodes[node].label
+        return Explanation(node, label, "", (), is_constant=True, asked=(), left_out=left_out)
     partitioning.check_node(node)
     view = partitioning.graph.nodes[node]
     home = partitioning.home_of(view.id)

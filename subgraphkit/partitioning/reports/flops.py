@@ -32,7 +32,7 @@ from math import prod
 from subgraphkit.ir import Node
 from subgraphkit.types import TensorType, ValueType
 
-__all__ = ["estimate_flops"]
+__all__ = ["estimate_flops", "is_open"]
 
 _Shape = tuple[int, ...]
 
@@ -47,6 +47,19 @@ def estimate_flops(node: Node) -> int:
         return sum(estimate_flops(inner) for body in node.bodies.values() for inner in body.nodes)
     formula = _FORMULAS.get(node.op_type, _per_output)
     return formula(node)
+
+
+def is_open(node: Node) -> bool:
+    """Say whether a tensor that a node reads or makes has a dimension that is not known.
+
+    Args:
+        node: The node; for a node with bodies, what is inside counts.
+    """
+    inner = (one for body in node.bodies.values() for one in body.nodes)
+    types = (node.graph.types.get(name) for name in (*node.inputs, *node.outputs) if name)
+    return any(map(is_open, inner)) or any(
+        isinstance(type_, TensorType) and type_.element_count is None for type_ in types
+    )
 
 
 def _dims(type_: ValueType | None) -> _Shape:

@@ -8,7 +8,7 @@ from typing import Any
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.flops import estimate_flops
+from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.partitioning.reports.worth import Worth, worth_of_operators
 from subgraphkit.types import TensorType
 
@@ -29,6 +29,7 @@ class BackendQuality:
         nodes: Nodes at home in its subgraphs; ``Constant`` nodes do not count.
         parameters: Elements of the constants its subgraphs read.
         flops: Operations of its nodes, see ``subgraphkit.partitioning.reports.flops``.
+        has_open_flops: Whether dimensions that are not known count as 1 in them.
         suppose: Counts what refused operators would be worth.
     """
 
@@ -40,6 +41,7 @@ class BackendQuality:
     nodes: int
     parameters: int
     flops: int
+    has_open_flops: bool
     suppose: Callable[[], Any] = field(repr=False, compare=False)
 
     @property
@@ -86,6 +88,7 @@ class Quality:
         nodes: Nodes of the model; ``Constant`` nodes do not count.
         parameters: Elements of all constants that are read.
         flops: Operations of all nodes.
+        has_open_flops: Whether dimensions that are not known count as 1 in them.
         cut_tensors: Distinct values made in one subgraph and taken in by another.
         cut_bytes: Their bytes, each counted once; unknown dimensions count as 1.
         forced_bytes: Bytes of those that cross between backends, which any partitioning that gives
@@ -98,6 +101,7 @@ class Quality:
     nodes: int
     parameters: int
     flops: int
+    has_open_flops: bool
     cut_tensors: int
     cut_bytes: int
     forced_bytes: int
@@ -125,6 +129,7 @@ def measure(partitioning: PartitioningData) -> Quality:
         nodes=node_count,
         parameters=_elements(partitioning, read),
         flops=sum(one.flops for one in backends),
+        has_open_flops=any(one.has_open_flops for one in backends),
         cut_tensors=len(cut),
         cut_bytes=sum(bytes_of(types.get(value)) for value in cut),
         forced_bytes=sum(bytes_of(types.get(value)) for value in forced),
@@ -154,6 +159,8 @@ def _measure_backend(
     # Constants that nobody reads, in a graph of nothing else, still have to be at home somewhere.
     bounds += [1 for at in own if not home_nodes[at]]
     read = {value for at in own for value in partitioning.subgraphs[at].constants}
+    own_nodes = [Node(graph, node) for at in own for node in home_nodes[at]]
+    flops = [estimate_flops(node) for node in own_nodes]
     is_fallback = any(c.is_fallback for c in turns.claims if c.backend.name == name)
     return BackendQuality(
         backend=name,
@@ -163,7 +170,10 @@ def _measure_backend(
         maximal=all(outcome.maximal for outcome in outcomes),
         nodes=sum(len(home_nodes[at]) for at in own),
         parameters=_elements(partitioning, read),
-        flops=sum(estimate_flops(Node(graph, node)) for at in own for node in home_nodes[at]),
+        flops=sum(flops),
+        has_open_flops=any(
+            count and is_open(node) for node, count in zip(own_nodes, flops, strict=True)
+        ),
         suppose=_nothing if is_fallback else partial(worth_of_operators, partitioning, name),
     )
 

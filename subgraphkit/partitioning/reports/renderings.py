@@ -27,6 +27,7 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
     return {
         "model": partitioning.graph.name,
         "node_count": len(partitioning.graph.order),
+        "left_out": {str(node): became for node, became in partitioning.graph.left_out.items()},
         "backends": list(partitioning.backends),
         "subgraphs": [
             {
@@ -131,12 +132,22 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
         f"{partitioning.graph.name}: {_counted(count, 'node')} in {_counted(subgraphs, 'subgraph')}"
         f", backends {', '.join(partitioning.backends) or 'none'}"
     )
-    parts = [head]
+    parts = ["\n".join([head, *_left_out_lines(partitioning)])]
     if subgraphs:
         parts.append(_subgraph_table(partitioning, verbose=verbose))
     parts.append(_refusal_table(partitioning, verbose=verbose))
     parts.append(_quality_lines(quality, verbose=verbose))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _left_out_lines(partitioning: PartitioningData) -> list[str]:
+    left_out = partitioning.graph.left_out.values()
+    computed = sum(became == "computed at bind" for became in left_out)
+    others = len(left_out) - computed
+    said = [f"{_counted(computed, 'node')} computed at bind"] if computed else []
+    if others:
+        said.append(f"{_counted(others, 'node')} left out, as a copy or because nothing reads it")
+    return ["; ".join(said)] if said else []
 
 
 def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
@@ -231,7 +242,7 @@ def _quality_lines(quality: Quality, *, verbose: bool) -> str:
             _known(one.gap) if one.maximal else f"{_known(one.gap)} (budget ended)",
             _share(one.nodes, quality.nodes),
             _share(one.parameters, quality.parameters),
-            _share(one.flops, quality.flops),
+            _share(one.flops, quality.flops) + ("+" if one.has_open_flops else ""),
         )
         for one in quality.backends
     ]
@@ -240,6 +251,8 @@ def _quality_lines(quality: Quality, *, verbose: bool) -> str:
         f"cut: {_counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
         f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
     )
+    if quality.has_open_flops:
+        lines.append("+: at least, because dimensions that are not known count as 1")
     lines.append(f"largest subgraph: {quality.largest_share:.1%} of the nodes")
     if quality.copied_nodes:
         lines.append(f"copied: {_counted(quality.copied_nodes, 'node')}")

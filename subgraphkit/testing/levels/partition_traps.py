@@ -86,7 +86,7 @@ def order_fault(partitioning: Partitioning) -> str:
             return f"subgraph {subgraph.id!r} reads {missing[0]!r} before anything has made it"
         homes += subgraph.home
         ready.update(subgraph.outputs)
-    if sorted(homes) != list(range(len(graph.table.op_types))):
+    if sorted(homes) != sorted(graph.order):
         return "not every node is at home in one subgraph and one only"
     lost = [name for name in graph.outputs if name not in ready and name not in graph.constants]
     return f"output {lost[0]!r} of the graph is handed out by no subgraph" if lost else ""

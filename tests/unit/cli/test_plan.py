@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -54,6 +55,14 @@ def test_the_document_is_the_partitioning_as_data(cli: Cli, diamond: Path) -> No
             "outputs": ["y"],
         }
     ]
+
+
+def test_flops_of_dimensions_that_are_not_known_are_marked(cli: Cli, linear: Path) -> None:
+    document = json.loads(cli("plan", linear, "--backend", "numpy", "--json").out)
+    assert document["data"]["quality"]["has_open_flops"]
+    assert "%)+" in cli("plan", linear, "--backend", "numpy").out
+    fixed = cli("plan", linear, "--backend", "numpy", "--symbol", "N=2", "--json").out
+    assert not json.loads(fixed)["data"]["quality"]["has_open_flops"]
 
 
 def test_nothing_is_compiled(cli: Cli, diamond: Path) -> None:
@@ -153,3 +162,20 @@ def test_nodes_are_pinned_and_kept_off_by_words(cli: Cli, diamond: Path) -> None
         ended = cli("plan", *words, "--pin", "nowhere=numpy")
     assert ended.code == 2
     assert "[SGK123]" in ended.err
+
+
+def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(
+    cli: Cli, tmp_path: Path
+) -> None:
+    proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }")
+    weight = np.zeros(1500, np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    (tmp_path / "model").mkdir()
+    path = tmp_path / "model" / "m.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="w.bin")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "model" / "w.bin").rename(tmp_path / "store" / "w.bin")
+    (tmp_path / "model" / "w.bin").symlink_to("../store/w.bin")
+    refused = cli("plan", str(path), "--backend", "numpy")
+    assert "--data-root" in refused.err
+    assert cli("plan", str(path), "--backend", "numpy", "--data-root", "store").code == 0

@@ -98,6 +98,43 @@ def test_what_is_made_up_is_said(cli: Cli, linear: Path) -> None:
     assert "taken" not in cli("run", linear, "--shape", "x=5,3").err
 
 
+WINDOWS = """
+g (float[?, 1, ?, ?] x) => (y) {
+    w = ConstantOfShape <value = float[1] {1}> (shape)
+    a = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w)
+    b = MaxPool <kernel_shape = [2, 2], strides = [4, 4]> (a)
+    y = GlobalAveragePool(b)
+}
+"""
+
+
+def test_sizes_that_nobody_gave_leave_windows_something_to_slide_over(cli: Cli) -> None:
+    proto = parsed(WINDOWS.replace("[?", "[A").replace("?", "A"))
+    proto.graph.initializer.append(
+        onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [4], [1, 1, 3, 3])
+    )
+    for dim in (proto.graph.input[0].type.tensor_type.shape.dim[at] for at in (0, 2, 3)):
+        dim.ClearField("dim_param")
+    onnx.save(proto, "windows.onnx")
+    ended = cli("run", "windows.onnx", "--backend", "numpy")
+    assert ended.code == 0
+    assert "taken to be 1: x[0]; taken to be 8: x[2], x[3]" in ended.err
+    assert "taken to be 1: x[0] (" in cli("run", "windows.onnx", "--shape", "x=?,1,9,8").err
+    given = ("--symbol", "x[0]=2", "--symbol", "x[2]=9", "--symbol", "x[3]=8")
+    assert "taken" not in cli("run", "windows.onnx", *given).err
+
+
+def test_sizes_that_nobody_gave_are_said_in_an_error(cli: Cli) -> None:
+    onnx.save(
+        parsed("g (float[N] x) => (y) <int64[2] s = {3, 5}> { y = Reshape(x, s) }"), "odd.onnx"
+    )
+    ended = cli("run", "odd.onnx", "--backend", "numpy")
+    assert ended.code != 0
+    assert "Sizes: taken to be" in ended.err.partition("error:")[2]
+    told = cli("verify", "odd.onnx", "--backend", "onnxruntime")
+    assert "Sizes: taken to be" in told.out + told.err.partition("error:")[2]
+
+
 def test_a_file_fixes_the_named_dimensions_of_other_inputs(
     cli: Cli, tmp_path: Path, array_file: Callable[[Any], Path]
 ) -> None:

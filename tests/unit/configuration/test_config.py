@@ -1,6 +1,7 @@
 """The layers of the configuration, and where each value comes from."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from itertools import product
@@ -81,12 +82,14 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "ON_COMPILE_ERROR": "fallback",
         "ON_RUN_ERROR": "fallback",
         "CHECKED": "off",
+        "FOLD": "off",
         "BLOCK": "x, y",
         "PLUGINS": "none",
         "CACHE": "off",
         "CACHE_DIR": "/cache",
         "CACHE_SIZE": "2GiB",
         "THREADS": "3",
+        "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
     }.items():
@@ -100,7 +103,9 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("fallback", False, 2)
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
+    assert not resolved.fold
     assert (resolved.cache_size, resolved.threads) == (2 << 30, 3)
+    assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
@@ -250,11 +255,12 @@ def test_one_file_can_be_named_instead(
     project_file.write_text("strict = true\n")
     user_file.write_text("verbose = 3\n")
     chosen = tmp_path / "chosen.toml"
-    chosen.write_text('on_missing = "warn"\ncache_dir = "cache"\n')
+    chosen.write_text('on_missing = "warn"\ncache_dir = "cache"\ndata_roots = ["a", "/b"]\n')
     monkeypatch.setenv("SUBGRAPH_CONFIG", str(chosen))
     resolved = resolve()
     assert (resolved.strict, resolved.verbose, resolved.on_missing) == (False, 0, "warn")
     assert resolved.cache_dir == tmp_path / "cache"
+    assert resolved.data_roots == (tmp_path / "a", Path("/b"))
     monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
     assert resolve().on_missing == "error"
 

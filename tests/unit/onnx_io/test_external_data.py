@@ -1,7 +1,11 @@
 """Weights in files beside the model: read late, once, and never from elsewhere."""
 
+import ctypes
 import os
-from collections.abc import Callable
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -62,8 +66,15 @@ def linked_folder(folder: Path) -> None:
     (folder / "evil").symlink_to(folder.parent)
 
 
-def hard_link(folder: Path) -> None:
-    os.link(folder.parent / "secret", folder / "evil")
+def link_within_a_linked_folder(folder: Path) -> None:
+    (folder.parent / "outside").mkdir()
+    (folder.parent / "outside" / "data").symlink_to("../secret")
+    (folder / "evil").symlink_to("../outside")
+
+
+def circle(folder: Path) -> None:
+    (folder / "evil").symlink_to("evil2")
+    (folder / "evil2").symlink_to("evil")
 
 
 def pipe(folder: Path) -> None:
@@ -85,9 +96,14 @@ def subfolder(folder: Path) -> None:
         (None, "file:secret"),
         (None, ""),
         (None, "w.bin\0"),
+        (None, "."),
+        (None, "./"),
+        (None, ".."),
+        (None, "/"),
         (link, "evil"),
         (linked_folder, "evil/secret"),
-        (hard_link, "evil"),
+        (link_within_a_linked_folder, "evil/data"),
+        (circle, "evil"),
         (pipe, "evil"),
         (subfolder, "evil"),
     ],
@@ -100,10 +116,166 @@ def test_data_outside_the_models_directory_is_never_opened(
     assert code(save(folder, location=location)) == "SGK210"
 
 
+def of_ones(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(np.ones(4, np.float32).tobytes())
+    return path
+
+
+def read(path: Path, **settings: object) -> list[float]:
+    model = sk.load(path, **settings)  # type: ignore[arg-type]
+    values: list[float] = model.graph.initializers["w"].array().tolist()
+    return values
+
+
+@pytest.mark.parametrize("location", ["w.bin", "../model/w.bin", "a/../w.bin", "./a//../w.bin"])
+def test_a_location_may_take_any_way_that_ends_in_the_models_folder(
+    folder: Path, location: str
+) -> None:
+    (folder / "a").mkdir()
+    assert read(save(folder, location=location)) == [0, 1, 2, 3]
+    assert read(save(folder, location=str(folder / location))) == [0, 1, 2, 3]
+
+
+def test_a_link_is_followed_if_it_ends_in_the_models_folder(folder: Path) -> None:
+    of_ones(folder / "data" / "w.bin")
+    (folder / "other").symlink_to("data")
+    (folder / "link.bin").symlink_to(folder / "other" / "w.bin")
+    assert read(save(folder, location="link.bin")) == [1, 1, 1, 1]
+
+
+def test_a_hard_link_is_a_file(folder: Path) -> None:
+    os.link(of_ones(folder.parent / "store" / "w"), folder / "hard.bin")
+    assert read(save(folder, location="hard.bin")) == [1, 1, 1, 1]
+
+
+def test_the_cache_of_a_hub_is_read_through_its_links(folder: Path) -> None:
+    snapshot = folder / "snapshots" / "5a1e" / "onnx"
+    snapshot.mkdir(parents=True)
+    of_ones(folder / "blobs" / "c0de")
+    save(folder, location="model.onnx_data").rename(folder / "blobs" / "feed")
+    (snapshot / "model.onnx").symlink_to("../../../blobs/feed")
+    (snapshot / "model.onnx_data").symlink_to("../../../blobs/c0de")
+    assert read(snapshot / "model.onnx") == [1, 1, 1, 1]
+    (folder / "current").symlink_to(snapshot)
+    assert read(folder / "current" / "model.onnx") == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("form", [str, lambda root: root, lambda root: ["/nowhere", str(root)]])
+def test_a_folder_that_is_trusted_may_hold_the_data(
+    folder: Path, form: Callable[[Path], object]
+) -> None:
+    data = of_ones(folder.parent / "store" / "deep" / "w.bin")
+    (folder / "w2.bin").symlink_to(data)
+    for location in ("w2.bin", str(data), "../store/deep/w.bin"):
+        path = save(folder, location=location)
+        with pytest.raises(InvalidModelError, match=r"(?s)SGK210.*store/deep.*SUBGRAPH_DATA_ROOTS"):
+            sk.load(path)
+        assert read(path, data_roots=form(folder.parent / "store")) == [1, 1, 1, 1]
+
+
+def test_trusted_folders_are_a_setting_like_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_ones(folder.parent / "store" / "w.bin")
+    path = save(folder, location="../store/w.bin")
+    store, feeds = str(folder.parent / "store"), {"x": np.zeros(4, np.float32)}
+    with sk.InferenceSession(path, "numpy", data_roots=store) as session:
+        np.testing.assert_array_equal(session.run(None, feeds)[0], [1, 1, 1, 1])
+    with sk.config(data_roots=[store]):
+        model = sk.load(path)
+    assert list(model.graph.initializers["w"].array()) == [1, 1, 1, 1]
+    monkeypatch.setenv("SUBGRAPH_DATA_ROOTS", os.pathsep.join(["/nowhere", store]))
+    assert read(path) == [1, 1, 1, 1]
+    with pytest.raises(InvalidModelError, match="SGK210"):
+        sk.load(path, data_roots="/nowhere")
+
+
+def test_trust_in_a_folder_ends_at_its_name(folder: Path) -> None:
+    of_ones(folder.parent / "store2" / "w.bin")
+    with pytest.raises(InvalidModelError, match="SGK210"):
+        sk.load(save(folder, location="../store2/w.bin"), data_roots=folder.parent / "store")
+
+
+def test_trusted_folders_of_another_kind_are_refused(folder: Path) -> None:
+    with pytest.raises(sk.SubgraphkitError, match="SGK108"):
+        sk.load(save(folder, location="w.bin"), data_roots=17)  # type: ignore[arg-type]
+
+
+@contextmanager
+def swapping(one: Path, other: Path) -> Iterator[None]:
+    """Exchange two folders again and again, each time in one step."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "renameat2"):
+        pytest.skip("the system cannot exchange two folders in one step")
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("swapped", ["data", "own"])
+def test_a_folder_swapped_for_a_link_during_load_leads_nowhere_else(
+    folder: Path, swapped: str
+) -> None:
+    of_ones(folder / "data" / "w.bin")
+    outside = folder.parent / "outside"
+    for path in (outside / "w.bin", outside / "data" / "w.bin"):
+        of_ones(path).write_bytes(np.full(4, 666, np.float32).tobytes())
+    path = save(folder, location="data/w.bin")
+    target = folder / "data" if swapped == "data" else folder
+    lure = target.with_name("lure")
+    lure.symlink_to(outside)
+    found: Counter[str] = Counter()
+    with swapping(target, lure):
+        for _ in range(1000):
+            try:
+                found[str(read(path))] += 1
+            except sk.SubgraphkitError as error:
+                found[error.code] += 1
+    assert set(found) <= {"[1.0, 1.0, 1.0, 1.0]", "SGK201", "SGK210", "SGK211"}, found
+    assert len(found) > 1, "nothing was ever swapped in between"
+
+
+def test_a_folder_exchanged_after_loading_is_not_read(folder: Path) -> None:
+    of_ones(folder / "data" / "w.bin")
+    of_ones(folder.parent / "outside" / "w.bin")
+    model = sk.load(save(folder, location="data/w.bin"))
+    (folder / "data").rename(folder / "moved")
+    (folder / "data").symlink_to(folder.parent / "outside")
+    with pytest.raises(InvalidModelError, match="SGK210"):
+        model.graph.initializers["w"].array()
+
+
+def test_no_descriptor_is_left_open(folder: Path) -> None:
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("the system does not show open descriptors")
+    link(folder)
+    good, bad = save(folder, location="w.bin"), folder / "bad.onnx"
+    bad.write_bytes(save(folder, location="evil").read_bytes())
+    save(folder, location="w.bin")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        assert read(good)
+        assert code(bad) == "SGK210"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 @pytest.mark.parametrize(
     "entries",
     [
         {"location": "absent.bin"},
+        {"location": "w.bin/below"},
+        {"location": "x" * 300},
         {"location": "w.bin", "offset": "8"},
         {"location": "w.bin", "offset": "-4"},
         {"location": "w.bin", "offset": "1_0"},

@@ -75,3 +75,13 @@ def test_a_function_of_another_operator_set_version_is_converted() -> None:
     graph = sk.load(proto).graph
     assert [node.op_type for node in graph.nodes][-1] == "Squeeze"
     assert len(graph.nodes[len(graph.nodes) - 1].inputs) == 2
+
+
+def test_a_function_that_means_the_same_in_the_models_operator_set_needs_no_types() -> None:
+    # What the function returns depends on the value of a cast, of which onnx infers no type.
+    text = """<ir_version: 10, opset_import: ["": 22, "local": 1, "own": 1]>
+    g (float[2] x) => (float[2] y) { a = own.Foo(x) y = local.Twice(a) }
+    <domain: "local", opset_import: ["": 21]>
+    Twice (a) => (b) { c = Dropout(a) b = Identity(c) }"""
+    graph = sk.load(parser.parse_model(text)).graph
+    assert [node.op_type for node in graph.nodes] == ["Foo", "Dropout", "Identity"]

@@ -1,12 +1,18 @@
 """What can be loaded, and how what cannot be is refused."""
 
+import io
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import subgraphkit as sk
+from subgraphkit.binding import bind
 from subgraphkit.errors import (
     CallerError,
     InvalidModelError,
@@ -31,6 +37,113 @@ def test_a_model_loads_from_path_bytes_and_proto(tmp_path: Path) -> None:
         assert len(sk.load(source).graph.nodes) == 3
     assert sk.load(path).name == "chain.onnx"
     assert sk.load(proto).name == "chain"
+
+
+def test_open_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "chain.onnx"
+    onnx.save(parsed(CHAIN), path)
+    with path.open("rb") as file:
+        assert len(sk.load(file).graph.nodes) == 3
+    assert len(sk.load(io.BytesIO(path.read_bytes())).graph.nodes) == 3
+
+
+def test_a_loaded_model_is_returned_as_it_is() -> None:
+    model = sk.load(parsed(CHAIN))
+    assert sk.load(model) is model
+
+
+def test_a_graph_is_a_model_of_the_newest_operator_sets() -> None:
+    graph = parsed(CHAIN).graph
+    graph.node.add(op_type="Scaler", domain="ai.onnx.ml", input=["y"], output=["z"])
+    graph.node.add(op_type="Mine", domain="com.acme", input=["z"], output=["z2"])
+    model = sk.load(graph)
+    assert model.graph.opset_imports[""] == onnx.defs.onnx_opset_version()
+    assert model.graph.opset_imports["com.acme"] == 1
+    assert [node.op_type for node in model.graph.nodes][-2:] == ["Scaler", "Mine"]
+
+
+def test_a_model_of_onnx_ir_is_loaded_with_its_data(tmp_path: Path) -> None:
+    ir = pytest.importorskip("onnx_ir")
+    proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }")
+    weight = np.arange(1500, dtype=np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    assert len(sk.load(ir.from_proto(proto)).graph.nodes) == 1
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin")
+    model = sk.load(ir.load(tmp_path / "m.onnx"))
+    np.testing.assert_array_equal(model.graph.initializers["w"].array(), weight)
+
+
+class MakesAProto:
+    """As a function of onnxscript does."""
+
+    def to_model_proto(self, **options: object) -> onnx.ModelProto:
+        return parsed(CHAIN)
+
+
+def test_what_can_be_made_into_a_model_is() -> None:
+    assert len(sk.load(MakesAProto()).graph.nodes) == 3
+
+
+def test_a_function_of_onnxscript_is_loaded(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    program = tmp_path / "program.py"
+    program.write_text("""
+import onnxscript, subgraphkit as sk
+from onnxscript import FLOAT, opset18 as op
+@onnxscript.script(default_opset=op)
+def chain(x: FLOAT[2]) -> FLOAT[2]:
+    return op.Neg(op.Relu(x))
+print([node.op_type for node in sk.load(chain).graph.nodes])
+""")
+    # in a process of its own: it reads its own source, and importing it may warn
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['Relu', 'Neg']"
+
+
+class HoldsAProto:
+    """As an ``ONNXProgram`` of ``torch.onnx`` does."""
+
+    def __init__(self) -> None:
+        self.model_proto = parsed(CHAIN)
+
+
+def test_what_holds_a_model_is_loaded_and_left_whole() -> None:
+    held = HoldsAProto()
+    weight = np.zeros(8 << 20, np.float32)
+    held.model_proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    assert len(sk.load(held).graph.nodes) == 3
+    assert len(held.model_proto.graph.initializer[0].raw_data) == weight.nbytes
+
+
+@pytest.mark.parametrize("library", ["onnx_ir", "onnxscript", "torch"])
+def test_no_library_is_imported_to_look_at_what_is_given(library: str) -> None:
+    program = f"""
+        import io, sys, subgraphkit as sk
+        try:
+            sk.load(17)
+        except sk.SubgraphkitError:
+            sk.load(io.BytesIO({parsed(CHAIN).SerializeToString()!r}))
+        print({library!r} in sys.modules)
+    """
+    assert ran(program) == "False"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["https://huggingface.co/m/model.onnx", Path("s3://bucket/m.onnx"), "file:///srv/m.onnx"],
+)
+def test_a_url_is_called_one(source: object) -> None:
+    told = refusal(source, CallerError)
+    assert "[SGK213]" in told
+    assert "is a URL" in told
+    assert "Download it first" in told
+
+
+def ran(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
 
 
 def test_a_missing_file_is_named() -> None:
@@ -158,9 +271,47 @@ def nested(depth: int) -> onnx.ModelProto:
     )
     for _ in range(depth):
         node = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
-        body = helper.make_graph([node], "level", [], [value("y", 1, [1])])
-    body.input.extend([value("c", 9, []), value("x", 1, [1])])
+        body = helper.make_graph([node], "level", [], [helper.make_tensor_value_info("y", 1, [1])])
+    body.input.extend(
+        [helper.make_tensor_value_info("c", 9, []), helper.make_tensor_value_info("x", 1, [1])]
+    )
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def thread_of_bodies(depth: int) -> onnx.ModelProto:
+    body = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "leaf", [], [])
+    for _ in range(depth):
+        body.output.append(helper.make_tensor_value_info("y", 1, [2]))
+        other = helper.make_graph(
+            [helper.make_node("Abs", ["x"], ["y"])],
+            "other",
+            [],
+            [helper.make_tensor_value_info("y", 1, [2])],
+        )
+        node = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=other)
+        body = helper.make_graph([node], "level", [], [])
+    body.input.extend(
+        [helper.make_tensor_value_info("c", 9, []), helper.make_tensor_value_info("x", 1, [2])]
+    )
+    body.output.append(helper.make_tensor_value_info("y", 1, [2]))
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def test_bodies_are_bound_as_deep_as_files_can_hold_them() -> None:
+    for source in (proto := thread_of_bodies(MAX_DEPTH), proto.SerializeToString()):
+        assert str(bind(sk.load(source)).types["y"]) == "float32[2]"
+    proto = thread_of_bodies(MAX_DEPTH + 1)
+    assert "[SGK209]" in refusal(proto)
+    assert "[SGK202]" in refusal(proto.SerializeToString())
+
+
+def test_the_default_domain_may_be_called_by_its_other_name() -> None:
+    proto = parsed(CHAIN)
+    for node in proto.graph.node:
+        node.domain = "ai.onnx"
+    bound, expected = bind(sk.load(proto)), bind(sk.load(parsed(CHAIN)))
+    assert bound.types == expected.types
+    assert {node.domain for node in proto.graph.node} == {"ai.onnx"}
 
 
 def test_bodies_nested_too_deeply_are_refused() -> None:

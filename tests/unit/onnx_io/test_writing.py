@@ -20,7 +20,7 @@ DENSE = "dense (float[64] x) => (float[64] y) { s = MatMul(x, w) y = Reshape(s, 
 
 
 def whole(model: onnx.ModelProto | Path) -> Subgraph:
-    bound = sk.bind(sk.load(model), backend="none")
+    bound = sk.bind(sk.load(model), backend="none", fold=False)
     return make_subgraph(bound, tuple(bound.order), "fake")
 
 

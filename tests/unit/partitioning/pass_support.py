@@ -28,7 +28,8 @@ from tests.models import parsed
 def bound(source: str | onnx.ModelProto, **settings: Any) -> BoundModel:
     """Bind a model, or the text of a graph, with no backend and no fallback."""
     model = parsed(source) if isinstance(source, str) else source
-    return sk.bind(sk.load(model), backend="none", fallback="none", **settings)
+    settings = {"backend": "none", "fallback": "none", "fold": False, **settings}
+    return sk.bind(sk.load(model), **settings)
 
 
 class All(SubgraphSelector):

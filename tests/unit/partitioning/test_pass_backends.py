@@ -116,7 +116,7 @@ def test_a_backend_that_cannot_be_read_is_an_error_before_anything_is_asked() ->
 
 
 def left_over(text: str, **settings: str | bool) -> str:
-    model = sk.load(parsed(text, header='"": 18, "com.acme": 1'))
+    model = sk.load(parsed(text, header='"": 18, "com.acme": 1, "com.microsoft": 1'))
     with pytest.raises(UnclaimedNodesError) as caught:
         partition(sk.bind(model, **settings))
     return str(caught.value)
@@ -126,6 +126,23 @@ def test_a_node_of_a_foreign_domain_needs_a_backend_of_its_own() -> None:
     told = left_over("g (float[2] x) => (y) { y = com.acme.Foo(x) }", backend="numpy")
     assert "Install or write a backend for the operators of domain 'com.acme'" in told
     assert "pip install" not in told
+
+
+@pytest.mark.parametrize("is_installed", [False, True])
+def test_an_operator_of_onnx_runtime_is_sent_to_its_backend(
+    monkeypatch: pytest.MonkeyPatch, *, is_installed: bool
+) -> None:
+    known = BACKEND_NAMES.is_installed
+    monkeypatch.setattr(
+        BACKEND_NAMES,
+        "is_installed",
+        lambda name: is_installed if name == "onnxruntime" else known(name),
+    )
+    told = left_over("g (float[2] x) => (y) { y = com.microsoft.Trilu(x) }", backend="numpy")
+    assert "Operators of domain 'com.microsoft' are ONNX Runtime's own, which runs them" in told
+    assert "add 'onnxruntime' to the backends" in told
+    assert ("pip install 'subgraphkit-onnxruntime[cpu]'" in told) is not is_installed
+    assert "Install or write a backend" not in told
 
 
 def test_what_strict_leaves_over_is_not_blamed_on_a_missing_package() -> None:

@@ -126,11 +126,41 @@ def test_feeds_that_do_not_fit_are_refused_and_the_session_goes_on(
     assert s.run(None, {"x": ones(1, 3)})[0].shape == (1, 2)
 
 
-def test_a_symbol_has_one_value_in_all_inputs() -> None:
-    s = session("g (float[N] a, float[N] b) => (float[N] y) { y = Add(a, b) }")
-    assert s.run(None, {"a": ones(3), "b": ones(3)})[0].shape == (3,)
-    with pytest.raises(InputError, match="dimension 'N' is 3 in input 'a'"):
-        s.run(None, {"a": ones(3), "b": ones(1)})
+SHARED = """g (float[N, 2] a, float[N, 2] b) => (float[N, 2] y) {
+    c = Neg(a) d = Neg(b) e = Add(c, d) f = Mul(d, e) y = Add(f, c)
+}"""
+
+
+def test_a_symbol_has_one_value_in_all_inputs_if_strict() -> None:
+    s = session(SHARED, strict=True)
+    assert s.run(None, {"a": ones(3, 2), "b": ones(3, 2)})[0].shape == (3, 2)
+    with pytest.raises(InputError, match="dimension 'N' is 3 in input 'a'") as refusal:
+        s.run(None, {"a": ones(3, 2), "b": ones(1, 2)})
+    assert refusal.value.hint.endswith("bind with shapes={'b': ('N_2', 2)}.")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime", "openvino"])
+@pytest.mark.parametrize(("first", "second"), [(1, 4), (4, 1)])
+def test_a_symbol_with_two_sizes_is_run_with_one_warning(
+    backend: str, first: int, second: int
+) -> None:
+    s = sk.InferenceSession(parsed(SHARED), [backend])
+    if backend == "onnxruntime" and first > second:
+        pytest.skip("ONNX Runtime itself reuses a buffer of another size and says so")
+    a, b = np.float32(2) * ones(first, 2), np.float32(3) * ones(second, 2)
+    with pytest.warns(SubgraphkitWarning, match="dimension 'N' is") as told:
+        results = [s.run(None, {"a": a, "b": b})[0] for _ in range(3)]
+    assert len(told) == 1
+    assert "bind with shapes={'b': ('N_2', 2)}" in str(told[0].message)
+    for result in results:
+        np.testing.assert_array_equal(result, np.broadcast_to(b * (a + b) - a, result.shape))
+        assert result.shape == (4, 2)
+
+
+def test_two_axes_of_an_input_may_share_a_name() -> None:
+    s = session("g (float[S, S] x) => (float[S, S] y) { y = Neg(x) }")
+    with pytest.warns(SubgraphkitWarning, match=r"shapes=\{'x': \('S', 'S_2'\)\}"):
+        assert s.run(None, {"x": ones(2, 5)})[0].shape == (2, 5)
 
 
 def test_an_output_that_does_not_exist_is_named() -> None:

@@ -156,7 +156,7 @@ def test_new_weights_come_by_name() -> None:
 )
 def test_a_constant_that_decides_a_shape_cannot_be_replaced(stored: str) -> None:
     text = f"""
-    g (float[2, 6] x) => (int64[2] s) <int64[2] shp = {{3, 4}}> {{ {stored} s = Shape(y) }}"""
+    g (float[2, 6] x) => (int64[2] s, y) <int64[2] shp = {{3, 4}}> {{ {stored} s = Shape(y) }}"""
     session = sk.InferenceSession(parsed(text), "numpy")
     name = "shp2" if "shp2" in stored else "shp"
     with pytest.raises(WeightUpdateError, match="would change shapes"):

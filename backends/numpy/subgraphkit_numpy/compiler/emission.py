@@ -92,7 +92,14 @@ def emit(
     for index, step in enumerate(steps):
         target = lifetimes.overwritable(index)
         written = registers.of[target] if target is not None else None
-        call = _call(text, registers, step, written)
+        doubts = list(lifetimes.doubts(index, target)) if target is not None else []
+        tests = [
+            f"{written}.shape[{axis}] == {registers.of[name]}.shape[{axis}]"
+            for name, axis in doubts
+            if name in registers.of
+        ]
+        over = f"({written} if {' and '.join(tests)} else None)" if tests else written
+        call = _call(text, registers, step, over)
         # whoever calls holds the inputs, so dropping them would free nothing
         dying = [name for name in lifetimes.dying(index) if name not in lifetimes.inputs]
         freed = [registers.drop(name) for name in dying if name not in step.results]

@@ -1,8 +1,8 @@
 """Lifetimes of values: which may share memory, and where a step may write over an operand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit.types import DataType, Shape, TensorType, ValueType
 from subgraphkit_numpy.compiler.lowering import ProgramStep
 
 __all__ = ["Lifetimes"]
@@ -16,6 +16,7 @@ class Lifetimes:
         inputs: Values fed.
         outputs: Values handed out; they outlive the last step.
         types: Types that hold in every run, or nothing if they may change.
+        doubtful: Symbols that need not have one size everywhere.
 
     Attributes:
         last_use: The last step that reads a value; ``len(steps)`` for outputs, -1 for inputs that
@@ -30,6 +31,7 @@ class Lifetimes:
         inputs: Sequence[str],
         outputs: Sequence[str],
         types: Mapping[str, ValueType],
+        doubtful: Collection[str] = (),
     ) -> None:
         self.steps = steps
         self.last_use: dict[str, int] = dict.fromkeys(inputs, -1)
@@ -37,6 +39,7 @@ class Lifetimes:
         self.inputs = frozenset(inputs)
         self._views: dict[str, list[str]] = {}
         self._types = types
+        self._doubtful = doubtful
         self._aliases: set[str] = set()
         for index, step in enumerate(steps):
             self._enter(index, step)
@@ -93,6 +96,23 @@ class Lifetimes:
             if name is not None and self._may_overwrite(name, step.results[0], index):
                 return name
         return None
+
+    def doubts(self, index: int, target: str) -> Iterator[tuple[str, int]]:
+        """Yield operands and axes, from the end, that must have the size of the target there.
+
+        The step may write over the target only if they have.
+        """
+        for name in self.steps[index].operands:
+            if name is None or name == target:
+                continue
+            pairs = zip(reversed(self._shape(target)), reversed(self._shape(name)), strict=False)
+            for axis, (dim, other) in enumerate(pairs, 1):
+                if dim in self._doubtful and not isinstance(other, int):
+                    yield name, -axis
+
+    def _shape(self, name: str) -> Shape:
+        type_ = self._types.get(name)
+        return (isinstance(type_, TensorType) and type_.shape) or ()
 
     def _may_overwrite(self, operand: str, result: str, index: int) -> bool:
         if self.last_use.get(operand) != index or not self.is_private(operand):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from subgraphkit.ir import Graph, Initializer
+from subgraphkit.types import repeated_names
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.emission import Emitted, emit
@@ -154,7 +155,10 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     scope = GraphScope(graph, values, options, _compile_body, trusts_shapes=True)
     steps = lower(scope, nodes, outputs)
     resolved = [scope.resolve(output) for output in outputs]
-    lifetimes = Lifetimes(steps, inputs, _variables(scope, resolved), graph.types)
+    variables = _variables(scope, resolved)
+    fed = (*graph.inputs, *graph.defaults)
+    doubtful = repeated_names(graph.shape(name) for name in fed)
+    lifetimes = Lifetimes(steps, inputs, variables, graph.types, doubtful)
     text = emit(steps, inputs, resolved, lifetimes, detached=True)
     return Program(scope, steps, text, name=name, captures=())
 

@@ -11,27 +11,36 @@ from subgraphkit.ir import Node
 from subgraphkit_numpy.kernels import (
     activation,
     arithmetic,
+    attention,
+    boxes,
     casting,
     comparison,
     control_flow,
     convolution,
     early,
+    fused,
     generating,
     indexing,
+    integers,
     mapping,
     mathematics,
     matrix,
     normalization,
+    packed,
     padding,
     pooling,
     quantization,
     recurrent,
     reduction,
     resizing,
+    rotary,
     scattering,
     sequences,
     shaping,
     slicing,
+    support_vectors,
+    tables,
+    tokens,
 )
 from subgraphkit_numpy.kernels.element_types import (
     NUMBERS_ONLY,
@@ -41,6 +50,7 @@ from subgraphkit_numpy.kernels.element_types import (
     refused_type,
 )
 from subgraphkit_numpy.kernels.limits import limited
+from subgraphkit_numpy.kernels.microsoft import is_foreign, opset_of, refused_form
 from subgraphkit_numpy.kernels.reference import missing_operator, reference_entry
 from subgraphkit_numpy.kernels.registry import Implementation, Kernel, Known, Same, as_kernel, find
 from subgraphkit_numpy.kernels.site import Site
@@ -59,27 +69,36 @@ __all__ = [
 FAMILIES = (
     activation,
     arithmetic,
+    attention,
+    boxes,
     casting,
     comparison,
     control_flow,
     convolution,
     early,
+    fused,
     generating,
     indexing,
+    integers,
     mapping,
     mathematics,
     matrix,
     normalization,
+    packed,
     padding,
     pooling,
     quantization,
     recurrent,
     reduction,
     resizing,
+    rotary,
     scattering,
     sequences,
     shaping,
     slicing,
+    support_vectors,
+    tables,
+    tokens,
 )
 """The modules whose import registers the kernels."""
 
@@ -87,11 +106,14 @@ FAMILIES = (
 def implementation(node: Node) -> Implementation | Refusal:
     """Return what computes a node of these element types, or why nothing does."""
     op_type = node.op_type
-    found = _implementation(node.domain, op_type, node.opset, *elements_of(node))
-    if op_type in NUMBERS_ONLY:
+    opset = opset_of(node.domain, op_type, node.opset)
+    found = _implementation(node.domain, op_type, opset, *elements_of(node))
+    refusal = None
+    if is_foreign(node.domain, op_type):
+        refusal = refused_form(node)
+    elif op_type in NUMBERS_ONLY:
         refusal = refused_reduction(node)
-        return found if refusal is None else refusal
-    return found
+    return found if refusal is None or isinstance(found, Refusal) else refusal
 
 
 @lru_cache(maxsize=4096)

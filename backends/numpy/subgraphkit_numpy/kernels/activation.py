@@ -11,6 +11,7 @@ import numpy as np
 
 from subgraphkit_numpy.kernels import elementwise, rows
 from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel, may_share
+from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed
@@ -69,6 +70,12 @@ def swish(site: Site) -> Made:
     return elementwise_kernel(site, elementwise.swish(site.attribute("alpha", 1.0)), 0.8)
 
 
+@kernel("QuickGelu", domain=MICROSOFT)
+def quick_gelu(site: Site) -> Made:
+    """Return x * sigmoid(alpha * x), where alpha is 1.702 if not given."""
+    return elementwise_kernel(site, elementwise.swish(site.attribute("alpha", 1.702)), 0.8)
+
+
 @kernel("HardSigmoid")
 def hard_sigmoid(site: Site) -> Made:
     """Return alpha * x + beta, limited to 0 and 1."""
@@ -122,6 +129,7 @@ def mish(site: Site) -> Made:
 
 
 @kernel("Gelu")
+@kernel("Gelu", domain=MICROSOFT)
 def gelu(site: Site) -> Made:
     """Return x times the normal distribution function, exact or by tanh."""
     tanh = site.attribute("approximate", "none") == "tanh"

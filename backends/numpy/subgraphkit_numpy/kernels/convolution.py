@@ -27,7 +27,7 @@ from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes
 from subgraphkit_numpy.kernels.wrapping import is_half
 from subgraphkit_numpy.parallel import cut, share
 
-__all__ = ["FAMILY", "Finish", "convolution"]
+__all__ = ["FAMILY", "Finish", "convolution", "convolver"]
 
 FAMILY: Final = (convolution_transposed,)
 """Modules that register the other kinds of convolution."""
@@ -95,11 +95,11 @@ def convolution(
     assert w is not None  # noqa: S101 (the weights of Conv are not optional)
     weights, bias = _folded(w, b, scale, shift)
     if is_half(dtype):
-        wide = _remembering(windows, groups, weights.astype(np.float32), _widened(bias))
+        wide = convolver(windows, groups, weights.astype(np.float32), _widened(bias))
         return Kernel(lambda x: wide(x.astype(np.float32)).astype(x.dtype), shares=True)
     shape = site.shape()
     if shape is None:
-        return Kernel(_remembering(windows, groups, weights, bias), shares=True)
+        return Kernel(convolver(windows, groups, weights, bias), shares=True)
     follows = _Follows(finish, finish_ns)
     call, shares = _convolve(shape, weights, bias, windows, groups, follows)
     return Kernel(call, shares=shares)
@@ -133,8 +133,15 @@ def _converted(
     return _convolve(x.shape, w, b, windows, groups)[0](x)
 
 
-def _remembering(windows: WindowAttributes, groups: int, w: Array, b: Array | None) -> Convolve:
-    """Return a convolution for inputs of any shape."""
+def convolver(windows: WindowAttributes, groups: int, w: Array, b: Array | None) -> Convolve:
+    """Return a convolution for inputs of any shape.
+
+    Args:
+        windows: Attributes of the node.
+        groups: Groups that channels and filters fall into.
+        w: The weights, of the element type of the inputs.
+        b: The bias, likewise, or None.
+    """
     known: dict[tuple[int, ...], Convolve] = {}
 
     def convolve(x: Array) -> Array:

@@ -17,6 +17,7 @@ from onnx import defs
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
+from subgraphkit_numpy.kernels.microsoft import is_foreign, schema_of
 
 __all__ = ["NUMBERS_ONLY", "Elements", "elements_of", "refused_reduction", "refused_type"]
 
@@ -107,6 +108,8 @@ def _refusal(label: str, opset: int, what: str) -> Refusal:
 @lru_cache(maxsize=1024)
 def _versions(domain: str, op_type: str, opset: int) -> tuple[Any, ...]:
     """Return the schemas of an operator, that of the opset first."""
+    if is_foreign(domain, op_type):
+        return (schema_of(op_type),)
     own = defs.get_schema(op_type, opset, domain)
     return (own, *(s for s in _history(domain, op_type) if s.since_version != own.since_version))
 

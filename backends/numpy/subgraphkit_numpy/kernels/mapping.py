@@ -75,7 +75,8 @@ def zip_map(site: Site) -> Made:
     keys = site.attribute("classlabels_strings") or site.ints("classlabels_int64s") or ()
 
     def compute(x: Array) -> list[dict[Any, Any]]:
-        rows = x.reshape(-1, len(keys))
+        # Numbers of Python, as ONNX Runtime returns them.
+        rows = x.reshape(-1, len(keys)).tolist()
         return [dict(zip(keys, row, strict=True)) for row in rows]
 
     return compute

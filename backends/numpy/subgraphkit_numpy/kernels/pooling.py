@@ -17,7 +17,7 @@ from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, pad_sp
 from subgraphkit_numpy.kernels.wrapping import is_half
 from subgraphkit_numpy.parallel import parts_for, parts_of, share
 
-__all__: list[str] = []
+__all__ = ["window_counts"]
 
 _ELEMENTS_PER_NS: Final = 6.0
 """Elements that one thread combines in a nanosecond, roughly."""
@@ -227,7 +227,7 @@ def average_pool(site: Site) -> Made:
         geometry = geometry_of(x)
         count = counts.get(x.shape)
         if count is None:
-            count = _counts(x.shape[2:], geometry, with_padding=counts_padding)
+            count = window_counts(x.shape[2:], geometry, with_padding=counts_padding)
             count = counts[x.shape] = count.astype(x.dtype)
         if _covers_everything(x.shape[2:], geometry):
             y = _totals(x)
@@ -237,7 +237,7 @@ def average_pool(site: Site) -> Made:
     return _kernel(site, windows, _widely(compute))
 
 
-def _counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding: bool) -> Array:
+def window_counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding: bool) -> Array:
     """Return how many elements each window averages."""
     total = np.ones((), np.int64)
     for axis, size in enumerate(spatial):

@@ -14,9 +14,10 @@ from onnx import defs
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend import Refusal, Unsupported
+from subgraphkit_numpy.kernels.microsoft import MICROSOFT, is_foreign
 from subgraphkit_numpy.kernels.registry import Implementation, Kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.kernels.wrapping import filled, is_half
 
 __all__ = ["missing_operator", "reference_entry", "reference_kernel"]
 
@@ -26,6 +27,16 @@ _MODULES: Final = {
     "ai.onnx.preview": "onnx.reference.ops.aionnx_preview._op_list",
     "ai.onnx.preview.training": "onnx.reference.ops.aionnx_preview_training._op_list",
 }
+_NO_DOMAIN: Final = "no implementation of the domain"
+_NOT_HERE: Final = {
+    MICROSOFT: "no implementation",
+    f"{MICROSOFT}.nchwc": (
+        "its layout is that of the processor the model was optimised on; "
+        "optimise with ORT_ENABLE_EXTENDED for any"
+    ),
+}
+"""By domain of ONNX Runtime's, why an operator of it is refused."""
+
 _RANDOM: Final = frozenset({"Bernoulli", "Dropout", "Multinomial"})
 
 
@@ -49,10 +60,12 @@ def reference_entry(domain: str, op_type: str, opset: int) -> Implementation | R
 
 @lru_cache(maxsize=1024)
 def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
-    """Return a refusal if ONNX has no such operator in an opset, else None."""
+    """Return a refusal if neither ONNX has such an operator in an opset nor we have, else None."""
     label = _label(domain, op_type)
+    if is_foreign(domain, op_type):
+        return None
     if domain not in _MODULES:
-        return Refusal("op_unsupported", f"operator {label}: no implementation of the domain")
+        return Refusal("op_unsupported", f"operator {label}: {_NOT_HERE.get(domain, _NO_DOMAIN)}")
     try:
         schema = defs.get_schema(op_type, opset, domain)
     except defs.SchemaError:
@@ -99,7 +112,7 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
         dtype = dtypes[0]
         return lambda *inputs: _fix(compute(*inputs, **attributes)[0], dtype)
     return lambda *inputs: tuple(
-        map(_fix, _filled(compute(*inputs, **attributes), len(dtypes)), dtypes)
+        map(_fix, filled(compute(*inputs, **attributes), len(dtypes)), dtypes)
     )
 
 
@@ -142,10 +155,6 @@ _PREPARATIONS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
     "TopK": _counted,
 }
 """What is done to the inputs of implementations that do not take every element type."""
-
-
-def _filled(results: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    return (*results, *(None,) * (count - len(results)))[:count]
 
 
 def _fix(value: Any, dtype: np.dtype[Any] | None) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["HALVES", "arrayed", "is_half", "legacy_aligned", "rounded", "widened"]
+__all__ = ["HALVES", "arrayed", "filled", "is_half", "legacy_aligned", "rounded", "widened"]
 
 HALVES = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
 """Element types that are computed in float32 and rounded once."""
@@ -31,6 +31,11 @@ def arrayed(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arrays: np.asarray(function(*arrays), dtype=object)
     asarray = np.asarray
     return lambda *arrays: asarray(function(*arrays))
+
+
+def filled(values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """Return that many values, None where there are fewer."""
+    return (*values, *(None,) * (count - len(values)))[:count]
 
 
 def rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -1,0 +1,248 @@
+"""Arithmetic on quantised numbers: products, convolutions and pools.
+
+A product of integers is computed in floating point, in the narrowest type in which every sum is
+exact; BLAS has no product of integers. What follows is float32 in the order of ONNX Runtime, so
+that results agree bit for bit; it rounds halves to even.
+
+Source: operators of the domain ``com.microsoft`` and their kernels for processors without VNNI;
+ONNX operator ``QLinearConv``.
+"""
+
+from collections.abc import Callable
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit_numpy.kernels.attention import attend_projected
+from subgraphkit_numpy.kernels.convolution import convolver
+from subgraphkit_numpy.kernels.fused import (
+    channels_first,
+    channels_last,
+    normalized_embeddings,
+    rows_looked_up,
+)
+from subgraphkit_numpy.kernels.matrix import multiply
+from subgraphkit_numpy.kernels.microsoft import MICROSOFT
+from subgraphkit_numpy.kernels.pooling import window_counts
+from subgraphkit_numpy.kernels.quantization import dequantized, quantized
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
+from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.windows import WindowAttributes, pad_spatial
+from subgraphkit_numpy.kernels.wrapping import filled
+
+__all__: list[str] = []
+
+_BYTE: Final = 255
+_EXACT: Final = 1 << 24
+"""Whole numbers up to this are float32."""
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+def _whole(x: Array, zero: Array | None, dtype: Any = np.float64) -> Array:
+    """Return integers less their zero point as floating-point numbers."""
+    y = x.astype(dtype)
+    return y if zero is None else np.subtract(y, zero.astype(dtype), y)
+
+
+def _exactly(x: Array, zero: Array | None, terms: int) -> Array:
+    """Return weights less their zero point, as float32 if sums of that many terms are exact."""
+    y = _whole(x, zero)
+    largest = float(np.abs(y).max(initial=0.0))
+    return y.astype(np.float32) if terms * _BYTE * largest < _EXACT else y
+
+
+def _factor(
+    site: Site, place: int, zero: int, *, flip: bool = False
+) -> Callable[[Array, Array | None], Array]:
+    """Return what makes the right factor of a product, which is made now if it is constant."""
+
+    def make(b: Array, zero: Array | None) -> Array:
+        b = b.T if flip else b
+        return _exactly(b, zero, b.shape[-2])
+
+    known = site.constant(place)
+    if known is None or not site.settled(zero):
+        return make
+    made = make(known, site.constant(zero))
+    return lambda *_: made
+
+
+def _product(a: Array, zero: Array | None, b: Array) -> Array:
+    """Return the exact product of integers and a factor, as float64."""
+    return np.asarray(multiply(_whole(a, zero, b.dtype), b)).astype(np.float64, copy=False)
+
+
+@kernel("QGemm", domain=MICROSOFT)
+def q_gemm(site: Site) -> Made:
+    """Return ``alpha`` A' B' + C in integers, scaled, and quantised if there is a scale for it."""
+    alpha, flips = np.float32(site.attribute("alpha", 1.0)), bool(site.attribute("transA", 0))
+    factor = _factor(site, 3, 5, flip=bool(site.attribute("transB", 0)))
+
+    def compute(*given: Any) -> Array:
+        a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = filled(given, 9)
+        total = _product(a.T if flips else a, a_zero, factor(b, b_zero))
+        if c is not None:
+            np.add(total, c, total)
+        scale = alpha * a_scale.reshape(()) * b_scale.reshape(-1)
+        if y_scale is None:
+            return np.asarray(total.astype(np.float32) * scale)
+        return quantized(total.astype(np.float32) * (scale / y_scale.reshape(())), y_zero, a.dtype)
+
+    return Kernel(compute, shares=True)
+
+
+@kernel("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(site: Site) -> Made:
+    """Return the scaled product of integers, plus a bias."""
+    factor = _factor(site, 1, 5)
+
+    def compute(*given: Any) -> Array:
+        a, b, a_scale, b_scale, a_zero, b_zero, bias = filled(given, 7)
+        total = _product(a, a_zero, factor(b, b_zero))
+        return _scaled(total, a_scale, b_scale, bias).astype(a_scale.dtype, copy=False)
+
+    return Kernel(compute, shares=True)
+
+
+def _scaled(total: Array, a_scale: Array, b_scale: Array, bias: Array | None) -> Array:
+    scale = np.multiply(a_scale.reshape(()), b_scale, dtype=np.float32)
+    y = np.asarray(np.multiply(total.astype(np.float32), scale))
+    return y if bias is None else np.add(y, bias, dtype=np.float32)
+
+
+@kernel("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(site: Site) -> Made:
+    """Quantise the left factor by its own range, and return the scaled product plus a bias."""
+    factor = _factor(site, 1, 3)
+
+    def compute(
+        a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
+    ) -> Array:
+        scale, zero = _range_of(a)
+        levels = quantized(a / scale, zero)
+        return _scaled(_product(levels, zero, factor(b, b_zero)), scale, b_scale, bias)
+
+    return Kernel(compute, shares=True)
+
+
+def _range_of(x: Array) -> tuple[Array, Array]:
+    """Return scale and zero point for an array and 0 in bytes, as ``DynamicQuantizeLinear``."""
+    low, high = (np.float32(f(x, initial=0.0)) for f in (np.min, np.max))
+    scale = (high - low) / np.float32(_BYTE) if high > low else np.float32(1)
+    zero = np.rint(np.clip(-low / scale, 0, _BYTE))
+    return np.asarray(scale), np.asarray(zero).astype(np.uint8)
+
+
+@kernel("QAttention", domain=MICROSOFT)
+def q_attention(site: Site) -> Made:
+    """Project quantised inputs to queries, keys and values, and attend."""
+    factor = _factor(site, 1, 7)
+
+    def compute(*given: Any) -> Any:
+        x, w, bias, x_scale, w_scale, mask, x_zero, w_zero, past = filled(given, 9)
+        total = _product(x, x_zero, factor(w, w_zero))
+        return attend_projected(
+            site, _scaled(total, x_scale, w_scale, bias), bias.dtype, mask, past
+        )
+
+    return Kernel(compute, shares=True)
+
+
+@kernel("QEmbedLayerNormalization", domain=MICROSOFT)
+def q_embed_layer_normalization(site: Site) -> Made:
+    """Normalise the sum of quantised embeddings."""
+
+    def compute(*given: Any) -> Any:
+        ids, segments, *tables, gamma, beta, mask = given[:8]
+        scales, zeros = given[8:13], given[13:18]
+        count = 2 if segments is None else 3
+        found = rows_looked_up(tables[:count], ids, segments, None)
+        parts = [dequantized(*one) for one in zip(found, scales, zeros, strict=False)]
+        total = sum(parts[1:], parts[0])
+        norm = [dequantized(x, scales[place], zeros[place]) for place, x in ((3, gamma), (4, beta))]
+        return normalized_embeddings(site, total, (norm[0], norm[1]), mask, np.dtype(np.float32))
+
+    return Kernel(compute, shares=True)
+
+
+# -- convolutions and pools ------------------------------------------------------------------------
+
+
+@kernel("QLinearConv")
+@kernel("QLinearConv", domain=MICROSOFT)
+def q_linear_conv(site: Site) -> Made:
+    """Convolve integers; scale and round the sums."""
+    at_end = bool(site.attribute("channels_last", 0))
+    windows, groups = WindowAttributes(site), site.attribute("group", 1)
+
+    def prepare(w: Array, zero: Array | None) -> Callable[[Array], Array]:
+        rest = (-1,) + (1,) * (w.ndim - 1)
+        zero = zero if zero is None or zero.size == 1 else zero.reshape(rest)
+        weights = _exactly(w, zero, prod(w.shape[1:]))
+        convolve = convolver(windows, groups, weights, None)
+        return lambda x: convolve(x.astype(weights.dtype)).astype(np.float64)
+
+    w = site.constant(3)
+    ready = None if w is None or not site.settled(5) else prepare(w, site.constant(5))
+
+    def compute(*given: Any) -> Array:
+        x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = filled(given, 9)
+        x = channels_first(x) if at_end else x
+        total = (ready or prepare(w, w_zero))(_whole(x, x_zero, np.float32))
+        rest = (-1,) + (1,) * (x.ndim - 2)
+        if bias is not None:
+            np.add(total, bias.reshape(rest), total)
+        scale = x_scale.reshape(()) * w_scale.reshape(-1) / y_scale.reshape(())
+        y = quantized(total.astype(np.float32) * scale.reshape(rest), y_zero)
+        return channels_last(y) if at_end else y
+
+    return Kernel(compute, shares=True)
+
+
+@kernel("QLinearAveragePool", domain=MICROSOFT)
+def q_linear_average_pool(site: Site) -> Made:
+    """Return averages under windows, whose elements are added up one after the other."""
+    at_end = bool(site.attribute("channels_last", 0))
+    with_padding = bool(site.attribute("count_include_pad", 0))
+    windows = WindowAttributes(site)
+
+    def compute(
+        x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
+    ) -> Array:
+        y = dequantized(channels_first(x) if at_end else x, x_scale, x_zero)
+        geometry = windows.on(y.shape[2:])
+        padded = pad_spatial(y, geometry, 0)
+        total = np.zeros((*y.shape[:2], *geometry.out), np.float32)
+        for tap in product(*map(range, geometry.kernel)):
+            places = tuple(geometry.tap(axis, place) for axis, place in enumerate(tap))
+            np.add(total, padded[slice(None), slice(None), *places], total)
+        count = window_counts(y.shape[2:], geometry, with_padding=with_padding)
+        y = total / count.astype(np.float32) / y_scale
+        # the one operator that rounds after the zero point was added, which shows in halves
+        y = quantized(y if y_zero is None else y + y_zero.astype(np.float32), None, x.dtype)
+        return channels_last(y) if at_end else y
+
+    return compute
+
+
+@kernel("QLinearGlobalAveragePool", domain=MICROSOFT)
+def q_linear_global_average_pool(site: Site) -> Made:
+    """Return the average of every channel."""
+    at_end = bool(site.attribute("channels_last", 0))
+
+    def compute(
+        x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
+    ) -> Array:
+        axes = tuple(range(1, x.ndim - 1) if at_end else range(2, x.ndim))
+        count = prod(x.shape[axis] for axis in axes)
+        total = x.sum(axes, np.int64, keepdims=True)
+        if x_zero is not None:
+            total = total - count * x_zero.astype(np.int64)
+        scale = x_scale / (y_scale * np.float32(count))
+        return quantized(total.astype(np.float32) * scale, y_zero, x.dtype)
+
+    return compute

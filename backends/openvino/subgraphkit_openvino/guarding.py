@@ -1,0 +1,86 @@
+"""The watch over whole numbers that enter a region, and who runs it where they are too large."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any
+
+from subgraphkit.backend import SubgraphOperator
+from subgraphkit.errors import ExecutionError, SubgraphkitWarning
+from subgraphkit.ir import Subgraph
+
+__all__ = ["Fallback", "Guard"]
+
+Fallback = Callable[[Subgraph], SubgraphOperator]
+"""Compiles a region on another backend."""
+
+
+class Guard:
+    """Sends a run elsewhere if it is fed whole numbers that OpenVINO would compute wrong.
+
+    Args:
+        subgraph: The region.
+        limits: Places of inputs, with the least and the greatest number that they may hold.
+        fallback: Compiles the region on another backend; called when first needed.
+
+    Thread-safety: any number of threads may call.
+    """
+
+    def __init__(
+        self, subgraph: Subgraph, limits: Sequence[tuple[int, int, int]], fallback: Fallback
+    ) -> None:
+        self.limits = tuple(limits)
+        self._subgraph = subgraph
+        self._fallback = fallback
+        self._lock = Lock()
+        self._operator: SubgraphOperator | None = None
+
+    def admits(self, inputs: Sequence[Any]) -> bool:
+        """Say whether OpenVINO gets a run right."""
+        for place, low, high in self.limits:
+            array = inputs[place]
+            if array.size and not (low <= array.min() and array.max() <= high):
+                return False
+        return True
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None) -> Sequence[Any]:
+        """Run on the other backend; the first time, compile for it and warn.
+
+        Raises:
+            ExecutionError: There is no other backend (SGK131).
+        """
+        with self._lock:
+            if self._operator is None:
+                self._operator = self._elsewhere()
+            operator = self._operator
+            if not operator.thread_safe:
+                return operator.run(inputs, outputs)
+        return operator.run(inputs, outputs)
+
+    def close(self) -> None:
+        """Close what was compiled for the other backend."""
+        with self._lock:
+            operator, self._operator = self._operator, None
+        if operator is not None:
+            operator.close()
+
+    def _elsewhere(self) -> SubgraphOperator:
+        names = ", ".join(repr(self._subgraph.inputs[place]) for place, *_ in self.limits)
+        what = (
+            f"whole numbers fed to subgraph {self._subgraph.id!r} ({names}) need more than the 24 "
+            "bits in which OpenVINO computes them exactly"
+        )
+        try:
+            operator = self._fallback(self._subgraph)
+        except Exception as error:
+            raise ExecutionError(
+                "SGK131",
+                f"{what}, and no other backend runs it: {error}",
+                backend=self._subgraph.backend,
+                subgraph=self._subgraph.id,
+                hint="Leave openvino out of the list for such numbers.",
+            ) from error
+        warnings.warn(
+            SubgraphkitWarning(f"{what}; such runs go to the fallback backend"), stacklevel=5
+        )
+        return operator

@@ -1,0 +1,9 @@
+"""Binding: shapes in, every value typed, static arithmetic computed, backends chosen.
+
+The second step of the road.
+"""
+
+from subgraphkit.binding.bound_model import BoundModel, bind
+from subgraphkit.binding.shapes import Shapes, renaming
+
+__all__ = ["BoundModel", "Shapes", "bind", "renaming"]

@@ -1,0 +1,143 @@
+"""The bound model, and the step of the road that makes it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+import numpy.typing as npt
+
+from subgraphkit.binding.folding import Folding, fold
+from subgraphkit.binding.shapes import Shapes, given_shapes
+from subgraphkit.configuration.config import ResolvedConfig, resolve
+from subgraphkit.configuration.settings import OtherSettings
+from subgraphkit.finding.extensions import ExtensionManager
+from subgraphkit.ir import BoundGraph, Initializer
+from subgraphkit.onnx_io import Inferred, Model, infer
+from subgraphkit.storing.folders import kept_folder
+from subgraphkit.types import Shape, ValueType
+
+__all__ = ["BoundModel", "bind"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BoundModel(BoundGraph):
+    """A model with shapes given, every value typed, and backends chosen.
+
+    Attributes:
+        settings: What was configured when the model was bound, with the origin of every value.
+        extensions: Who listens to what happens to the model from now on.
+        model: The model that was bound.
+        input_shapes: Whole shapes given for inputs.
+        folding: What was computed at bind, and how to compute it again; None if nothing was to be.
+
+    Thread-safety: immutable, safe.
+    """
+
+    settings: ResolvedConfig
+    extensions: ExtensionManager
+    model: Model
+    input_shapes: Mapping[str, Shape]
+    folding: Folding | None = None
+
+    def reshape(
+        self, sizes: Mapping[str, int], shapes: Mapping[str, Shape]
+    ) -> Mapping[str, ValueType]:
+        """Infer the types the values would have for other shapes, on top of those given at bind.
+
+        Args:
+            sizes: Sizes of named dimensions.
+            shapes: Whole shapes of inputs.
+
+        Raises:
+            InvalidModelError: They contradict the model (SGK222).
+        """
+        symbols, whole = {**self.symbols, **sizes}, {**self.input_shapes, **shapes}
+        return infer(self.model, symbols, whole).types
+
+    def retype(self, constants: Mapping[str, npt.NDArray[Any]]) -> Inferred:
+        """Infer the types the values would have if constants had other values.
+
+        Raises:
+            InvalidModelError: They contradict the model (SGK222).
+        """
+        return infer(self.model, self.symbols, self.input_shapes, replaced=constants)
+
+    def with_outputs(self, outputs: Sequence[str]) -> Self:
+        """Return the model with other outputs: any of its values, each once."""
+        if self.folding is None:
+            return replace(self, outputs=tuple(outputs))
+        return self._folded(replace(self.folding.source, outputs=tuple(outputs)), self.folding)
+
+    def refolded(
+        self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
+    ) -> dict[str, Initializer]:
+        """Return what was computed from constants that have changed, to be computed anew.
+
+        Args:
+            changed: The constants that have changed, by name.
+            current: All constants, those that have changed included.
+        """
+        return {} if self.folding is None else self.folding.refolded(changed, current)
+
+    def kept_folder(self, backend: str) -> Path | None:
+        """Return the folder for what a backend keeps from bind to bind; None if nothing is kept."""
+        return kept_folder(self.settings.cache_dir, backend) if self.settings.cache else None
+
+    def _folded(self, source: BoundGraph, earlier: Folding) -> Self:
+        graph, folding = fold(source, earlier.values, self.settings)
+        kept = {field.name: getattr(graph, field.name) for field in fields(BoundGraph)}
+        return replace(self, **kept, folding=folding)
+
+
+def bind(
+    model: Model,
+    shapes: Shapes | None = None,
+    *,
+    backend: Any = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    **settings: Unpack[OtherSettings],
+) -> BoundModel:
+    """Fix shapes, type every value, compute what is known by then, and choose backends.
+
+    The configuration is read now: environment, files and context managers as they are at this
+    moment, under what is given here.
+
+    Args:
+        model: A loaded model.
+        shapes: Values of named dimensions, shapes of inputs, and sizes of single axes of them
+            (``"x[0]"``). Dimensions that are given nowhere stay symbolic; in an input's shape,
+            None leaves a dimension as it is, and a name renames it.
+        backend: Backends in order, as for ``SUBGRAPH_BACKEND`` or as a list; None for what is
+            configured.
+        options: Options by backend name.
+        **settings: Other settings, such as ``strict=True``; see the page on configuration.
+
+    Returns:
+        The model's graph with a type for every value.
+
+    Raises:
+        BindError: A name that the model does not have (SGK220), or a shape that contradicts it
+            (SGK221).
+        InvalidModelError: Types or shapes of the model contradict each other (SGK222).
+        ConfigError: A setting cannot be read (SGK107 to SGK109).
+    """
+    resolved = resolve(backend=backend, options=options, **settings)
+    graph = model.graph
+    symbols, input_shapes = given_shapes(graph, shapes or {}, strict=resolved.strict)
+    inferred = infer(model, symbols, input_shapes)
+    table = replace(graph.table, bodies=inferred.bodies) if inferred.bodies else graph.table
+    kept = {field.name: getattr(graph, field.name) for field in fields(graph)}
+    kept |= {"table": table, "types": inferred.types, "name": model.name}
+    bound = BoundGraph(**kept, symbols=symbols)
+    folding = None
+    if resolved.fold:
+        bound, folding = fold(bound, inferred.values, resolved)
+    return BoundModel(
+        **{field.name: getattr(bound, field.name) for field in fields(BoundGraph)},
+        settings=resolved,
+        extensions=ExtensionManager.from_config(resolved),
+        model=model,
+        input_shapes=input_shapes,
+        folding=folding,
+    )

@@ -1,0 +1,267 @@
+"""Static arithmetic, computed at bind, and nodes that change nothing, taken out.
+
+A node that reads nothing but constants makes one. Its value is computed when somebody first reads
+it, by the fallback backend, and is a constant of the graph by its own name. What is computed from
+sizes was computed with the types. What nobody reads any more, and copies, leave as well.
+
+Nodes keep their numbers; those that left are not in the order of the graph.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy.typing as npt
+
+from subgraphkit.binding.computing import Computer
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.ir import Adjacency, BoundGraph, Initializer, Node
+from subgraphkit.types import DataType, TensorType
+
+__all__ = ["Folding", "fold"]
+
+SMALL_BYTES: Final = 64 << 10
+"""What is computed may always be as large as this."""
+
+GROWTH: Final = 2
+"""Else no larger than this times the stored constants it is computed from."""
+
+MOST_BYTES: Final = 1 << 30
+"""All that is computed for a graph may have as many bytes as this, and those of its constants."""
+
+MOST_PRODUCTS: Final = 1 << 28
+"""A product, a convolution or the like is computed if it takes about as many multiplications."""
+
+_PRODUCTS: Final = frozenset(
+    {"Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN"}
+)
+_LEFT_ALONE: Final = frozenset(
+    {
+        "Bernoulli",
+        "Constant",
+        "DequantizeLinear",
+        "Dropout",
+        "DynamicQuantizeLinear",
+        "Multinomial",
+        "QuantizeLinear",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+"""Random ones; and those that say how a network is quantized, which libraries look for."""
+
+_COPIES: Final = frozenset({"Cast", "Dropout", "Identity"})
+_FIRST_OPSET: Final = 7
+"""Dropout does nothing from this version on, unless it says that it trains."""
+
+_Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Folding:
+    """What was computed at bind, and how to compute it again.
+
+    Attributes:
+        source: The graph as the model has it.
+        values: Small values, computed with the types.
+        sources: For every value that was computed, the stored constants it depends on.
+        computer: Computes the others.
+    """
+
+    source: BoundGraph
+    values: Mapping[str, _Array]
+    sources: Mapping[str, frozenset[str]]
+    computer: Computer
+
+    def refolded(
+        self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
+    ) -> dict[str, Initializer]:
+        """Return what depends on constants that have changed, to be computed anew.
+
+        Args:
+            changed: The constants that have changed, by name.
+            current: All constants, those that have changed included.
+        """
+        stale = [name for name, read in self.sources.items() if not read.isdisjoint(changed)]
+        renewed = dict(current)
+        for name in stale:
+            version = current[name].version + 1
+            renewed[name] = self.computer.initializer(name, renewed, version)
+        return {name: renewed[name] for name in stale}
+
+
+def fold(
+    source: BoundGraph, values: Mapping[str, _Array], settings: ResolvedConfig
+) -> tuple[BoundGraph, Folding]:
+    """Compute what is known, and take out what need not run.
+
+    Args:
+        source: The graph as the model has it; not changed.
+        values: Small values that were computed with the types.
+        settings: Names the fallback backend.
+    """
+    work = _Work(source, values, Computer(source, values, settings))
+    work.look_at_every_node()
+    work.take_out_unread()
+    return work.graph(), Folding(source, values, work.sources, work.computer)
+
+
+class _Work:
+    """One pass over a graph.
+
+    Attributes:
+        computer: Computes values.
+        sources: For every value that is computed, the stored constants it depends on.
+    """
+
+    def __init__(self, graph: BoundGraph, values: Mapping[str, _Array], computer: Computer) -> None:
+        self.computer = computer
+        self.sources: dict[str, frozenset[str]] = {}
+        self._graph = graph
+        self._values = values
+        self._constants = dict(graph.constants)
+        self._left_out: dict[int, str] = {}
+        self._renamed: dict[str, str] = {}
+        self._captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
+        self._bytes = {name: one.type.nbytes or 0 for name, one in graph.constants.items()}
+        self._left = MOST_BYTES + sum(self._bytes.values())
+
+    def look_at_every_node(self) -> None:
+        """Compute what can be, and look for copies."""
+        graph, constants = self._graph, self._constants
+        op_types, inputs, outputs = graph.table.op_types, graph.table.inputs, graph.table.outputs
+        for node in graph.order:
+            made, read = outputs[node], inputs[node]
+            if len(made) == 1 and made[0] in self._values:
+                self._compute(node, is_known=True)
+            # One look is enough for most nodes.
+            elif read and (read[0] in constants or not read[0]) and self._is_computable(node):
+                self._compute(node, is_known=False)
+            elif op_types[node] in _COPIES:
+                self._take_copy_out(Node(graph, node))
+
+    def take_out_unread(self) -> None:
+        """Take out the nodes that nothing is read of, and so on."""
+        graph, renamed = self._graph, self._renamed
+        inputs, outputs, bodies = graph.table.inputs, graph.table.outputs, graph.table.bodies
+        needed = set(graph.outputs)
+        for node in reversed(graph.order):
+            if node in self._left_out:
+                continue
+            if needed.isdisjoint(filter(None, outputs[node])):
+                self._left_out[node] = "nothing reads it"
+                continue
+            needed.update(inputs[node])
+            if node in bodies:
+                needed.update(graph.captures_of(node))
+            if renamed:
+                needed.update(renamed[name] for name in inputs[node] if name in renamed)
+
+    def graph(self) -> BoundGraph:
+        """Return the graph that is left."""
+        graph, gone = self._graph, self._left_out
+        if not gone:
+            return graph
+        table = graph.table
+        if self._renamed:
+            inputs = [tuple([self._renamed.get(n, n) for n in row]) for row in table.inputs]
+            table = replace(table, inputs=inputs)
+        renamed = replace(graph, table=table, constants=self._constants, left_out=gone)
+        return replace(
+            renamed,
+            order=[node for node in graph.order if node not in gone],
+            adjacency=Adjacency.from_predecessors(_dependencies(renamed)),
+        )
+
+    def _is_computable(self, node: int) -> bool:
+        table = self._graph.table
+        if table.domains[node] or node in table.bodies:
+            return False
+        if not all(not name or name in self._constants for name in table.inputs[node]):
+            return False
+        return self._is_worth_it(Node(self._graph, node))
+
+    def _is_worth_it(self, node: Node) -> bool:
+        type_ = node.output_type()
+        if node.op_type in _LEFT_ALONE or len(node.outputs) > 1 or not any(node.inputs):
+            return False
+        if not isinstance(type_, TensorType) or type_.dtype == DataType.STRING:
+            return False
+        size, sources = type_.nbytes, self._sources_of(node.id)
+        if size is None or size > self._left:
+            return False
+        stored = sum(self._bytes[name] for name in sources)
+        if node.op_type != "ConstantOfShape" and size > max(SMALL_BYTES, GROWTH * stored):
+            return False
+        return self._is_cheap(node, type_) and self.computer.takes(node)
+
+    def _is_cheap(self, node: Node, type_: TensorType) -> bool:
+        if node.op_type not in _PRODUCTS:
+            return True
+        read = [self._constants[name].type.element_count or 0 for name in node.inputs if name]
+        return (type_.element_count or 0) * math.isqrt(max(read)) <= MOST_PRODUCTS
+
+    def _sources_of(self, node: int) -> frozenset[str]:
+        """Return the constants a node depends on: stored ones, and those that were filled."""
+        found: set[str] = set()
+        for name in self._graph.table.inputs[node]:
+            if name in self.sources:
+                found |= self.sources[name]
+            elif name in self._graph.constants:
+                found.add(name)
+        return frozenset(found)
+
+    def _compute(self, node: int, *, is_known: bool) -> None:
+        (name,) = self._graph.table.outputs[node]
+        self.sources[name] = self._sources_of(node)
+        if is_known:
+            self._constants[name] = self.computer.known(name)
+        else:
+            self._constants[name] = self.computer.initializer(name, self._constants)
+            self._bytes[name] = self._constants[name].type.nbytes or 0
+            self._left -= self._bytes[name]
+            if self._graph.table.op_types[node] == "ConstantOfShape":
+                # A weight like one that is stored, for what is computed from it.
+                self.sources[name] |= {name}
+        self._left_out[node] = "computed at bind"
+
+    def _take_copy_out(self, node: Node) -> None:
+        output, *others = node.outputs
+        if not output or self._graph.is_output(output) or output in self._captured:
+            return
+        if any(others) or not _is_copy(node):
+            return
+        (original, *_) = node.inputs
+        self._renamed[output] = self._renamed.get(original, original)
+        self._left_out[node.id] = f"a copy of {original!r}"
+
+
+def _is_copy(node: Node) -> bool:
+    """Say whether the first output of a node is its first input unchanged."""
+    if node.domain:
+        return False
+    if node.op_type == "Cast":
+        return bool(node.dtype() == node.attribute("to"))
+    if node.op_type == "Dropout":
+        if node.opset < _FIRST_OPSET:
+            return False
+        if len(node.inputs) > 2 and node.inputs[2]:  # noqa: PLR2004 (whether it trains)
+            trains = node.constant(2)
+            return trains is not None and not trains.any()
+    return True
+
+
+def _dependencies(graph: BoundGraph) -> Iterator[Sequence[int]]:
+    """Go through the nodes, with those that each waits for."""
+    find, constants, gone = graph.producers.get, graph.constants, graph.left_out
+    for node in range(len(graph.table.op_types)):
+        row: dict[int, None] = {}
+        if node not in gone:
+            for value in graph.read_by(node):
+                made_by = find(value)
+                if made_by is not None and value not in constants:
+                    row[made_by] = None
+        yield tuple(row)

@@ -1,0 +1,1 @@
+"""Doors for programs written for something else: ONNX Runtime, ``torch.compile``."""

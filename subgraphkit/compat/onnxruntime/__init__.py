@@ -1,0 +1,78 @@
+"""The part of ONNX Runtime's Python interface that programs use, over subgraphkit.
+
+``import subgraphkit.compat.onnxruntime as onnxruntime`` is the one line to change. For a library
+that imports ``onnxruntime`` itself, set ``sys.modules["onnxruntime"]`` to this module before the
+library is imported. ``SUBGRAPH_BACKEND``, or whatever else is configured, wins over the providers
+that a program asks for; see ``providers``. What has no equivalent raises an error with a code.
+"""
+
+from subgraphkit.compat.onnxruntime.options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    ModelMetadata,
+    RunOptions,
+    SessionOptions,
+)
+from subgraphkit.compat.onnxruntime.providers import (
+    get_all_providers,
+    get_available_providers,
+    get_device,
+)
+from subgraphkit.compat.onnxruntime.session import InferenceSession
+from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue
+from subgraphkit.running.values import NodeArg
+
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "OrtValue",
+    "RunOptions",
+    "SessionOptions",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
+    "get_available_providers",
+    "get_device",
+    "preload_dlls",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_seed",
+]
+
+__version__ = "1.23.0"
+"""The release of ONNX Runtime whose interface this is; programs compare it with what they need."""
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Do nothing: nothing is logged unless the setting ``verbose`` says so."""
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Do nothing: nothing is logged unless the setting ``verbose`` says so."""
+
+
+def disable_telemetry_events() -> None:
+    """Do nothing: there are none."""
+
+
+def enable_telemetry_events() -> None:
+    """Do nothing: there are none."""
+
+
+def set_seed(seed: int) -> None:
+    """Do nothing: random operators take their seed from the model."""
+
+
+def preload_dlls(
+    cuda: bool = True,  # noqa: FBT001, FBT002 (ONNX Runtime's signature)
+    cudnn: bool = True,  # noqa: FBT001, FBT002 (ONNX Runtime's signature)
+    msvc: bool = True,  # noqa: FBT001, FBT002 (ONNX Runtime's signature)
+    directory: str | None = None,
+) -> None:
+    """Do nothing: each backend finds its libraries when it is first used."""

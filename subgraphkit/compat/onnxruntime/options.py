@@ -1,0 +1,233 @@
+"""Options of sessions and runs, in ONNX Runtime's words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final
+
+from subgraphkit.errors import CallerError
+
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "ModelMetadata",
+    "RunOptions",
+    "SessionOptions",
+    "no_equivalent",
+]
+
+
+def no_equivalent(what: str, instead: str) -> CallerError:
+    """SGK114: something of ONNX Runtime's that does not exist here."""
+    return CallerError("SGK114", f"{what} has no equivalent in subgraphkit", hint=instead)
+
+
+class GraphOptimizationLevel(IntEnum):
+    """How far a model is rewritten before it runs; for the backend onnxruntime."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(IntEnum):
+    """Whether independent nodes may run at the same time; for the backend onnxruntime."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+class ExecutionOrder(IntEnum):
+    """In which order nodes run; ours is fixed by the plan."""
+
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+
+
+_LEVELS: Final[Mapping[int, str]] = {0: "none", 1: "basic", 2: "extended", 3: "all", 99: "all"}
+
+
+class SessionOptions:
+    """Options of a session.
+
+    Threads reach every backend that has an option for them; optimization level, execution mode and
+    configuration entries reach the backend onnxruntime; free dimensions become ``shapes``. Memory
+    arenas and patterns, logging and execution order are each backend's own affair, so that these
+    attributes are kept and mean nothing.
+    """
+
+    def __init__(self) -> None:
+        self.intra_op_num_threads = 0
+        self.inter_op_num_threads = 0
+        self.graph_optimization_level: int = GraphOptimizationLevel.ORT_ENABLE_ALL
+        self.execution_mode: int = ExecutionMode.ORT_SEQUENTIAL
+        self.execution_order: int = ExecutionOrder.DEFAULT
+        self.enable_cpu_mem_arena = True
+        self.enable_mem_pattern = True
+        self.enable_mem_reuse = True
+        self.use_deterministic_compute = False
+        self.log_severity_level = -1
+        self.log_verbosity_level = 0
+        self.logid = ""
+        self.enable_profiling = False
+        self.profile_file_prefix = ""
+        self.optimized_model_filepath = ""
+        self._entries: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Keep an entry for the backend onnxruntime."""
+        self._entries[str(key)] = str(value)
+
+    def get_session_config_entry(self, key: str) -> str:
+        """Return an entry.
+
+        Raises:
+            KeyError: There is none of that name.
+        """
+        return self._entries[key]
+
+    def has_session_config_entry(self, key: str) -> bool:
+        """Say whether there is an entry of that name."""
+        return key in self._entries
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Fix a named dimension."""
+        self._sizes[name] = size
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
+        """Refuse: dimensions are known by name here.
+
+        Raises:
+            CallerError: Always (SGK114).
+        """
+        raise no_equivalent(
+            f"a size by denotation, {denotation!r}={size}",
+            "Use add_free_dimension_override_by_name.",
+        )
+
+    def add_initializer(self, name: str, value: object) -> None:  # noqa: ARG002 (as there)
+        """Refuse: weights come with the model.
+
+        Raises:
+            CallerError: Always (SGK114).
+        """
+        raise no_equivalent(
+            f"the initializer {name!r} given beside the model",
+            "Open the model with weights, and exchange them with update_weights of a Session.",
+        )
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Refuse: operators of one's own are for a backend to bring.
+
+        Raises:
+            CallerError: Always (SGK114).
+        """
+        raise no_equivalent(
+            f"the operator library {path!r}", "Operators of your own come with a backend."
+        )
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Sizes of named dimensions."""
+        return self._sizes
+
+    def options_for(self, backend: str) -> dict[str, Any]:
+        """Return the options of a backend that say the same; what is as by default is left out.
+
+        Raises:
+            CallerError: Something is asked for that no backend does for us (SGK114).
+        """
+        if self.enable_profiling or self.optimized_model_filepath:
+            raise no_equivalent(
+                "enable_profiling" if self.enable_profiling else "optimized_model_filepath",
+                "Measure with 'subgraphkit bench'; keep what was compiled with Session.export.",
+            )
+        found: dict[str, Any] = {}
+        if self.intra_op_num_threads > 0 and backend in {"onnxruntime", "openvino", "onednn"}:
+            found["threads"] = int(self.intra_op_num_threads)
+        if backend != "onnxruntime":
+            return found
+        if self.inter_op_num_threads > 0:
+            found["inter_op_threads"] = int(self.inter_op_num_threads)
+        if (level := _LEVELS[int(self.graph_optimization_level)]) != "all":
+            found["optimization"] = level
+        if int(self.execution_mode) == ExecutionMode.ORT_PARALLEL:
+            found["execution_mode"] = "parallel"
+        if self._entries:
+            found["session_config"] = [f"{key}={value}" for key, value in self._entries.items()]
+        return found
+
+
+class RunOptions:
+    """Options of a run; they change no result, and stopping a run is not possible."""
+
+    def __init__(self) -> None:
+        self.log_severity_level = -1
+        self.log_verbosity_level = 0
+        self.logid = ""
+        self.only_execute_path_to_fetches = False
+        self.terminate = False
+        self.training_mode = False
+        self._entries: dict[str, str] = {}
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Keep an entry."""
+        self._entries[str(key)] = str(value)
+
+    def get_run_config_entry(self, key: str) -> str:
+        """Return an entry.
+
+        Raises:
+            KeyError: There is none of that name.
+        """
+        return self._entries[key]
+
+    def check(self) -> None:
+        """Refuse what cannot be done.
+
+        Raises:
+            CallerError: The run is to be stopped, or to train (SGK114).
+        """
+        for word in ("terminate", "training_mode"):
+            if getattr(self, word):
+                raise no_equivalent(f"RunOptions.{word}", "Leave it False.")
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a model says of itself.
+
+    Attributes:
+        producer_name: What made the model.
+        graph_name: The graph's name.
+        domain: The model's domain.
+        description: The model's documentation.
+        graph_description: The graph's documentation.
+        version: The model's version.
+        custom_metadata_map: Further properties by name.
+    """
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, proto: Any) -> "ModelMetadata":
+        """Read what a ``ModelProto`` says."""
+        return cls(
+            proto.producer_name,
+            proto.graph.name,
+            proto.domain,
+            proto.doc_string,
+            proto.graph.doc_string,
+            proto.model_version,
+            {entry.key: entry.value for entry in proto.metadata_props},
+        )

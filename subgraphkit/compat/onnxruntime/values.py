@@ -1,0 +1,172 @@
+"""Values in ONNX Runtime's wrapping, and bindings of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.compat.onnxruntime.options import no_equivalent
+from subgraphkit.running.binding_io import IOBinding as _IOBinding
+from subgraphkit.running.devices import HOST, device_of, to_host
+from subgraphkit.types import DataType
+
+__all__ = ["IOBinding", "OrtValue", "unwrapped", "wrapped"]
+
+
+class OrtValue:
+    """An array, of the host or of a device, or a sequence or map of them.
+
+    Args:
+        value: The array; shared, not copied.
+
+    Thread-safety: safe, but for ``update_inplace``.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    @staticmethod
+    def ortvalue_from_numpy(
+        numpy_obj: npt.NDArray[Any],
+        device_type: str = HOST,
+        device_id: int = 0,  # noqa: ARG004 (ONNX Runtime's signature)
+    ) -> "OrtValue":
+        """Wrap an array of the host.
+
+        Raises:
+            CallerError: It is to be copied to a device (SGK114).
+        """
+        _require_host(device_type)
+        return OrtValue(numpy_obj)
+
+    @staticmethod
+    def ortvalue_from_shape_and_type(
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str = HOST,
+        device_id: int = 0,  # noqa: ARG004 (ONNX Runtime's signature)
+    ) -> "OrtValue":
+        """Allocate an array of the host.
+
+        Raises:
+            CallerError: It is to be allocated on a device (SGK114).
+        """
+        _require_host(device_type)
+        number = isinstance(element_type, int)
+        dtype = DataType(element_type).numpy if number else np.dtype(element_type)
+        return OrtValue(np.empty(tuple(shape), dtype))
+
+    @staticmethod
+    def from_dlpack(data: Any, is_bool_tensor: bool = False) -> "OrtValue":  # noqa: FBT001, FBT002 (ONNX Runtime's signature)
+        """Wrap an array of any library, where it is."""
+        if device_of(data) != HOST:
+            return OrtValue(data)
+        array = np.from_dlpack(data)
+        return OrtValue(array.view(np.bool_) if is_bool_tensor else array)
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """Return the value as an array of the host, copied if it is elsewhere."""
+        array: npt.NDArray[Any] = to_host(self._value)
+        return array
+
+    def value(self) -> Any:
+        """Return what is wrapped."""
+        return self._value
+
+    def shape(self) -> list[int]:
+        """Return the shape."""
+        return list(self._value.shape)
+
+    def data_type(self) -> str:
+        """Return the type, such as ``tensor(float)``."""
+        if not self.is_tensor():
+            return "seq" if isinstance(self._value, list) else "map"
+        return f"tensor({DataType.of(self._value.dtype).name.lower()})"
+
+    def element_type(self) -> int:
+        """Return ONNX's number of the element type."""
+        return int(DataType.of(self._value.dtype))
+
+    def device_name(self) -> str:
+        """Return where the value is, such as ``"cpu"``."""
+        return device_of(self._value).partition(":")[0]
+
+    def data_ptr(self) -> int:
+        """Return the address of an array of the host or of CUDA."""
+        if isinstance(self._value, np.ndarray):
+            return int(self._value.ctypes.data)
+        return int(self._value.__cuda_array_interface__["data"][0])
+
+    def has_value(self) -> bool:
+        """Say whether there is a value; an optional one may be absent."""
+        return self._value is not None
+
+    def is_tensor(self) -> bool:
+        """Say whether it is an array."""
+        return hasattr(self._value, "dtype")
+
+    def update_inplace(self, np_arr: npt.NDArray[Any]) -> None:
+        """Write into an array of the host."""
+        np.copyto(self._value, np_arr)
+
+    def __dlpack__(self, **wanted: Any) -> Any:
+        """Hand the array to another library."""
+        return self._value.__dlpack__(**wanted)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return where the array is, in DLPack's numbers."""
+        kind, index = self._value.__dlpack_device__()
+        return int(kind), int(index)
+
+
+def _require_host(device_type: str) -> None:
+    if device_type != HOST:
+        raise no_equivalent(
+            f"memory on {device_type!r} that belongs to an OrtValue",
+            "Wrap an array that another library has there, with OrtValue.from_dlpack.",
+        )
+
+
+def unwrapped(value: Any) -> Any:
+    """Return what an ``OrtValue`` holds; anything else as it is."""
+    return value.value() if isinstance(value, OrtValue) else value
+
+
+def wrapped(value: Any) -> OrtValue:
+    """Return a value as an ``OrtValue``."""
+    return value if isinstance(value, OrtValue) else OrtValue(value)
+
+
+class IOBinding(_IOBinding):
+    """As the binding of a subgraphkit session, with values in ONNX Runtime's wrapping.
+
+    Args:
+        session: The session that it is for.
+
+    Thread-safety: none; use one binding per thread.
+    """
+
+    def __init__(self, session: Any) -> None:
+        made = session.inner.io_binding()
+        self.__dict__.update(made.__dict__)
+
+    def bind_cpu_input(self, name: str, array: Any) -> None:
+        """Read the input from an array or ``OrtValue`` at every run."""
+        super().bind_cpu_input(name, unwrapped(array))
+
+    def bind_ortvalue_input(self, name: str, ortvalue: Any) -> None:
+        """Read the input from an ``OrtValue`` at every run."""
+        self.bind_cpu_input(name, ortvalue)
+
+    def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
+        """Write the output into an ``OrtValue`` at every run."""
+        super().bind_ortvalue_output(name, unwrapped(ortvalue))
+
+    def get_outputs(self) -> list[Any]:
+        """Return the bound outputs of the last run as ``OrtValue``."""
+        return [wrapped(value) for value in super().get_outputs()]
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """Return the bound outputs of the last run as arrays of the host."""
+        return [to_host(unwrapped(value)) for value in self.get_outputs()]

@@ -1,0 +1,269 @@
+"""Files beside a model that hold its tensors: found, opened and judged by one pair of eyes.
+
+A file is reached from the top of the file system by one descriptor after the other; no step follows
+a link by itself, links are read and walked by hand. So the folders that lead to the descriptor data
+is read from are known, whoever moves folders about in the meantime, and a file is opened only in a
+folder that is trusted, or below one. The rules go beyond the fixes of onnx's own loader
+(CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34446).
+"""
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final, Self
+
+from subgraphkit.errors import InvalidModelError
+
+__all__ = ["DataFolders", "MoreFolders"]
+
+MoreFolders = Callable[[], Sequence[Path]]
+"""Returns the folders that are trusted beside a model's own; asked only if data is elsewhere."""
+
+_LONGEST_WAY: Final = 40
+"""Links that one path may go through; the limit of Linux."""
+
+_HAS_DESCRIPTORS: Final = os.open in os.supports_dir_fd and os.readlink in os.supports_dir_fd
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+# O_PATH lets through folders that one may enter and not list.
+_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+# Opening a pipe must not wait for a writer.
+_FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+_Parts = tuple[str, ...]
+
+
+class _RefusedError(Exception):
+    """A location is not a plain file in a folder that is trusted; says why."""
+
+
+class DataFolders:
+    """The folders that one model's data may be in: its own, those trusted with it, all below them.
+
+    Trusted are the folder that the model's path names, the folder that the path leads to if it is a
+    link (as in the cache of a model hub, where the data is a link to the same folder), and what the
+    caller trusts. How many names a file has does not matter: a hard link is a file.
+
+    Where the system cannot open a file from a folder's descriptor, as on Windows, a path is
+    resolved and then opened, and whoever may write in these folders could come in between.
+
+    Args:
+        model: The path of the model.
+        more: Returns what the caller trusts.
+
+    Thread-safety: safe.
+    """
+
+    def __init__(self, model: Path, more: MoreFolders = tuple) -> None:
+        # The folder alone: where the model itself is, is known when it is read.
+        folder = _real(model.parent)
+        self._anchor, self._own = folder.anchor, folder.parts[1:]
+        self._name = model.name
+        self._trusted = {self._own}
+        self._more = more
+        self._sizes: dict[str, int] = {}
+
+    def read_model(self) -> bytes | None:
+        """Read the model itself, and trust the folder that its path leads to.
+
+        Returns:
+            Its content; None if there is no plain file, which includes one that is moved meanwhile.
+        """
+        try:
+            with self._opened(self._name, self._trust_folder_of) as file:
+                return file.read()
+        except (_RefusedError, OSError):
+            return None
+
+    def size_of(self, location: str, subject: str) -> int:
+        """Return the size of a data file as it was when somebody first asked, in bytes.
+
+        Raises:
+            InvalidModelError: As ``open``.
+        """
+        size = self._sizes.get(location)
+        if size is None:
+            with self.open(location, subject) as file:
+                size = self._sizes[location] = os.fstat(file.fileno()).st_size
+        return size
+
+    def open(self, location: str, subject: str) -> BinaryIO:
+        """Open a data file for reading.
+
+        Args:
+            location: What the model says: a path, relative to the model's folder unless absolute.
+            subject: What is in the file, for messages.
+
+        Raises:
+            InvalidModelError: It is not a plain file in a trusted folder (SGK210), or is missing
+                (SGK211).
+        """
+        try:
+            return self._judged(_checked(location))
+        except _RefusedError as reason:
+            raise InvalidModelError(
+                "SGK210",
+                f"{subject} is at {location!r}, {reason}",
+                hint="Data is read below the model's folder and the one its path is a link into. "
+                "If you trust another folder,\nname it: data_roots=[...] in Python, --data-root on "
+                "the command line, or SUBGRAPH_DATA_ROOTS.",
+                location=location,
+            ) from None
+        except OSError as error:
+            raise InvalidModelError(
+                "SGK211",
+                f"{subject} is missing: {location!r} cannot be opened ({error.strerror})",
+                hint="Keep the data file beside the model file.",
+            ) from error
+
+    def _judged(self, location: str) -> BinaryIO:
+        try:
+            return self._opened(location, self._require_trusted)
+        except OSError:
+            # What is missing elsewhere was refused before anybody looked whether it is there.
+            self._require_trusted(Path(os.path.normpath(self._start(location))).parts[1:])
+            raise
+
+    def _start(self, location: str) -> Path:
+        return Path(self._anchor, *self._own, location)
+
+    def _opened(self, location: str, judge: Callable[[_Parts], None]) -> BinaryIO:
+        """Open a file, once it is known where it really is and that was judged."""
+        if not _HAS_DESCRIPTORS:
+            path = os.path.realpath(self._start(location), strict=True)
+            judge(Path(path).parts[1:])
+            return _plain(os.open(path, _FILE))
+        start = () if location.startswith("/") else self._own
+        with _Way(self._anchor) as way:
+            name = way.walk((*start, *_split(location)))
+            judge((*way.names, name))
+            return way.file(name)
+
+    def _trust_folder_of(self, file: _Parts) -> None:
+        self._trusted.add(file[:-1])
+
+    def _require_trusted(self, file: _Parts) -> None:
+        if not self._is_below(self._trusted, file):
+            # Those who ask later, perhaps where another configuration holds, get the same answer.
+            self._trusted |= {_real(folder).parts[1:] for folder in self._more()}
+            self._more = tuple
+            if not self._is_below(self._trusted, file):
+                path = str(Path(self._anchor, *file))
+                raise _RefusedError(
+                    f"which leads to {path!r}, outside the folders that are trusted"
+                )
+
+    @staticmethod
+    def _is_below(folders: set[_Parts], file: _Parts) -> bool:
+        return any(file[: len(folder)] == folder for folder in folders)
+
+
+class _Way:
+    """Folders from the top of the file system down, each held by a descriptor, none a link."""
+
+    def __init__(self, top: str) -> None:
+        self.names: list[str] = []
+        self._held = [os.open(top, _FOLDER)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._held:
+            os.close(self._held.pop())
+
+    def walk(self, path: _Parts) -> str:
+        """Go to the folder in which a path ends, links walked; return the last name, no link."""
+        pending, links = deque(path), 0
+        while pending:
+            name = pending.popleft()
+            if name == "..":
+                self._back()
+                continue
+            target = self._enter(name) if pending else self._link(name)
+            if target is not None:
+                links += 1
+                if links > _LONGEST_WAY:
+                    raise _RefusedError("which goes through too many links")
+                if target.startswith("/"):
+                    self._back(everywhere=True)
+                pending.extendleft(reversed(_split(target)))
+            elif not pending:
+                return name
+        raise _RefusedError("which is not a regular file")
+
+    def _back(self, *, everywhere: bool = False) -> None:
+        """Return to the folder one came from, or to the top."""
+        while self.names:
+            self.names.pop()
+            os.close(self._held.pop())
+            if not everywhere:
+                return
+
+    def _enter(self, name: str) -> str | None:
+        """Go into a folder; if it is a link, stay and return what it says."""
+        try:
+            inner = os.open(name, _FOLDER, dir_fd=self._held[-1])
+        except OSError as error:
+            if error.errno not in {errno.ELOOP, errno.ENOTDIR}:
+                raise
+            target = self._link(name)
+            if target is None:
+                raise
+            return target
+        self._held.append(inner)
+        self.names.append(name)
+        return None
+
+    def _link(self, name: str) -> str | None:
+        """Return what a link says; None if it is not a link."""
+        try:
+            return os.readlink(name, dir_fd=self._held[-1])
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return None
+
+    def file(self, name: str) -> BinaryIO:
+        """Open a file."""
+        # A device may do something when it is opened.
+        status = os.stat(name, dir_fd=self._held[-1], follow_symlinks=False)
+        _require_plain(status)
+        return _plain(os.open(name, _FILE, dir_fd=self._held[-1]))
+
+
+def _real(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except OSError:  # it was exchanged for something else at this moment
+        return path.absolute()
+
+
+def _plain(descriptor: int) -> BinaryIO:
+    file = os.fdopen(descriptor, "rb")
+    try:
+        _require_plain(os.fstat(descriptor))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _require_plain(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise _RefusedError("which is not a regular file")
+
+
+def _checked(location: str) -> str:
+    parts = _split(location)
+    if not parts or "\0" in location:
+        raise _RefusedError("which is not a file name")
+    if "\\" in location or ":" in parts[0]:
+        raise _RefusedError("which is not a path with slashes alone")
+    return location
+
+
+def _split(path: str) -> _Parts:
+    return tuple(part for part in path.split("/") if part not in {"", "."})

@@ -1,0 +1,84 @@
+"""Names of open dimensions that onnx makes up, kept apart from one run of it to the next."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import onnx
+
+from subgraphkit.ir import Graph
+from subgraphkit.onnx_io.reading import read_types
+from subgraphkit.types import TensorType, ValueType
+
+__all__ = ["FreshNames", "output_types"]
+
+_MADE_UP: Final = "unk__"
+"""How the names begin."""
+
+
+class FreshNames:
+    """Names of dimensions that onnx makes up: the same in no two of its runs over one model.
+
+    Args:
+        types: The types that are known before; names in them are taken.
+    """
+
+    def __init__(self, types: Iterable[ValueType]) -> None:
+        self._taken = {dim for type_ in types for dim in _symbols(type_)}
+        self._number = 0
+
+    def renamed(
+        self, types: Mapping[str, ValueType], graph: onnx.GraphProto
+    ) -> Mapping[str, ValueType]:
+        """Return the types found by one run with names changed that an earlier one made up.
+
+        Args:
+            types: The types.
+            graph: What they were found in; names in its inputs are what they are.
+        """
+        made_up = {
+            dim for type_ in types.values() for dim in _symbols(type_) if dim.startswith(_MADE_UP)
+        }
+        if made_up:
+            read = read_types(onnx.GraphProto(input=graph.input), inferred=True).values()
+            made_up.difference_update(dim for type_ in read for dim in _symbols(type_))
+        names = {dim: self._fresh(made_up) for dim in sorted(made_up & self._taken)}
+        self._taken |= made_up.difference(names).union(names.values())
+        if not names:
+            return types
+        return {value: _with_names(type_, names) for value, type_ in types.items()}
+
+    def _fresh(self, avoided: Collection[str]) -> str:
+        while True:
+            name = f"{_MADE_UP}{self._number}"
+            self._number += 1
+            if name not in self._taken and name not in avoided:
+                return name
+
+
+def output_types(body: Graph, names: Sequence[str]) -> dict[str, ValueType]:
+    """Return the types of the outputs of a body, if no name of a dimension in them was made up.
+
+    Args:
+        body: The body.
+        names: Names for the outputs, in order.
+    """
+    return {
+        name: body.types[inner]
+        for name, inner in zip(names, body.outputs, strict=True)
+        if inner in body.types
+        and not any(dim.startswith(_MADE_UP) for dim in _symbols(body.types[inner]))
+    }
+
+
+def _symbols(type_: ValueType) -> Iterator[str]:
+    if isinstance(type_, TensorType) and type_.shape:
+        for dim in type_.shape:
+            if isinstance(dim, str):
+                yield dim
+
+
+def _with_names(type_: ValueType, names: Mapping[str, str]) -> ValueType:
+    if names.keys().isdisjoint(_symbols(type_)) or not isinstance(type_, TensorType):
+        return type_
+    dims = (names.get(dim, dim) if isinstance(dim, str) else dim for dim in type_.shape or ())
+    return TensorType(type_.dtype, tuple(dims))

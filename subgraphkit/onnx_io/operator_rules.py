@@ -1,0 +1,316 @@
+"""Types of the outputs of operators whose types onnx cannot infer.
+
+A rule looks at one ``Call`` of an operator and returns the types of its outputs by position, or
+None for what it cannot say; outputs it leaves out are not known either. Rules here are of ONNX's
+own operator sets; those of ONNX Runtime's are in ``microsoft_rules``.
+
+Source: ONNX operator schemas, all versions; ONNX-ML operator schemas.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import floor
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.types import DataType, Dim, MapType, Shape, TensorType, ValueType
+
+__all__ = [
+    "STANDARD",
+    "WITHOUT_SHAPE",
+    "Call",
+    "Rule",
+    "as_standard",
+    "like",
+    "product",
+    "shape_of",
+    "swapped",
+    "typed",
+]
+
+Array = npt.NDArray[Any]
+Types = Sequence[ValueType | None]
+Rule = Callable[["Call"], Types]
+"""From a call to the types of its outputs."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_ML: Final = "ai.onnx.ml"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One use of an operator, as far as its output types depend on it.
+
+    Attributes:
+        inputs: Types of its inputs; None for an absent or unknown one.
+        values: Contents of inputs that are known, by position.
+        attributes: The attributes that the node states.
+        outputs: How many outputs the node names.
+        standard: Asks onnx for the output types of a standard operator, in the same way as the
+            function ``as_standard``.
+    """
+
+    inputs: Types
+    values: Mapping[int, Array]
+    attributes: Mapping[str, Any]
+    outputs: int
+    standard: Callable[[str, int, Mapping[str, Any], Types, Mapping[int, Array]], Types]
+
+    def type(self, place: int) -> ValueType | None:
+        """Return the type of an input, None if it is absent or not known."""
+        return self.inputs[place] if place < len(self.inputs) else None
+
+    def dtype(self, place: int) -> DataType:
+        """Return the element type of an input; UNDEFINED if it has none or it is not known."""
+        type_ = self.type(place)
+        return type_.dtype if isinstance(type_, TensorType) else DataType.UNDEFINED
+
+    def shape(self, place: int) -> Shape | None:
+        """Return the shape of an input; None if it has none or it is not known."""
+        return shape_of(self.type(place))
+
+    def dim(self, place: int, axis: int) -> Dim:
+        """Return a dimension of an input; None if it is not known."""
+        shape = self.shape(place)
+        return shape[axis] if shape and -len(shape) <= axis < len(shape) else None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or the default where the node does not state it."""
+        return self.attributes.get(name, default)
+
+
+def shape_of(type_: ValueType | None) -> Shape | None:
+    """Return the shape of a tensor; None if it is not known, or the value is of another kind."""
+    return type_.shape if isinstance(type_, TensorType) else None
+
+
+def typed(dtype: DataType, shape: Shape | None = None) -> TensorType | None:
+    """Return the type of a tensor; None if the element type is not known."""
+    return None if dtype is DataType.UNDEFINED else TensorType(dtype, shape)
+
+
+def like(*places: int) -> Rule:
+    """Return the rule by which every output has the type of the input at its place."""
+    return lambda call: [call.type(place) for place in places]
+
+
+def swapped(shape: Shape | None) -> Shape | None:
+    """Return the shape with its last two axes exchanged."""
+    return (*shape[:-2], shape[-1], shape[-2]) if shape and len(shape) > 1 else shape
+
+
+def product(call: Call, left: Shape | None, right: Shape | None) -> Shape | None:
+    """Return the shape of a matrix product."""
+    types = [TensorType(DataType.FLOAT, left), TensorType(DataType.FLOAT, right)]
+    return shape_of(call.standard("MatMul", 13, _NOTHING, types, {})[0])
+
+
+def as_standard(
+    op_type: str,
+    version: int,
+    places: Sequence[int] | slice = slice(None),
+    *,
+    without: frozenset[str] = frozenset(),
+    renamed: Mapping[str, str] = _NOTHING,
+) -> Rule:
+    """Return the rule by which an operator has the output types of a standard one.
+
+    Args:
+        op_type: The standard operator.
+        version: The operator set it is taken from.
+        places: Which inputs the standard operator takes; an input that is not there is absent.
+        without: Attributes that mean something else to the standard operator. Those that it does
+            not have are left out in any case.
+        renamed: Attributes that have another name there.
+    """
+
+    def rule(call: Call) -> Types:
+        count = len(call.inputs)
+        taken = range(count)[places] if isinstance(places, slice) else places
+        attributes = {
+            renamed.get(name, name): value
+            for name, value in call.attributes.items()
+            if name not in without
+        }
+        values = {new: call.values[old] for new, old in enumerate(taken) if old in call.values}
+        return call.standard(op_type, version, attributes, [call.type(p) for p in taken], values)
+
+    return rule
+
+
+def _cast_by_name(call: Call) -> Types:
+    name = str(call.attribute("to", "")).upper()
+    return [typed(DataType.__members__.get(name, DataType.UNDEFINED), call.shape(0))]
+
+
+def _concat_along_1(call: Call) -> Types:
+    stated = {"axis": 1, **call.attributes}
+    return call.standard("Concat", 4, stated, call.inputs, {})
+
+
+def _reshape_by_attribute(call: Call) -> Types:
+    target = np.array(call.attribute("shape", ()), np.int64)
+    types = [call.type(0), TensorType(DataType.INT64, target.shape)]
+    return call.standard("Reshape", 5, _NOTHING, types, {1: target})
+
+
+def _split_evenly(call: Call) -> Types:
+    stated = {name: call.attributes[name] for name in ("axis", "split") if name in call.attributes}
+    sizes = call.values.get(1)
+    if sizes is not None:
+        stated["split"] = tuple(sizes.tolist())
+    elif call.type(1) is not None:
+        return [typed(call.dtype(0))] * call.outputs
+    return call.standard("Split", 2, stated, call.inputs[:1], {})
+
+
+def _upsample(call: Call) -> Types:
+    if call.type(1) is not None:  # a deprecated use of it in operator sets from 10 on
+        return as_standard("Upsample", 9)(call)
+    shape = call.shape(0)
+    if shape is None:
+        return [typed(call.dtype(0))]
+    scales = (1.0, 1.0, call.attribute("height_scale", 1.0), call.attribute("width_scale", 1.0))
+    scaled = (
+        floor(dim * scale) if isinstance(dim, int) else None
+        for dim, scale in zip(shape, scales, strict=False)
+    )
+    return [typed(call.dtype(0), tuple(scaled))]
+
+
+def _batch_normalization_1(call: Call) -> Types:
+    return [call.type(0), *(call.type(place) for place in (1, 2, 3, 4))]
+
+
+def _float_rows(width: Callable[[Call], Dim]) -> Rule:
+    """Return the rule of operators that make one row of floats of each row they are given."""
+
+    def rule(call: Call) -> Types:
+        # A single row may come without its axis.
+        shape = call.shape(0)
+        rows = 1 if shape is not None and len(shape) == 1 else call.dim(0, 0)
+        return [TensorType(DataType.FLOAT, (rows, width(call)))]
+
+    return rule
+
+
+def _float_of_the_same_shape(call: Call) -> Types:
+    return [TensorType(DataType.FLOAT, call.shape(0))]
+
+
+def _all_features(call: Call) -> Dim:
+    widths = call.attribute("inputdimensions")
+    return sum(widths) if widths else None
+
+
+def _targets(call: Call) -> Dim:
+    return int(call.attribute("n_targets", 1))
+
+
+def _linear_targets(call: Call) -> Dim:
+    return int(call.attribute("targets", 1))
+
+
+def _one_target(call: Call) -> Dim:
+    del call
+    return 1
+
+
+def _classifier(scores: Callable[[Call, int], Dim]) -> Rule:
+    """Return the rule of operators that name the class of each row and score it."""
+
+    def rule(call: Call) -> Types:
+        names = call.attribute("classlabels_strings")
+        numbers = call.attribute("classlabels_int64s", call.attribute("classlabels_ints"))
+        classes = len(names or numbers or ())
+        (table,) = _float_rows(lambda call: scores(call, classes))(call)
+        label = DataType.STRING if names else DataType.INT64
+        return [TensorType(label, (shape_of(table) or (None,))[:1]), table]
+
+    return rule
+
+
+def _score_of_each(call: Call, classes: int) -> Dim:
+    del call
+    return classes if classes > 1 else None
+
+
+def _score_of_each_or_pair(call: Call, classes: int) -> Dim:
+    if not call.attribute("vectors_per_class") or call.attribute("prob_a"):
+        return classes or None
+    return max(classes * (classes - 1) // 2, 2)
+
+
+def _label_encoder_1(call: Call) -> Types:
+    is_text = call.dtype(0) is DataType.STRING
+    return [TensorType(DataType.INT64 if is_text else DataType.STRING, call.shape(0))]
+
+
+def _cast_map(call: Call) -> Types:
+    dtypes = {"TO_STRING": DataType.STRING, "TO_INT64": DataType.INT64}
+    dtype = dtypes.get(call.attribute("cast_to", "TO_FLOAT"), DataType.FLOAT)
+    is_sparse = call.attribute("map_form", "DENSE") == "SPARSE"
+    return [TensorType(dtype, (1, call.attribute("max_map", 1) if is_sparse else None))]
+
+
+def _dict_vectorizer(call: Call) -> Types:
+    type_ = call.type(0)
+    value = type_.value if isinstance(type_, MapType) else None
+    dtype = value.dtype if isinstance(value, TensorType) else DataType.UNDEFINED
+    words = call.attribute("string_vocabulary", call.attribute("int64_vocabulary", ()))
+    return [typed(dtype, (1, len(words)))]
+
+
+_SAME_AS_FIRST: Final = (
+    "Abs", "Add", "Ceil", "Clip", "Div", "Elu", "Exp", "Floor", "GroupNormalization",
+    "HardSigmoid", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean",
+    "MeanVarianceNormalization", "Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu", "Selu",
+    "Sigmoid", "Sqrt", "Sub", "Sum", "Tanh",
+)  # fmt: skip
+"""What broadcasts in operator set 1 broadcasts to its first input."""
+
+STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
+    **{("", op_type): like(0) for op_type in _SAME_AS_FIRST},
+    ("", "BatchNormalization"): _batch_normalization_1,
+    ("", "Cast"): _cast_by_name,
+    ("", "Compress"): as_standard("Compress", 11),
+    ("", "Concat"): _concat_along_1,
+    ("", "Dropout"): like(0, 0),
+    ("", "GRU"): as_standard("GRU", 3, without=frozenset({"output_sequence"})),
+    ("", "Gemm"): as_standard("Gemm", 7, without=frozenset({"broadcast"})),
+    ("", "GlobalLpPool"): as_standard("GlobalAveragePool", 1),
+    ("", "GreaterOrEqual"): as_standard("GreaterOrEqual", 16),
+    ("", "LessOrEqual"): as_standard("LessOrEqual", 16),
+    ("", "LpPool"): as_standard("AveragePool", 1),
+    ("", "Pad"): as_standard("Pad", 2, renamed={"paddings": "pads"}),
+    ("", "Reshape"): _reshape_by_attribute,
+    ("", "Scatter"): as_standard("ScatterElements", 11),
+    ("", "Split"): _split_evenly,
+    ("", "Upsample"): _upsample,
+    (_ML, "CastMap"): _cast_map,
+    (_ML, "DictVectorizer"): _dict_vectorizer,
+    (_ML, "FeatureVectorizer"): _float_rows(_all_features),
+    (_ML, "Imputer"): like(0),
+    (_ML, "LabelEncoder"): _label_encoder_1,
+    (_ML, "LinearRegressor"): _float_rows(_linear_targets),
+    (_ML, "Normalizer"): _float_of_the_same_shape,
+    (_ML, "SVMClassifier"): _classifier(_score_of_each_or_pair),
+    (_ML, "SVMRegressor"): _float_rows(_one_target),
+    (_ML, "Scaler"): _float_of_the_same_shape,
+    (_ML, "TreeEnsembleClassifier"): _classifier(_score_of_each),
+    (_ML, "TreeEnsembleRegressor"): _float_rows(_targets),
+    ("ai.onnx.preview.training", "Gradient"): lambda call: call.inputs,
+}
+"""The rules, by domain and operator; used where onnx has no inference or has deprecated it."""
+
+WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
+    (_ML, "CastMap"): 1,
+    (_ML, "DictVectorizer"): 1,
+    (_ML, "LabelEncoder"): 1,
+    (_ML, "SVMClassifier"): 1,
+    (_ML, "TreeEnsembleClassifier"): 1,
+}
+"""The versions of operators, the last for each, of which onnx infers element types alone."""

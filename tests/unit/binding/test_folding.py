@@ -1,0 +1,216 @@
+"""What is known at bind is computed once; copies and what nobody reads leave."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import subgraphkit as sk
+from subgraphkit.errors import ConfigError, WeightUpdateError
+from subgraphkit.running.tapping import tapped_session
+from tests.models import LIGHT, bound, parsed
+
+WEIGHTS = """
+g (float[4, 3] x) => (float[4, 2] y) <float[2, 3] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, 2}> {
+  t = Transpose(w)
+  s = Add(b, b)
+  p = MatMul(x, t)
+  q = Identity(p)
+  d = Cast<to=1>(q)
+  y = Add(d, s)
+  u = Exp(x)
+}
+"""
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def test_nodes_of_constants_are_constants_by_the_names_they_had() -> None:
+    graph = sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy")
+    assert dict(graph.left_out) == {
+        0: "computed at bind",
+        1: "computed at bind",
+        3: "a copy of 'p'",
+        4: "a copy of 'q'",
+        6: "nothing reads it",
+    }
+    assert list(graph.order) == [2, 5]
+    assert graph.constants["t"].array().tolist() == [[1, 4], [2, 5], [3, 6]]
+    assert graph.nodes[5].inputs == ("p", "s")
+    assert [node.id for node in graph.nodes[2].consumers()] == [5]
+
+
+def test_unless_told_so_a_graph_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not sk.bind(sk.load(parsed(WEIGHTS)), fold=False).left_out
+    monkeypatch.setenv("SUBGRAPH_FOLD", "off")
+    assert not sk.bind(sk.load(parsed(WEIGHTS))).left_out
+    assert sk.bind(sk.load(parsed(WEIGHTS)), fold=True).left_out
+
+
+def test_nothing_but_sizes_is_computed_where_no_backend_could() -> None:
+    text = """g (float[2, 3] x) => (float[2, 3] y, float[2] z) <float[3] w = {1, 2, 3}> {
+      a = Sigmoid(w) s = Shape(x) c = Cast<to=1>(s) y = Add(x, a) z = Neg(c) }"""
+    assert sorted(bound(text, "numpy").left_out) == [0, 1, 2, 4]
+    alone = sk.bind(sk.load(parsed(text)), backend="none", fallback="none")
+    assert sorted(alone.left_out) == [1, 2, 4]
+
+
+def test_a_report_counts_what_left_and_each_node_is_explained() -> None:
+    found = sk.partition(sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy"))
+    head = found.report().splitlines()
+    assert head[0].endswith("2 nodes in 1 subgraph, backends numpy")
+    assert head[1] == (
+        "2 nodes computed at bind; 3 nodes left out, as a copy or because nothing reads it"
+    )
+    assert str(found.explain(0)) == "#0 Transpose: in no subgraph\n  left out: computed at bind"
+    assert found.explain(3).left_out == "a copy of 'p'"
+    assert found.to_dict()["left_out"] == {str(k): v for k, v in found.graph.left_out.items()}
+    assert json.loads(found.to_json())["node_count"] == 2
+    with pytest.raises(ConfigError, match="node 0 is in no subgraph: computed at bind"):
+        found.home_of(0)
+
+
+def test_a_subgraph_is_written_with_what_was_computed() -> None:
+    found = sk.partition(sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy"))
+    model = found.subgraphs[0].to_model()
+    onnx.checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node] == ["MatMul", "Add"]
+    assert {one.name for one in model.graph.initializer} == {"t", "s"}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_what_was_computed_from_a_weight_follows_it(backend: str) -> None:
+    session = sk.InferenceSession(parsed(WEIGHTS), backend)
+    plain = sk.InferenceSession(parsed(WEIGHTS), backend, fold=False)
+    new = {"w": np.full((2, 3), 7, np.float32)}
+    for one in (session, plain):
+        assert one.update_weights(new)
+        assert one.update_weights({"b": np.array([3, 4], np.float32)})
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], plain.run(None, {"x": X})[0])
+    assert session.run(None, {"x": X})[0][0].tolist() == [27, 29]
+
+
+def test_what_was_computed_is_not_to_be_replaced() -> None:
+    session = sk.InferenceSession(parsed(WEIGHTS), "numpy")
+    with pytest.raises(WeightUpdateError, match="computed at bind from 'w'"):
+        session.update_weights({"t": np.zeros((3, 2), np.float32)})
+
+
+def test_values_that_left_can_be_looked_at_by_name() -> None:
+    graph = sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy")
+    with tapped_session(graph, ["t", "q", "u"]) as session:
+        t, q, u = session.run(None, {"x": X})
+    np.testing.assert_array_equal(q, X @ t)
+    np.testing.assert_allclose(u, np.exp(X), rtol=1e-6)
+
+
+def test_an_output_that_is_computed_is_handed_out() -> None:
+    text = "g (float[2, 3] x) => (int64[1] n, float[3] y) { s = Shape(x) p = ReduceProd(s) n = Identity(p) z = Cast<to=1>(n) y = Add(z, z) }"  # noqa: E501
+    text = text.replace("float[3] y", "float[1] y")
+    with sk.InferenceSession(parsed(text, opset=17), "numpy") as session:
+        n, y = session.run(None, {"x": np.ones((2, 3), np.float32)})
+        assert (n.tolist(), y.tolist()) == ([6], [12])
+        n[:] = 0
+        assert session.run(["n"], {"x": np.ones((2, 3), np.float32)})[0].tolist() == [6]
+
+
+def test_a_copy_that_is_an_output_or_seen_by_a_body_stays() -> None:
+    text = """
+    g (float[2] x, bool c) => (float[2] y, float[2] r) {
+      y = Identity(x)
+      a = Identity(x)
+      r = If (c) <then_branch = t () => (float[2] p) { p = Neg(a) },
+                  else_branch = e () => (float[2] q) { q = Abs(a) }>
+    }
+    """
+    assert bound(text, "numpy").left_out == {}
+
+
+def test_dropout_that_may_train_and_random_numbers_and_quantization_stay() -> None:
+    text = """
+    g (float[2] x, bool t) => (a, b, c, d) <float r = {0.5}, float[2] w = {1, 2}, float s = {1},
+       int8 z = {0}> {
+      a = Dropout(x, r, t)
+      b = RandomNormalLike(w)
+      c = QuantizeLinear(w, s, z)
+      e = Dropout(x, r)
+      d = Neg(e)
+    }
+    """
+    assert bound(text, "numpy").left_out == {3: "a copy of 'x'"}
+
+
+def test_filled_weights_are_weights() -> None:
+    graph = sk.bind(sk.load(LIGHT / "light_squeezenet.onnx"), backend="numpy")
+    filled = [node.outputs[0] for node in graph.nodes if node.op_type == "ConstantOfShape"]
+    assert len(filled) == 39
+    assert set(filled) <= graph.constants.keys()
+    assert all(graph.nodes[i].op_type != "ConstantOfShape" for i in graph.order)
+    partitioning = sk.partition(graph)
+    assert [len(one.members) for one in partitioning.subgraphs] == [66]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "h = ConstantOfShape(huge) y = ReduceMean<keepdims=0>(h)",
+        "h = Expand(w, huge) y = ReduceMean<keepdims=0>(h)",
+        "h = Tile(w, many) y = ReduceMean<keepdims=0>(h)",
+        "a = Tile(w, some) b = Tile(a, some) c = Tile(b, some) y = ReduceMean<keepdims=0>(c)",
+    ],
+)
+def test_what_is_far_larger_than_what_it_is_made_of_is_left_to_run(nodes: str) -> None:
+    text = (
+        "g () => (y) <int64[2] huge = {1048576, 1048576}, int64[1] many = {1073741824}, "
+        f"int64[1] some = {{8192}}, float[1] w = {{1}}> {{ {nodes} }}"
+    )
+    graph = bound(text, "none")
+    sizes = [stored.type.nbytes or 0 for stored in graph.constants.values()]
+    assert max(sizes) <= 64 << 10
+
+
+def test_all_that_is_computed_for_a_graph_is_bounded() -> None:
+    weights = " ".join(f"w{i} = ConstantOfShape(large)" for i in range(9))
+    sums = " ".join(f"y{i} = Add(x, w{i})" for i in range(9))
+    outputs = ", ".join(f"y{i}" for i in range(9))
+    text = f"g (float[1] x) => ({outputs}) <int64[1] large = {{67108864}}> {{ {weights} {sums} }}"
+    graph = bound(text, "none")
+    assert sum(became == "computed at bind" for became in graph.left_out.values()) == 4
+
+
+def test_a_product_that_takes_long_is_left_to_run() -> None:
+    proto = parsed("g () => (float[1] y) { p = MatMul(a, a) y = ReduceMax(p) }")
+    large = numpy_helper.from_array(np.ones((1024, 1024), np.float32), "a")
+    proto.graph.initializer.append(large)
+    assert not sk.bind(sk.load(proto), backend="none").left_out
+    small = numpy_helper.from_array(np.ones((64, 64), np.float32), "a")
+    proto.graph.initializer[0].CopyFrom(small)
+    assert sk.bind(sk.load(proto), backend="none").left_out
+
+
+def test_a_long_chain_is_computed_without_deep_recursion() -> None:
+    nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(2001)]
+    nodes.append(helper.make_node("Add", ["x", "v2001"], ["y"]))
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [info("x", 1, [600])],
+        [info("y", 1, [600])],
+        [numpy_helper.from_array(np.arange(600, dtype=np.float32), "v0")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with sk.InferenceSession(model, "numpy") as session:
+        assert len(session.graph.order) == 1
+        assert session.run(None, {"x": np.zeros(600, np.float32)})[0][1] == -1
+
+
+def test_a_bundle_has_what_was_computed(tmp_path: Path) -> None:
+    with sk.InferenceSession(parsed(WEIGHTS), "numpy") as session:
+        expected = session.run(None, {"x": X})[0]
+        session.export(tmp_path / "bundle")
+    with sk.InferenceSession(tmp_path / "bundle") as session:
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected)
+        assert len(session.graph.order) == 2

@@ -1,0 +1,179 @@
+"""Types of values: from the operators, from arithmetic on sizes, and at last from the model."""
+
+import subprocess
+import sys
+import textwrap
+
+import onnx
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.errors import InvalidModelError
+from subgraphkit.onnx_io import infer
+from tests.models import parsed
+
+_FOLLOWERS = {
+    "Sigmoid": "y = Sigmoid(a)",
+    "Exp": "y = Exp(a)",
+    "Add": "y = Add(a, a)",
+    "Mul": "y = Mul(a, s)",
+    "MatMul": "y = MatMul(a, m)",
+    "Reshape": "y = Reshape(a, t)",
+    "Transpose": "y = Transpose(a)",
+    "Softmax": "y = Softmax(a)",
+    "Concat": "y = Concat<axis=0>(a, a)",
+    "ReduceMean": "y = ReduceMean<keepdims=0>(a)",
+    "Conv": "y = Conv(a, w)",
+    "Gelu": "y = Gelu(a)",
+}
+
+
+@pytest.mark.parametrize("follower", _FOLLOWERS)
+def test_a_normalization_that_onnx_cannot_type_binds_before_any_operator(follower: str) -> None:
+    text = (
+        "g (float[2, 4, 3] x) => (y) <float[4, 1] s = {1, 1, 1, 1}, float[4] c = {1, 1, 1, 1}, "
+        "float[3, 2] m = {1, 1, 1, 1, 1, 1}, int64[2] t = {6, 4}, float[1, 4, 1] w = {1, 1, 1, 1}> "
+        f"{{ a = GroupNormalization<num_groups=2>(x, c, c) {_FOLLOWERS[follower]} }}"
+    )
+    graph = sk.bind(sk.load(parsed(text, header='"": 21')), backend="none")
+    assert str(graph.types["a"]) == "float32[2,4,3]"
+    assert "?" not in str(graph.types["y"])
+
+
+_OPEN = {
+    "t = Concat<axis=0>(n, rest) y = Reshape(x, t)": "float32[N,12,2]",
+    "t = Concat<axis=0>(n, minus) y = Reshape(x, t)": "float32[N,?]",
+    "c = Cast<to=6>(s) d = Cast<to=7>(c) y = Expand(one, d)": "float32[N,3,4,2]",
+    "m = Mul(n, unit) y = ConstantOfShape(m)": "float32[N]",
+    "m = Mul(n, two) y = ConstantOfShape(m)": "float32[?]",
+    "t = Slice(s, two, four) y = Reshape(one, t)": "float32[4,2]",
+    "u = Squeeze(n) v = Unsqueeze(u, zero) y = ConstantOfShape(v)": "float32[N]",
+    "d = Div(s, unit) e, t = Split<num_outputs=2>(d) y = ConstantOfShape(e)": "float32[N,3]",
+}
+
+
+@pytest.mark.parametrize("arithmetic", _OPEN)
+def test_arithmetic_on_an_open_size_types_what_it_decides(arithmetic: str) -> None:
+    text = (
+        "g (float[N, 3, 4, 2] x, float[8] one) => (y) <int64[1] zero = {0}, int64[1] two = {2}, "
+        "int64[1] four = {4}, int64[2] rest = {12, 2}, int64[1] minus = {-1}, int64 unit = {1}> "
+        f"{{ s = Shape(x) n = Gather(s, zero) {arithmetic} }}"
+    ).replace("float[8] one", "float[1] one" if "Expand" in arithmetic else "float[8] one")
+    graph = sk.bind(sk.load(parsed(text)), backend="none")
+    assert str(graph.types["y"]) == _OPEN[arithmetic]
+
+
+def test_sizes_that_are_computed_are_known_to_all_that_follows() -> None:
+    text = (
+        "g (float[2, 3, 4] x) => (y) <int64[1] minus = {-1}, float half = {0.5}> { "
+        "s = Shape<start=1>(x) p = ReduceProd<keepdims=1>(s) f = Cast<to=1>(p) h = Mul(f, half) "
+        "g = Floor(h) i = Cast<to=7>(g) t = Concat<axis=0>(minus, i) z = Reshape(x, t) "
+        "w = Shape(z) e = ConstantOfShape(w) y = Add(z, e) }"
+    )
+    found = infer(sk.load(parsed(text)), {}, {})
+    assert str(found.types["y"]) == "float32[4,6]"
+    assert found.values["w"].tolist() == [4, 6]
+
+
+def test_no_size_is_computed_from_what_a_model_only_says() -> None:
+    proto = parsed(
+        "g (float[2] x) => (int64[1] y) { a = com.acme.Foo(x) b = Relu(a) y = Shape(b) }",
+        header='"": 18, "com.acme": 1',
+    )
+    proto.graph.value_info.append(onnx.helper.make_tensor_value_info("a", 1, [7]))
+    found = infer(sk.load(proto), {}, {})
+    assert str(found.types["b"]) == "float32[7]"
+    assert found.values == {}
+
+
+def test_a_statement_of_the_model_types_what_follows_an_unknown_operator() -> None:
+    proto = parsed(
+        "g (float[2] x) => (y) { a = com.acme.Foo(x) b = com.acme.Foo(a) y = Relu(b) }",
+        header='"": 18, "com.acme": 1',
+    )
+    proto.graph.value_info.append(onnx.helper.make_tensor_value_info("b", 1, ["N", 7]))
+    graph = sk.bind(sk.load(proto), backend="none")
+    assert [str(graph.types[name]) for name in "aby"] == [
+        "unknown[...]",
+        "float32[N,7]",
+        "float32[N,7]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "facts"),
+    [
+        (
+            "g (float[2, 3] x, float[4, 5] w) => (y) { y = MatMul(x, w) }",
+            None,
+            ["#0 MatMul", "'x' float32[2,3]", "'w' float32[4,5]", "contradicts itself"],
+        ),
+        (
+            "g (float[N, 3] x, float[4, 3] w) => (y) { a = Relu(x) y = Concat<axis=1>(a, w) }",
+            {"N": 5},
+            ["#1 Concat", "'a' float32[5,3]", "'w' float32[4,3]", "the shapes you gave"],
+        ),
+        (
+            "g (float[2] x) => (int32[2] y) { y = Relu(x) }",
+            None,
+            ["output 'y' is declared int32", "#0 Relu makes it float32"],
+        ),
+    ],
+)
+def test_a_contradiction_is_told_with_both_facts(
+    text: str, shapes: dict[str, int] | None, facts: list[str]
+) -> None:
+    with pytest.raises(InvalidModelError) as refusal:
+        sk.bind(sk.load(parsed(text)), shapes)
+    assert refusal.value.code == "SGK222"
+    for fact in facts:
+        assert fact in str(refusal.value)
+
+
+def test_names_that_inference_makes_up_differ_however_many_nodes_are_looked_at_together() -> None:
+    text = "g (float[4] x, float[4] z) => (a, b, c) { a = NonZero(x) b = NonZero(z) c = Relu(x) }"
+    found = infer(sk.load(parsed(text)), {}, {}, slice_size=1).types
+    assert found["a"].shape[1] != found["b"].shape[1]  # type: ignore[union-attr, index]
+
+
+_BOMBS = {
+    "a chain of doublings": " ".join(
+        ["z0 = Identity(start)", *(f"z{i + 1} = Concat<axis=0>(z{i}, z{i})" for i in range(40))]
+    ),
+    "a filled tensor": "z40 = ConstantOfShape(huge)",
+    "a repeated tensor": "z40 = Tile(start, huge)",
+    "a broadcast tensor": "z40 = Expand(start, huge)",
+    "a range": "z40 = Range(zero, many, one)",
+}
+
+
+@pytest.mark.parametrize("bomb", _BOMBS)
+def test_what_would_not_fit_memory_is_not_computed(bomb: str) -> None:
+    script = f"""
+        import resource
+        import onnx.parser
+        import subgraphkit as sk
+        text = '''<ir_version: 9, opset_import: ["": 18]> g (float[2] x) => (y)
+            <int64[1] start = {{3}}, int64[1] huge = {{1099511627776}}, int64 zero = {{0}},
+             int64 many = {{1099511627776}}, int64 one = {{1}}> {{
+            {_BOMBS[bomb]}
+            y = Shape(z40) }}'''
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        graph = sk.bind(sk.load(onnx.parser.parse_model(text)), backend="none")
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 128 << 10, "bind took more than 128 MiB"
+
+
+def test_an_if_whose_branch_is_known_has_the_types_of_that_branch() -> None:
+    text = (
+        "g (float[2, 3] x) => (y) <int64[1] at = {1}, int64[1] three = {3}> { s = Shape(x) "
+        "n = Gather(s, at) c = Equal(n, three) r = If (c) <"
+        "then_branch = t () => (float[a, b] p) { p = Transpose(x) }, "
+        "else_branch = e () => (float[c] q) { m = Size(x) u = Unsqueeze(m, at) q = Reshape(x, u) }>"
+        " y = Relu(r) }"
+    )
+    assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == "float32[3,2]"

@@ -1,0 +1,128 @@
+import re
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import defs, helper, shape_inference
+
+from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
+from subgraphkit.onnx_io.operator_rules import STANDARD
+from subgraphkit.onnx_io.operator_types import node_types
+from subgraphkit.onnx_io.protos import normal_domain, read_type
+from subgraphkit.testing.official_cases import official_cases
+from subgraphkit.types import DataType, TensorType, ValueType, fits
+from tests.unit.onnx_io.microsoft_cases import CASES, MicrosoftCase
+
+# Their sizes are known only when they run.
+COUNTED = {
+    "Compress", "ImageDecoder", "Loop", "MaxUnpool", "NonMaxSuppression", "NonZero", "Range",
+    "StringNormalizer", "StringSplit", "Tokenizer", "Unique",
+}  # fmt: skip
+# No processor runs these; ONNX Runtime has kernels of them for other devices only.
+ELSEWHERE = {"BiasSoftmax", "NhwcConv", "NhwcFusedConv", "SimplifiedLayerNormalization"}
+
+
+def types_of(model: onnx.ModelProto, feeds: dict) -> dict[str, ValueType]:
+    (node,) = model.graph.node
+    types = {value.name: read_type(value.type) for value in model.graph.input}
+    values = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
+    opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
+    return node_types(node, types, values, opsets, model.ir_version)
+
+
+def differences(found: ValueType | None, value: object) -> str | None:
+    if not isinstance(found, TensorType):
+        return None if found is not None else "not known"
+    array = np.asarray(value)
+    if DataType.of(array.dtype) is not found.dtype:
+        return f"{found}, not {array.dtype}"
+    if found.shape is not None and not fits(array.shape, found.shape):
+        return f"{found}, not {array.shape}"
+    known = found.shape is not None and all(isinstance(dim, int) for dim in found.shape)
+    return None if known else "open"
+
+
+def test_every_operator_that_onnx_infers_nothing_for_has_a_rule() -> None:
+    left_out = {
+        (schema.domain, schema.name, schema.since_version)
+        for schema in defs.get_all_schemas_with_history()
+        if (schema.domain, schema.name) not in STANDARD
+        and (schema.deprecated or not schema.has_type_and_shape_inference_function)
+    }
+    assert left_out == set()
+
+
+def test_types_are_those_of_the_outputs_of_every_official_case() -> None:
+    found = {}
+    for case in official_cases("node"):
+        if len(case.model.graph.node) == 1:
+            inputs, outputs = next(case.data_sets())
+            names = [value.name for value in case.model.graph.input]
+            types = types_of(case.model, dict(zip(names, inputs, strict=True)))
+            for value, output in zip(case.model.graph.output, outputs, strict=True):
+                if said := differences(types.get(value.name), output):
+                    found[case.name, value.name] = (case.operator, said)
+    assert {operator for operator, _ in found.values()} <= COUNTED
+    assert {said for _, said in found.values()} == {"open"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.op_type)
+def test_types_of_operators_of_onnx_runtime_are_those_it_computes(case: MicrosoftCase) -> None:
+    session = ort.InferenceSession(
+        case.model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    types = types_of(case.model, case.feeds)
+    for value, output in zip(session.get_outputs(), session.run(None, case.feeds), strict=True):
+        counted = {"open"} if case.op_type in COUNTED else set()
+        assert differences(types.get(value.name), output) in {None, *counted}, value.name
+
+
+def test_every_rule_for_an_operator_of_onnx_runtime_is_tried() -> None:
+    tried = {(case.domain, case.op_type) for case in CASES}
+    untried = {("com.microsoft", op_type) for op_type in ELSEWHERE}
+    assert tried | untried == set(MICROSOFT)
+
+
+def test_a_convolution_with_channels_last_keeps_them_last() -> None:
+    case = MicrosoftCase(
+        "NhwcConv", (np.ones((1, 5, 6, 2), "f4"), np.ones((3, 2, 3, 3), "f4")), (True,), {}
+    )
+    assert types_of(case.model, case.feeds) == {"y0": TensorType(DataType.FLOAT, (1, 3, 4, 3))}
+
+
+def test_dimensions_with_names_go_through_the_rules() -> None:
+    node = helper.make_node("FusedMatMul", ["a", "b"], ["y"], domain="com.microsoft", transB=1)
+    types = {
+        "a": TensorType(DataType.FLOAT, ("N", "L", 4)),
+        "b": TensorType(DataType.FLOAT, ("M", 4)),
+    }
+    made = node_types(node, types, {}, {"com.microsoft": 1}, 10)
+    assert made == {"y": TensorType(DataType.FLOAT, ("N", "L", "M"))}
+
+
+def test_an_input_of_unknown_type_contradicts_nothing() -> None:
+    node = helper.make_node("MatMul", ["x", "unknown"], ["y"])
+    types = {"x": TensorType(DataType.FLOAT, (2, 3))}
+    assert node_types(node, types, {}, {"": 21}, 10) == {"y": TensorType(DataType.FLOAT)}
+    assert node_types(node, {}, {}, {"": 21}, 10) == {}
+
+
+def test_inputs_that_contradict_each_other_are_reported() -> None:
+    node = helper.make_node("MatMul", ["x", "x"], ["y"])
+    types = {"x": TensorType(DataType.FLOAT, (2, 3))}
+    with pytest.raises(shape_inference.InferenceError, match=re.escape("Incompatible dimensions")):
+        node_types(node, types, {}, {"": 21}, 10)
+
+
+def test_of_an_operator_of_somebodys_own_nothing_is_known() -> None:
+    node = helper.make_node("Own", ["x"], ["y"], domain="own")
+    types = {"x": TensorType(DataType.FLOAT, (2, 3))}
+    assert node_types(node, types, {}, {"": 21, "own": 1}, 10) == {}
+
+
+def test_an_even_split_of_the_first_operator_set_has_as_many_parts_as_the_node() -> None:
+    node = helper.make_node("Split", ["x"], ["a", "b"], axis=0)
+    types = {"x": TensorType(DataType.FLOAT, (4, 3))}
+    part = TensorType(DataType.FLOAT, (2, 3))
+    assert node_types(node, types, {}, {"": 1}, 10) == {"a": part, "b": part}
