@@ -1,9 +1,9 @@
 """Run benchmarks, each in a process of its own, and print the tables.
 
 Without names, all those are run that need nothing but this checkout; the others read networks
-exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends``, ``real_models`` and
-``transparency`` use whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX, and
-``precision`` the exports and ONNX Runtime.
+exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends``, ``exchange``,
+``neighbours``, ``real_models`` and ``transparency`` use whatever backends are installed,
+``tensorrt_build`` needs TensorRT for RTX, and ``precision`` the exports and ONNX Runtime.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from measuring import machine
 
 BENCHMARKS = ("import", "overhead", "road", "models")
 EXPORTED = ("latency", "where", "memory")
-COMPARED = ("backends", "real_models", "transparency", "tensorrt_build")
+COMPARED = ("backends", "exchange", "neighbours", "real_models", "transparency", "tensorrt_build")
 OTHERS = ("precision",)
 BUSY = 1.0
 

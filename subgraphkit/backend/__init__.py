@@ -29,6 +29,7 @@ _HOMES: Final = {
     "OptionShapes": "subgraphkit.backend.option_values",
     "PartitionSummary": "subgraphkit.backend.property",
     "PatternSelector": "subgraphkit.backend.selector",
+    "Pool": "subgraphkit.backend.contract",
     "Predicate": "subgraphkit.backend.selector",
     "ProbeResult": "subgraphkit.backend.contract",
     "Progress": "subgraphkit.backend.progress",

@@ -6,6 +6,7 @@ from subgraphkit.backend.conformance import (
 from subgraphkit.backend.contract import (
     Backend,
     EngineOrigin,
+    Pool,
     ProbeResult,
 )
 from subgraphkit.backend.events import (
@@ -93,6 +94,7 @@ __all__ = [
     "OptionShapes",
     "PartitionSummary",
     "PatternSelector",
+    "Pool",
     "Predicate",
     "ProbeResult",
     "Progress",

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, get_args, get_origin
 
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.events import Check
@@ -17,7 +17,10 @@ from subgraphkit.backend.refusal import Answer
 from subgraphkit.backend.selftest import ModelOpener
 from subgraphkit.ir import Subgraph
 
-__all__ = ["PLUGIN_API", "Backend", "EngineOrigin", "ProbeResult"]
+__all__ = ["PLUGIN_API", "Backend", "EngineOrigin", "Pool", "ProbeResult"]
+
+Pool = Literal["none", "sleeps", "spins", "unknown"]
+"""What becomes, between two runs, of the threads that compute beside the calling one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,16 @@ class Backend(Dated, ABC, Generic[OptionsT]):
 
     options: ClassVar[Sequence[Option]] = ()
     """The options the backend understands; those of the manifest in a ``Backend[Options]``."""
+
+    pool: Pool = "unknown"
+    """The threads that compute on the processors beside the calling one, between two runs:
+
+    * ``"none"``: there are none, or the work is done by a device;
+    * ``"sleeps"``: they sleep when a run is over;
+    * ``"spins"``: they wait for the next run by spinning, unless ``BindContext.shares_processors``;
+    * ``"unknown"``: nothing is promised, ``BindContext.threads`` included, which all others obey.
+
+    An instance may have another than its class if its library is another."""
 
     option_class: ClassVar[Callable[..., Any]] = PlainOptions
     """What holds their values: ``Options`` in a ``Backend[Options]``; not to be set by hand."""

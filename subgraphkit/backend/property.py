@@ -98,6 +98,11 @@ class BindContext(Generic[OptionsT]):
         reshape: Returns the types the values of the model would have for other sizes of named
             dimensions and other shapes of inputs, on top of those given at bind. Raises
             ``InvalidModelError`` (SGK222) if these contradict the model.
+        threads: How many threads to compute with, unless an option of the backend says otherwise;
+            None leaves it to the library, which has the machine for itself.
+        shares_processors: Whether other pools of threads compute between two runs of the operator,
+            so that no thread of this one may spin once a run is over. Known from
+            ``create_operator`` and ``Backend.restore`` on.
         logger: Where to report oddities.
         progress: Told how far ``create_operator`` is, and asked by it whether to stop.
     """
@@ -109,6 +114,8 @@ class BindContext(Generic[OptionsT]):
     compose: Callable[[PartitionSummary], SubgraphOperator] = _no_composition
     kept_folder: Callable[[], Path | None] = _no_folder
     reshape: Reshape = _no_reshape
+    threads: int | None = None
+    shares_processors: bool = False
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))
     progress: Progress = field(default_factory=Progress)
 

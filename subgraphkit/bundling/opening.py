@@ -9,6 +9,7 @@ from typing import Any
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.bundling import messages
@@ -245,8 +246,10 @@ def _operators(partitioning: Partitioning, engines: dict[str, bytes]) -> Compile
             started = time.perf_counter()
             claim = partitioning.claim_of(subgraph)
             if subgraph.id in engines:
+                shares = partitioning.shares_processors
+                context = replace(claim.context, shares_processors=shares)
                 # Let go of each as soon as the library has it.
-                done.append(_restored(claim, engines.pop(subgraph.id), subgraph))
+                done.append(_restored(claim, context, engines.pop(subgraph.id), subgraph))
             else:
                 if claim not in prepared:
                     prepared.add(claim)
@@ -261,10 +264,12 @@ def _operators(partitioning: Partitioning, engines: dict[str, bytes]) -> Compile
     )
 
 
-def _restored(claim: Claim, engine: bytes, subgraph: Subgraph) -> SubgraphOperator:
+def _restored(
+    claim: Claim, context: BindContext, engine: bytes, subgraph: Subgraph
+) -> SubgraphOperator:
     backend = claim.backend
     try:
-        operator: object = backend.restore(engine, subgraph, claim.context)
+        operator: object = backend.restore(engine, subgraph, context)
     except Exception as error:
         hint = error.hint if isinstance(error, SubgraphkitError) else ""
         raise messages.engine_failed(

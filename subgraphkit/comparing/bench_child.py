@@ -9,8 +9,7 @@ import json
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,21 +18,15 @@ from subgraphkit.comparing.memory import peak_bytes, resident_bytes
 from subgraphkit.comparing.step_times import StepTimes
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.compiling import compile_subgraphs
-from subgraphkit.configuration.config import resolve
-from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import answering
 from subgraphkit.finding.declarations import declared_tolerances
-from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.loading import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
 
-__all__ = ["THREAD_OPTIONS", "main"]
-
-THREAD_OPTIONS: Final = ("threads", "num_threads", "intra_op_num_threads", "inference_num_threads")
-"""What backends call the option that says how many threads to use."""
+__all__ = ["main"]
 
 _MOST_RUNS: Final = 1000
 
@@ -138,37 +131,15 @@ class _Contender:
 
 
 def _planned(job: Namespace) -> Plan:
-    settings = dict(job.settings)
-    options = _with_threads(job.selection, settings.pop("options", None) or {}, job.threads)
+    settings = {"threads": job.threads, **job.settings}
     bound = bind(
         load(job.model, data_roots=settings.get("data_roots")),
         backend=job.selection,
-        options=options or None,
         # what another backend has computed in its place is not its own time
         **settings | {"on_run_error": "raise"},
     )
     partitioning = partition(bound)
     return plan(partitioning, compile_subgraphs(partitioning))
-
-
-def _with_threads(
-    selection: str | None, given: Mapping[str, Mapping[str, Any]], threads: int | None
-) -> Mapping[str, Mapping[str, Any]]:
-    """Give every backend that takes a number of threads that number, unless it was given one."""
-    options = {name: dict(values) for name, values in given.items()}
-    if threads is None:
-        return options
-    resolved = resolve(backend=selection, options=options or None)
-    for choice in resolved.backends:
-        if choice.name == AUTO:
-            continue
-        with suppress(SubgraphkitError):  # the bind says so, unless the backend is optional
-            factory = load_record(find_record(choice, resolved))
-            taken = [one.name for one in factory.options if one.name in THREAD_OPTIONS]
-            told = resolved.options_for(choice.name).keys() | choice.options.keys()
-            if taken and told.isdisjoint(taken):
-                options.setdefault(choice.name, {})[taken[0]] = threads
-    return options
 
 
 if __name__ == "__main__":

@@ -44,9 +44,8 @@ class Schedule:
     Attributes:
         rounds: How many turns each contender takes, of 3 counted runs or 50 ms, whichever is more.
         warmup: Runs after the first one that do not count.
-        threads: How many threads libraries are told to use: by the environment variables of OpenMP,
-            OpenBLAS, MKL and TVM, and by the option of backends that have one for it. None leaves
-            it to them.
+        threads: The setting ``threads``, and what the environment variables of OpenMP, OpenBLAS,
+            MKL and TVM say. None leaves it to what is configured.
         timeout_seconds: How long a bind, a first run with the warm-up, or a turn may take.
 
     Raises:

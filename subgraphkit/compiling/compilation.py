@@ -99,7 +99,7 @@ def compile_subgraphs(
 
 
 def _compiled(partitioning: Partitioning, means: "_Means") -> CompiledSubgraphs:
-    settings, extensions = partitioning.graph.settings, partitioning.graph.extensions
+    extensions = partitioning.graph.extensions
     current, cache, progress = partitioning, means.cache, means.progress
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
@@ -117,9 +117,7 @@ def _compiled(partitioning: Partitioning, means: "_Means") -> CompiledSubgraphs:
                 claim = current.turns.claims[current.claimed_by[place]]
                 operator, from_cache = _obtain(current, subgraph, claim, means)
             except (Unsupported, CompileError) as error:
-                refused = _given_back(subgraph, error, settings)
-                _tell_given_back(extensions, subgraph, error, refused)
-                current = current.repartition_at(place, refused)
+                current = _repartitioned(current, done, error)
                 continue
             done.append(operator)
             seconds[subgraph.id] = time.perf_counter() - started
@@ -165,6 +163,27 @@ def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> Subgrap
     return creation.on_fallback(subgraph, claim)
 
 
+def _repartitioned(
+    current: Partitioning, done: list[SubgraphOperator], error: Unsupported | CompileError
+) -> Partitioning:
+    """Return the partitioning without what is given back of the subgraph after those done.
+
+    If the processors are shared now and were not, or the other way round, an operator whose threads
+    may spin was told what no longer holds: it is compiled again, and what comes after it.
+    """
+    place, graph = len(done), current.graph
+    subgraph = current.subgraphs[place]
+    refused = _given_back(subgraph, error, graph.settings)
+    _tell_given_back(graph.extensions, subgraph, error, refused)
+    after = current.repartition_at(place, refused)
+    if after.shares_processors != current.shares_processors:
+        pools = [current.turns.claims[at].backend.pool for at in current.claimed_by[:place]]
+        first = next((at for at, pool in enumerate(pools) if pool in {"spins", "unknown"}), place)
+        close_all(done[first:])
+        del done[first:]
+    return after
+
+
 def _cache_of(settings: ResolvedConfig) -> EngineCache | None:
     return EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
 
@@ -177,11 +196,13 @@ class _Means:
         cache: Where engines are found and kept, or None.
         progress: Told how far it is, and stops the work.
         tells: Whether the subgraphs are counted to those who listen: not those inside of one.
+        shares_processors: Whether others around the subgraphs have pools of threads.
     """
 
     cache: EngineCache | None
     progress: Progress
     tells: bool = True
+    shares_processors: bool = False
 
 
 def _obtain(
@@ -194,18 +215,18 @@ def _obtain(
     compile_ = partial(creation.compiled, subgraph, claim)
     if means.cache is None or not stores_engines(claim.backend):
         return compile_(), False
-    # What is restored may call on the same means as what is compiled.
-    knowing = replace(claim, context=creation.context(claim))
-    return means.cache.obtain(subgraph, knowing, compile_)
+    return means.cache.obtain(subgraph, claim, compile_, creation.context(claim))
 
 
 def _creation(partitioning: Partitioning, means: _Means) -> Creation:
-    return Creation(partitioning.constraints, means.progress, partial(_composed, means))
+    shares = means.shares_processors or partitioning.shares_processors
+    inner = replace(means, tells=False, shares_processors=shares)
+    return Creation(partitioning.constraints, shares, means.progress, partial(_composed, inner))
 
 
 def _composed(means: _Means, division: Partitioning) -> SubgraphOperator:
     cache = means.cache.apart() if means.cache is not None else None
-    compiled = _compiled(division, _Means(cache, means.progress, tells=False))
+    compiled = _compiled(division, replace(means, cache=cache))
     parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
     return ComposedOperator(division.graph, parts)
 

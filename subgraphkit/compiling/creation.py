@@ -32,11 +32,13 @@ class Creation:
 
     Attributes:
         constraints: What the user demands; holds inside subgraphs as well.
+        shares_processors: What ``BindContext`` says of it.
         progress: What a property reports to while it compiles.
         compose: Compiles a division of a subgraph into one operator.
     """
 
     constraints: ResolvedConstraints
+    shares_processors: bool
     progress: Progress
     compose: Callable[[Partitioning], SubgraphOperator]
 
@@ -88,6 +90,7 @@ class Creation:
             fallback=partial(self.on_fallback, claim=claim),
             partition=partial(self._partition, claim),
             compose=partial(self._compose, claim),
+            shares_processors=self.shares_processors,
             progress=self.progress,
         )
 

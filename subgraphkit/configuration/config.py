@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
 from subgraphkit.configuration.names import BACKEND_NAMES
+from subgraphkit.configuration.processors import thread_limit
 from subgraphkit.configuration.selection import AUTO, BackendChoice, parse_selection
 from subgraphkit.configuration.settings import (
     SETTINGS,
@@ -63,11 +64,15 @@ class ResolvedConfig:
         cache: Whether compiled engines are kept.
         cache_dir: Where they are kept, or None if nobody said.
         cache_size: How many bytes of engines are kept at most.
+        threads: How many threads a run computes with, on every backend; None where nobody said and
+            nothing limits the process, so that each library takes as many as it finds right.
         data_roots: Folders in or below which a model may have external data, beside its own.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
         sources: By setting, the layer and the location of its value.
         option_sources: By backend and option, the value as written, its layer and location.
+        unheeding: Backends with subgraphs in the session that do not promise to obey ``threads``;
+            known from a session on.
     """
 
     backends: tuple[BackendChoice, ...]
@@ -86,11 +91,13 @@ class ResolvedConfig:
     cache: bool
     cache_dir: Path | None
     cache_size: int
+    threads: int | None
     data_roots: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool
     sources: Mapping[str, tuple[str, str]]
     option_sources: Mapping[str, Mapping[str, tuple[Any, str, str]]]
+    unheeding: tuple[str, ...] = ()
 
     def options_for(self, name: str) -> Mapping[str, tuple[Any, str]]:
         """Return the option values given for a backend, each with who gave it.
@@ -108,6 +115,9 @@ class ResolvedConfig:
         for backend in sorted(self.option_sources):
             for key, (value, layer, location) in self.option_sources[backend].items():
                 yield f"options.{backend}.{key}", value, layer, location
+        for backend in self.unheeding:
+            why = f"backend {backend!r} does not say that it obeys"
+            yield f"threads.{backend}", "as it likes", "backend", why
 
     def as_table(self) -> list[tuple[str, str, str, str]]:
         """Return ``items`` as text, for people."""
@@ -172,6 +182,7 @@ def _defaults() -> Layer:
         )
         for name, setting in SETTINGS.items()
     }
+    values["threads"] = Entry(*thread_limit(os.environ))
     return Layer("default", MappingProxyType(values))
 
 

@@ -68,6 +68,7 @@ class OtherSettings(TypedDict, total=False):
     cache: bool | str | None
     cache_dir: Path | str | None
     cache_size: int | str | None
+    threads: int | str | None
     data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
@@ -195,6 +196,16 @@ def _verbosity(value: object) -> int:
     raise ValueError("0, 1, 2 or 3")
 
 
+def _thread_count(value: object) -> int:
+    try:
+        count = read_int(value)
+    except ValueError:
+        count = 0
+    if count > 0:
+        return count
+    raise ValueError("a number of threads, 1 or more")
+
+
 _ALL: Final = (
     Setting("backend", lambda value: value, AUTO, "Which backends, in the order of claiming."),
     Setting("strict", read_bool, default=False, help="Whether each node must be claimed by name."),
@@ -253,6 +264,13 @@ _ALL: Final = (
         "Where compiled engines are kept; if nobody says, in the user's cache directory.",
     ),
     Setting("cache_size", read_bytes, 16 << 30, "How many bytes of engines are kept at most."),
+    Setting(
+        "threads",
+        _thread_count,
+        None,
+        "How many threads a run computes with, on every backend; unless given, as many as CPU "
+        "affinity, the quota of the control group and OMP_NUM_THREADS allow.",
+    ),
     Setting(
         "data_roots",
         read_folders,

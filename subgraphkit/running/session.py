@@ -87,7 +87,8 @@ class Session:
     @property
     def resolved_config(self) -> ResolvedConfig:
         """Every setting with its value and where it came from."""
-        return self._plan.graph.settings
+        unheeding = self._plan.partitioning.unheeding
+        return replace(self._plan.graph.settings, unheeding=unheeding)
 
     @property
     def weight_versions(self) -> Mapping[str, int]:

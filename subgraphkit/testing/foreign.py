@@ -16,6 +16,7 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
+    Pool,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
@@ -101,6 +102,7 @@ class ForeignBackend(Backend):
     """Carries values to the case under test and away from it."""
 
     name: ClassVar[str] = "foreign"
+    pool: Pool = "none"
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""

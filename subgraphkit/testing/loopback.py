@@ -10,6 +10,7 @@ from subgraphkit.backend import (
     Answer,
     Backend,
     Conformance,
+    Pool,
     SubgraphProperty,
     SubgraphSelector,
 )
@@ -41,6 +42,7 @@ class LoopbackBackend(Backend):
 
     name: ClassVar[str] = "loopback"
     api: ClassVar[str] = "1.0"
+    pool: Pool = "none"
 
     @classmethod
     def conformance(cls, suite: Conformance) -> None:

@@ -1,12 +1,13 @@
 """Changes that binding and running a model on a backend make to a process that goes on.
 
-``python -m subgraphkit.testing.visiting SUBJECT`` opens a session on the backend described by a
-JSON document, runs and closes it, writes what has changed as another, and ends.
+``python -m subgraphkit.testing.visiting SUBJECT CHECK`` opens a session on the backend described by
+a JSON document, runs and closes it, writes what was amiss as another, and ends.
 """
 
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 from subgraphkit.processes.child_process import how_it_ended, run_child
@@ -19,11 +20,21 @@ __all__ = ["main", "visit"]
 
 _MODULE: Final = "subgraphkit.testing.visiting"
 _LAST_OUTPUT: Final = 600
+_TASKS: Final = Path("/proc/self/task")
+_ROWS: Final = 512
+_MOST_MORE: Final = 2
 
 
-def visit(subject: Subject, seconds: float) -> Finding:
-    """Use a backend in a new process, let that process end by itself, and say what was amiss."""
-    ended = run_child(_MODULE, [json.dumps(subject.described())], seconds)
+def visit(subject: Subject, seconds: float, check: str = "changes") -> Finding:
+    """Use a backend in a new process, let that process end by itself, and say what was amiss.
+
+    Args:
+        subject: The backend.
+        seconds: How long the process may take.
+        check: What is looked at: ``"changes"`` to what all share, or the ``"threads"`` that are
+            started for one.
+    """
+    ended = run_child(_MODULE, [json.dumps(subject.described()), check], seconds)
     if ended.code is None:
         text = f"a process that runs a model on it does not end within {seconds:.0f} s"
         return Finding(Outcome.HANG, text)
@@ -39,7 +50,7 @@ def main(arguments: list[str]) -> int:
     subject = Subject(**json.loads(arguments[0]))
     answer = os.dup(1)
     try:
-        found = _found(subject)
+        found = _CHECKS[arguments[1]](subject)
     except Stopped as stop:
         found = stop.finding
     with os.fdopen(answer, "w", encoding="utf-8") as stream:
@@ -47,7 +58,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _found(subject: Subject) -> Finding:
+def _changes(subject: Subject) -> Finding:
     model = model_taken(subject)  # whatever the core itself imports late, it has now
     feeds = model.feeds()
     printed: list[str] = []
@@ -66,6 +77,28 @@ def _found(subject: Subject) -> Finding:
     return Finding(Outcome.PASSED)
 
 
+def _threads(subject: Subject) -> Finding:
+    if subject.backend_class.pool == "unknown":
+        text = "its pool is 'unknown': it promises nothing about threads"
+        return Finding(Outcome.SKIP, text)
+    if not _TASKS.exists():
+        return Finding(Outcome.SKIP, f"this system has no {_TASKS} to count threads in")
+    model = model_taken(subject, _ROWS)
+    feeds = model.feeds()
+    before = _count(_TASKS)
+    with subject.session(model.proto, threads=1) as session:
+        subject.run(session, feeds)
+        more = _count(_TASKS) - before
+    if more > _MOST_MORE:
+        text = f"a session with threads=1 started {more}, expected at most {_MOST_MORE} to serve it"
+        return Finding(Outcome.FAIL_CONTRACT, text)
+    return Finding(Outcome.PASSED)
+
+
+def _count(folder: Path) -> int:
+    return sum(1 for _ in folder.iterdir())
+
+
 def _has_children() -> bool:
     if not hasattr(os, "WNOHANG"):  # Windows
         return False
@@ -74,6 +107,9 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return number == 0
+
+
+_CHECKS: Final = {"changes": _changes, "threads": _threads}
 
 
 if __name__ == "__main__":

@@ -77,6 +77,7 @@ CONTRACT = [
     "PLUGIN_API",
     "PartitionSummary",
     "PatternSelector",
+    "Pool",
     "Predicate",
     "ProbeResult",
     "Progress",

@@ -11,6 +11,7 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
+    Pool,
     ProbeResult,
     SubgraphProperty,
     SubgraphSelector,
@@ -69,7 +70,7 @@ class NumpyProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext[Options]) -> NumpyOperator:
         """Compile a region."""
-        return NumpyOperator(subgraph, context.options)
+        return NumpyOperator(subgraph, context.options, context.threads)
 
 
 class NumpyBackend(Backend[Options]):
@@ -77,6 +78,7 @@ class NumpyBackend(Backend[Options]):
 
     name: ClassVar[str] = "numpy"
     api: ClassVar[str] = "1.0"
+    pool: Pool = "sleeps"
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""

@@ -1,8 +1,8 @@
 """The operator: a compiled program and how the session calls it."""
 
-from collections.abc import Mapping, Sequence
-from contextvars import Context
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context, copy_context
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -11,15 +11,11 @@ from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes
-from subgraphkit_numpy.parallel import BUFFER
+from subgraphkit_numpy.parallel import BUFFER, allow_threads
 
 __all__ = ["NumpyOperator"]
 
-# NumPy keeps what floating-point exceptions do in a context variable. Running in a copy of a
-# context prepared once costs a tenth of entering ``numpy.errstate`` on every run.
-_QUIET: Final = Context()
-_QUIET.run(np.seterr, all="ignore")
-_QUIET.run(np.setbufsize, BUFFER)
+_Made = TypeVar("_Made")
 
 
 class NumpyOperator(SubgraphOperator):
@@ -28,6 +24,7 @@ class NumpyOperator(SubgraphOperator):
     Args:
         subgraph: The region.
         options: Options of the backend.
+        threads: How many threads may share the work; None for one per CPU.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -37,7 +34,9 @@ class NumpyOperator(SubgraphOperator):
 
     thread_safe: ClassVar[bool] = True
 
-    def __init__(self, subgraph: Subgraph, options: Options) -> None:
+    def __init__(self, subgraph: Subgraph, options: Options, threads: int | None = None) -> None:
+        self._threads = threads
+        self._context = _context(threads)
         self._subgraph = subgraph
         self._options = options
         self._replaced: dict[str, Any] = {}
@@ -57,7 +56,7 @@ class NumpyOperator(SubgraphOperator):
             ValueError: If a buffer does not fit the result; the message names the output.
         """
         try:
-            results = _QUIET.copy().run(self._function, *inputs)
+            results = self._context.copy().run(self._function, *inputs)
         except Exception as error:
             raise self._explained(error) from error
         return results if outputs is None else self._fill(outputs, results)
@@ -76,7 +75,7 @@ class NumpyOperator(SubgraphOperator):
         before = self._replaced
         self._replaced = {**before, **changed}
         try:
-            if not self._program.update(changed):
+            if not self._limited(self._program.update, changed):
                 self._program = self._compile()
         except Exception:
             self._replaced = before
@@ -97,7 +96,8 @@ class NumpyOperator(SubgraphOperator):
 
     def _compile(self) -> Program:
         subgraph = self._subgraph
-        return compile_graph(
+        return self._limited(
+            compile_graph,
             subgraph.graph,
             subgraph.nodes,
             inputs=subgraph.inputs,
@@ -107,6 +107,12 @@ class NumpyOperator(SubgraphOperator):
             options=self._options,
             name=subgraph.id,
         )
+
+    def _limited(self, make: Callable[..., _Made], *args: Any, **words: Any) -> _Made:
+        """Call what makes kernels, which may cut their work for as many threads as there are."""
+        context = copy_context()
+        context.run(allow_threads, self._threads)
+        return context.run(make, *args, **words)
 
     def _explained(self, error: Exception) -> ExecutionError:
         labels = failing_nodes(error.__traceback__)
@@ -132,6 +138,18 @@ class NumpyOperator(SubgraphOperator):
             np.copyto(buffer, result)
             filled.append(buffer)
         return filled
+
+
+def _context(threads: int | None) -> Context:
+    """Return the context to run in: a copy of one costs a tenth of entering ``numpy.errstate``.
+
+    NumPy keeps what floating-point exceptions do in a context variable, as we do the threads.
+    """
+    context = Context()
+    context.run(np.seterr, all="ignore")
+    context.run(np.setbufsize, BUFFER)
+    context.run(allow_threads, threads)
+    return context
 
 
 def _misfit(buffer: Any, result: Any) -> str:

@@ -3,7 +3,7 @@
 A kernel cuts its work into parts when it is compiled and hands them to ``share``, which returns
 when all are done. Two rules keep the threads from fighting over the CPUs:
 
-* there are as many threads as CPUs this process may use, the caller included;
+* a session has as many threads as its setting ``threads`` says, the caller included;
 * while a program that shares work runs, BLAS works on the calling thread alone (``BlasAlone``),
   because its own threads would wait for work by spinning, on the CPUs that these need.
 
@@ -17,13 +17,22 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, cached_property
-from pathlib import Path
+from contextvars import ContextVar
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["BUFFER", "BlasAlone", "cut", "parts_for", "parts_of", "share", "thread_count"]
+__all__ = [
+    "BUFFER",
+    "BlasAlone",
+    "allow_threads",
+    "cut",
+    "parts_for",
+    "parts_of",
+    "share",
+    "thread_count",
+]
 
 BUFFER: Final = 1024
 """NumPy's buffer size that broadcasting a column or a row over a matrix is fastest with.
@@ -47,28 +56,17 @@ Work = Callable[..., None]
 """Does one part of some work; takes the part, and arguments that are the same for every part."""
 
 
-@cache
+_given: ContextVar[int] = ContextVar("subgraphkit_numpy_threads", default=os.cpu_count() or 1)
+
+
 def thread_count() -> int:
-    """Return how many threads share the work, the caller included.
-
-    The number of CPUs this process may run on, or less where the container's quota
-    (``cpu.max`` of control groups, version 2) or ``OMP_NUM_THREADS`` says so. Read once.
-    """
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    limits = [count or 1, _quota(Path("/sys/fs/cgroup/cpu.max"))]
-    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if wanted.isdecimal() and int(wanted) > 0:
-        limits.append(int(wanted))
-    return max(1, min(limits))
+    """Return how many threads share the work here, the caller included: what was allowed."""
+    return _given.get()
 
 
-def _quota(path: Path) -> int:
-    """Return the CPUs a control group grants, rounded up; a large number without a limit."""
-    try:
-        quota, period = path.read_text(encoding="ascii").split()
-        return math.ceil(int(quota) / int(period))
-    except (OSError, ValueError):
-        return 1 << 16
+def allow_threads(count: int | None) -> None:
+    """Set how many threads share the work in the current context; None for one per CPU."""
+    _given.set(count or os.cpu_count() or 1)
 
 
 def cut(length: int, parts: int, multiple: int = 1) -> list[slice]:
@@ -139,6 +137,7 @@ class _Job:
         self._work = work
         self._parts = parts
         self._arguments = arguments
+        self._threads = thread_count()
         self._lock = threading.Lock()
         self._done = threading.Lock()
         self._helpers = 0
@@ -162,6 +161,7 @@ class _Job:
             if self._closed:
                 return
             self._helpers += 1
+        allow_threads(self._threads)
         self.work()
         self._leave()
 
@@ -192,22 +192,22 @@ class _Job:
 
 
 class _Pool:
-    """Threads that wait for jobs; they start when first needed and end with the process."""
+    """Threads that sleep until there are jobs; they start when first needed and end with us."""
 
     def __init__(self) -> None:
         self.jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        self._started = False
+        self._started = 0
         self._lock = threading.Lock()
 
-    def start(self) -> None:
-        """Start the threads once."""
+    def start(self, wanted: int) -> None:
+        """Start threads until there are so many."""
+        if self._started >= wanted:
+            return
         with self._lock:
-            if self._started:
-                return
-            self._started = True
-            for number in range(thread_count() - 1):
-                name = f"subgraphkit-numpy-{number}"
+            while self._started < wanted:
+                name = f"subgraphkit-numpy-{self._started}"
                 threading.Thread(target=self._serve, name=name, daemon=True).start()
+                self._started += 1
 
     def _serve(self) -> None:
         np.seterr(all="ignore")
@@ -250,7 +250,7 @@ def share(work: Work, parts: Sequence[Any], *arguments: Any) -> None:
         return
     job = _Job(work, iter(parts), arguments)
     pool = _pool
-    pool.start()
+    pool.start(helpers)
     try:
         for _ in range(helpers):
             pool.jobs.put(job)

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from contextvars import copy_context
 
 import numpy as np
 import pytest
@@ -170,28 +170,36 @@ def test_any_thread_may_be_alone_with_blas_and_another_may_leave_last() -> None:
             may_leave.clear()
 
 
-@pytest.mark.parametrize(
-    ("text", "cpus"), [("max 100000", 1 << 16), ("150000 100000", 2), ("50000 100000", 1)]
-)
-def test_the_quota_of_a_control_group_counts_in_whole_cpus(
-    text: str, cpus: int, tmp_path: Path
-) -> None:
-    (tmp_path / "cpu.max").write_text(text)
-    assert parallel._quota(tmp_path / "cpu.max") == cpus
-    assert parallel._quota(tmp_path / "none") == 1 << 16
+def test_a_session_takes_the_threads_of_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = parallel._Pool()
+    monkeypatch.setattr(parallel, "_pool", pool)
+    seen: dict[int, set[int]] = {}
+
+    def run(count: int) -> None:
+        parallel.allow_threads(count)
+        seen[count] = set()
+        share(lambda _: (time.sleep(0.002), seen[count].add(threading.get_ident())), range(32))
+
+    for count in (1, 3, 2):
+        copy_context().run(run, count)
+        assert len(seen[count]) <= count
+        assert pool._started == max(seen) - 1
 
 
-@pytest.mark.parametrize(("given_", "count"), [("1", 1), ("1,4", 1), ("0", None), ("many", None)])
-def test_omp_num_threads_limits_the_pool(
-    given_: str, count: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    thread_count.cache_clear()
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    unlimited = thread_count()
-    thread_count.cache_clear()
-    monkeypatch.setenv("OMP_NUM_THREADS", given_)
-    assert thread_count() == (count or unlimited)
-    thread_count.cache_clear()
+def test_work_within_work_is_shared_among_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
+    counts: list[int] = []
+
+    def outer(_: int) -> None:
+        time.sleep(0.002)
+        counts.append(thread_count())
+
+    def run() -> None:
+        parallel.allow_threads(3)
+        share(outer, range(12))
+
+    copy_context().run(run)
+    assert counts == [3] * 12
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from subgraphkit.backend import Backend, ProbeResult, SubgraphProperty
+from subgraphkit.backend import Backend, Pool, ProbeResult, SubgraphProperty
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.library import LibraryError, open_library
 from subgraphkit_onednn.selecting import OnednnProperty
@@ -16,6 +16,7 @@ class OnednnBackend(Backend[Options]):
 
     name: ClassVar[str] = "onednn"
     api: ClassVar[str] = "1.0"
+    pool: Pool = "sleeps"
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.
@@ -23,7 +24,13 @@ class OnednnBackend(Backend[Options]):
         Raises:
             LibraryError: oneDNN is missing or not the right one (SGK104).
         """
-        return (OnednnProperty(self.option_values),)
+        property_ = OnednnProperty(self.option_values)
+        library = property_.library
+        if library.spins:
+            self.pool = "spins"
+        elif not library.has_openmp:
+            self.pool = "unknown"
+        return (property_,)
 
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:

@@ -11,6 +11,6 @@ class Options:
     """Options of backend 'onednn'; `subgraphkit info onednn --options` says more."""
 
     threads: int = 0
-    """With how many threads to compute; 0 leaves it to OpenMP (OMP_NUM_THREADS)."""
+    """With how many threads to compute; 0 means as many as the setting threads."""
     library: Path | None = None
     """Path of libdnnl.so.3; unless given, that of the wheel or of the system."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.errors import BackendUnavailableError
+from subgraphkit_onednn.openmp import load
 from subgraphkit_onednn.symbols import STATUSES, InplacePair, LogicalTensor, Version
 
 __all__ = ["LIBRARY_VARIABLE", "DnnlError", "DnnlLibrary", "LibraryError", "open_library"]
@@ -33,6 +34,7 @@ _HINT: Final = (
 _POINTER: Final = ctypes.c_void_p
 _SIZE: Final = ctypes.c_size_t
 _INT: Final = ctypes.c_int
+_PAUSE: Final = 1  # omp_pause_soft: what was set stays
 _TENSOR: Final = ctypes.POINTER(LogicalTensor)
 _TENSORS: Final = ctypes.POINTER(_TENSOR)
 _OUT: Final = ctypes.POINTER(_POINTER)
@@ -136,6 +138,7 @@ class DnnlLibrary:
     Attributes:
         path: What was loaded.
         version: Its version, such as ``3.2.0``.
+        spins: Whether threads of its OpenMP may spin for milliseconds when a run is over.
 
     Raises:
         LibraryError: It cannot be loaded, has another version, or was built without what is needed
@@ -147,7 +150,7 @@ class DnnlLibrary:
     def __init__(self, path: str) -> None:
         self.path = path
         try:
-            self._functions = ctypes.CDLL(path)
+            self._functions, self.spins = load(path)
         except OSError as error:
             raise LibraryError(f"oneDNN cannot be loaded: {error}") from error
         self.version = self._checked_version()
@@ -178,6 +181,11 @@ class DnnlLibrary:
         """Set with how many threads the calling thread computes from now on."""
         if self.has_openmp:
             self._functions.omp_set_num_threads(count)
+
+    def end_threads(self) -> None:
+        """End the threads that wait for the calling one, as far as OpenMP can; others come."""
+        if hasattr(self._functions, "omp_pause_resource_all"):
+            self._functions.omp_pause_resource_all(_PAUSE)
 
     def function(self, name: str) -> Any:
         """Return a function of the library, for calls on the way of a run."""

@@ -17,6 +17,7 @@ from subgraphkit_onednn.handles import DnnlEngine
 from subgraphkit_onednn.lowering import GraphDraft, lower
 from subgraphkit_onednn.lowering.draft import RefusedError
 from subgraphkit_onednn.ports import find_ports
+from subgraphkit_onednn.threads import Threads
 
 __all__ = ["OnednnOperator"]
 
@@ -28,7 +29,7 @@ class OnednnOperator(SubgraphOperator):
         subgraph: The region.
         engine: Where it is to run.
         dtypes: Element types that the processor can compute with.
-        threads: With how many threads to compute; 0 leaves it to OpenMP.
+        threads: The threads to compute with.
 
     Raises:
         Unsupported: For nodes that oneDNN cannot run.
@@ -40,16 +41,16 @@ class OnednnOperator(SubgraphOperator):
     thread_safe: ClassVar[bool] = True
 
     def __init__(
-        self, subgraph: Subgraph, engine: DnnlEngine, dtypes: frozenset[DataType], threads: int
+        self, subgraph: Subgraph, engine: DnnlEngine, dtypes: frozenset[DataType], threads: Threads
     ) -> None:
         self._subgraph = subgraph
         self._engine = engine
-        self._threads = threads or engine.library.max_threads
+        self._threads = threads
         self._replaced: dict[str, npt.NDArray[Any]] = {}
         self._draft = _drafted(subgraph, dtypes)
         self._ports = find_ports(subgraph, self._draft)
         self._edge = Edge(subgraph)
-        with _Threads(self._engine, self._threads):
+        with self._threads.taken():
             region = compile_region(engine, self._draft, self._ports.made, self._data)
         self._adopt(region)
 
@@ -64,7 +65,7 @@ class OnednnOperator(SubgraphOperator):
         results = self._edge.destinations(taken, outputs)
         context = self._borrow()
         try:
-            with _Threads(self._engine, self._threads):
+            with self._threads.taken():
                 context.run(
                     [array.__array_interface__["data"][0] for array in taken],
                     [array.__array_interface__["data"][0] for array in results],
@@ -87,7 +88,7 @@ class OnednnOperator(SubgraphOperator):
         before = self._replaced
         self._replaced = {**before, **{name: np.asarray(data) for name, data in changed.items()}}
         try:
-            with _Threads(self._engine, self._threads):
+            with self._threads.taken():
                 region = compile_region(
                     self._engine,
                     self._draft,
@@ -106,7 +107,7 @@ class OnednnOperator(SubgraphOperator):
         """Return the partitions, each as the operations fused in it, and memory for one caller."""
         return {
             "library": self._engine.library.version,
-            "threads": self._threads,
+            "threads": self._threads.count,
             "partitions": [" + ".join(step.operations) for step in self._region.steps],
             "scratch_bytes": self._plan[1],
         }
@@ -148,30 +149,6 @@ class OnednnOperator(SubgraphOperator):
             subgraph=self._subgraph.id,
             nodes=tuple(labels),
         )
-
-
-class _Threads:
-    """Sets the number of threads of the calling thread for a while.
-
-    OpenMP keeps that number per thread. What was compiled for a number of threads must not be run
-    with another: kernels divide their scratch memory by it.
-    """
-
-    __slots__ = ("_before", "_count", "_library")
-
-    def __init__(self, engine: DnnlEngine, count: int) -> None:
-        self._library = engine.library
-        self._count = count
-        self._before = count
-
-    def __enter__(self) -> None:
-        self._before = self._library.max_threads
-        if self._before != self._count:
-            self._library.set_threads(self._count)
-
-    def __exit__(self, *_: object) -> None:
-        if self._before != self._count:
-            self._library.set_threads(self._before)
 
 
 def _drafted(subgraph: Subgraph, dtypes: frozenset[DataType]) -> GraphDraft:

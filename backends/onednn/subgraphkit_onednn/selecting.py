@@ -17,6 +17,7 @@ from subgraphkit_onednn.handles import DnnlEngine
 from subgraphkit_onednn.library import open_library
 from subgraphkit_onednn.lowering import can_lower
 from subgraphkit_onednn.operator import OnednnOperator
+from subgraphkit_onednn.threads import Threads
 
 __all__ = ["OnednnProperty", "OnednnSelector", "usable_dtypes"]
 
@@ -48,6 +49,9 @@ class OnednnProperty(SubgraphProperty):
     Args:
         options: Options of the backend.
 
+    Attributes:
+        library: What it compiles with.
+
     Raises:
         LibraryError: oneDNN is missing or not the right one (SGK104).
         OptionError: A number of threads is given to a library that has no OpenMP (SGK112).
@@ -68,6 +72,7 @@ class OnednnProperty(SubgraphProperty):
                 backend="onednn",
                 option="threads",
             )
+        self.library = library
         self._engine = DnnlEngine(library)
         self._dtypes = usable_dtypes(has_bfloat16=library.has_bfloat16)
 
@@ -77,8 +82,12 @@ class OnednnProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OnednnOperator:
         """Compile a region."""
-        del context
-        return OnednnOperator(subgraph, self._engine, self._dtypes, self._threads)
+        threads = Threads(
+            self._engine.library,
+            self._threads or context.threads,
+            ends=context.shares_processors,
+        )
+        return OnednnOperator(subgraph, self._engine, self._dtypes, threads)
 
 
 def usable_dtypes(*, has_bfloat16: bool) -> frozenset[DataType]:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from subgraphkit import InferenceSession
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_onednn import OnednnBackend
 from subgraphkit_onednn.library import LIBRARY_VARIABLE, open_library
+from subgraphkit_onednn.threads import Threads
 
 COMPILER = shutil.which("cc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build a stub with")
@@ -108,3 +110,69 @@ def test_threads_are_set_for_the_run_and_given_back() -> None:
 def test_a_negative_number_of_threads_is_refused() -> None:
     with pytest.raises(OptionError, match="threads"):
         InferenceSession(conv_net(), backend="onednn:threads=-1")
+
+
+def test_the_setting_threads_holds_unless_the_option_is_given() -> None:
+    for given, expected in (({}, 1), ({"threads": 2}, 2)):
+        with InferenceSession(
+            conv_net(), backend="onednn", options={"onednn": given}, threads=1
+        ) as session:
+            assert session.plan.steps[0].operator.info()["threads"] == expected
+
+
+OPENMP = """
+import ctypes, os, sys
+foreign, said = sys.argv[1:]
+if foreign:
+    ctypes.CDLL(foreign)
+if said:
+    os.environ["OMP_WAIT_POLICY"] = said
+before = dict(os.environ)
+from subgraphkit_onednn import OnednnBackend
+from subgraphkit_onednn.backend_options import Options
+backend = OnednnBackend(Options())
+(property_,) = backend.properties()
+assert dict(os.environ) == before
+print(property_.library.spins, backend.pool)
+"""
+
+
+@pytest.mark.parametrize(
+    ("foreign", "said", "expected"),
+    [
+        ("", "", "False sleeps"),
+        ("libgomp.so.1", "", "True spins"),
+        ("libgomp.so.1", "passive", "False sleeps"),
+    ],
+)
+def test_threads_sleep_unless_somebody_else_has_loaded_openmp(
+    foreign: str, said: str, expected: str
+) -> None:
+    if not open_library().has_openmp or (foreign and find_library("gomp") is None):
+        pytest.skip("no OpenMP of GNU")
+    done = subprocess.run(
+        [sys.executable, "-c", OPENMP, foreign, said],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == expected
+
+
+def test_threads_that_would_spin_are_ended_after_a_run() -> None:
+    ended: list[int] = []
+
+    class Spinning:
+        spins, max_threads = True, 2
+
+        def set_threads(self, count: int) -> None:
+            del count
+
+        def end_threads(self) -> None:
+            ended.append(1)
+
+    for ends in (False, True):
+        with Threads(Spinning(), 2, ends=ends).taken():  # type: ignore[arg-type]
+            assert not ended
+    assert ended == [1]

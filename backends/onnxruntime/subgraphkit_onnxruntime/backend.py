@@ -11,6 +11,7 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
+    Pool,
     ProbeResult,
     Refusal,
     SubgraphOperator,
@@ -100,7 +101,10 @@ class OnnxRuntimeProperty(SubgraphProperty):
         profile = context.options.profile
         prefix = f"{profile}_{subgraph.id}" if profile else ""
         try:
-            session = self._settings.open(write_for_library(model), weights, prefix)
+            settings = self._settings.for_pool(
+                context.threads, shares_processors=context.shares_processors
+            )
+            session = settings.open(write_for_library(model), weights, prefix)
         except Exception as error:
             if not is_refusal(error):
                 raise
@@ -110,7 +114,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             _types(claims, subgraph.inputs),
             _types(claims, subgraph.outputs),
             weights,
-            _facts(session, subgraph, self._settings, profiling=bool(prefix)),
+            _facts(session, subgraph, settings, profiling=bool(prefix)),
         )
 
     def _about(self, graph: Any) -> Claims:
@@ -124,6 +128,7 @@ class OnnxRuntimeBackend(Backend[Options]):
 
     name: ClassVar[str] = NAME
     api: ClassVar[str] = "1.0"
+    pool: Pool = "spins"
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)
@@ -203,6 +208,7 @@ def _facts(
         "library": f"onnxruntime {onnxruntime().__version__}",
         "providers": list(session.get_providers()),
         "optimization": settings.options.optimization,
+        "threads": settings.options.threads or None,
         "nodes": len(subgraph.members),
         "weight_bytes": sum(stored.type.nbytes or 0 for stored in subgraph.constants.values()),
     }

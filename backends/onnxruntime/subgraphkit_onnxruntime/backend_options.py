@@ -17,9 +17,9 @@ class Options:
     provider_options: tuple[str, ...] | None = None
     """Options of providers as key=value for the first one, PROVIDER.key=value for another."""
     threads: int = 0
-    """Threads within a node (intra_op_num_threads); 0 lets ONNX Runtime decide."""
+    """Threads within a node (intra_op_num_threads); 0 means as many as the setting threads."""
     inter_op_threads: int = 0
-    """Threads between nodes, in execution mode parallel; 0 lets ONNX Runtime decide."""
+    """Threads between nodes, in execution mode parallel; 0 means as many as the setting threads."""
     optimization: Literal["none", "basic", "extended", "all"] = "all"
     """Graph optimization level."""
     execution_mode: Literal["sequential", "parallel"] = "sequential"

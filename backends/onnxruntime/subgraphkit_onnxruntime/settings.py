@@ -1,7 +1,7 @@
 """The options of the backend, and the ONNX Runtime sessions they ask for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -33,6 +33,13 @@ _LEVELS: Final = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
+_QUIET: Final = {
+    "session.intra_op.allow_spinning": "0",
+    "session.inter_op.allow_spinning": "0",
+}
+"""Makes threads sleep while they have nothing to do. Otherwise each waits for the next run by
+spinning for tens of milliseconds, on a processor that another backend may be computing on."""
+
 _MODES: Final = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
 _SEVERITIES: Final = {"verbose": 0, "info": 1, "warning": 2, "error": 3, "fatal": 4}
 
@@ -58,6 +65,22 @@ class SessionSettings:
         """The settings that decide whether a node can run; equal keys may share answers."""
         by_provider = tuple(tuple(sorted(given.items())) for given in self.provider_options)
         return self.providers, by_provider, tuple(sorted(self.config.items()))
+
+    def for_pool(self, threads: int | None, *, shares_processors: bool) -> "SessionSettings":
+        """Return the settings for sessions that may use so many threads.
+
+        Args:
+            threads: How many threads to compute with where the options do not say; None leaves it
+                to ONNX Runtime.
+            shares_processors: Whether no thread may spin after a run; entries of the user's win.
+        """
+        options = replace(
+            self.options,
+            threads=self.options.threads or threads or 0,
+            inter_op_threads=self.options.inter_op_threads or threads or 0,
+        )
+        config = {**(_QUIET if shares_processors else {}), **self.config}
+        return replace(self, options=options, config=config)
 
     def open(self, model: bytes, weights: Mapping[str, npt.NDArray[Any]], profile: str = "") -> Any:
         """Open an ``onnxruntime.InferenceSession`` that never changes its providers by itself.

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +11,8 @@ from onnx import numpy_helper
 
 import subgraphkit as sk
 from backends.onnxruntime.tests.ort_models import homes, open_ort, operators, parsed
+from subgraphkit_onnxruntime.backend_options import Options
+from subgraphkit_onnxruntime.settings import read_settings
 
 
 def dense(width: int = 64) -> tuple[object, np.ndarray]:
@@ -182,3 +185,35 @@ def test_a_profile_is_written_when_the_session_is_closed(tmp_path: Path) -> None
     assert path.name.startswith("prof_onnxruntime_0")
     assert "#0" in path.read_text()
     operator.close()
+
+
+@pytest.mark.parametrize(
+    ("threads", "shares", "given", "expected"),
+    [
+        (None, False, {}, (0, 0, None)),
+        (3, False, {}, (3, 3, None)),
+        (3, True, {"threads": 2}, (2, 3, "0")),
+        (None, True, {"session_config": ["session.intra_op.allow_spinning=1"]}, (0, 0, "1")),
+    ],
+)
+def test_threads_come_from_the_option_or_the_setting_and_sleep_if_processors_are_shared(
+    threads: int | None,
+    *,
+    shares: bool,
+    given: dict[str, Any],
+    expected: tuple[int, int, str | None],
+) -> None:
+    wanted = read_settings(Options(**given)).for_pool(threads, shares_processors=shares)
+    spinning = wanted.config.get("session.intra_op.allow_spinning")
+    assert (wanted.options.threads, wanted.options.inter_op_threads, spinning) == expected
+
+
+def test_the_setting_reaches_the_session_and_the_option_wins() -> None:
+    model, _ = dense()
+    for given, expected in (({}, 3), ({"threads": 2}, 2)):
+        options = {"onnxruntime": given}
+        with sk.InferenceSession(
+            model, backend="onnxruntime", options=options, threads=3
+        ) as session:
+            (operator,) = operators(session)
+            assert operator.info()["threads"] == expected

@@ -10,6 +10,7 @@ from subgraphkit.backend import (
     BindContext,
     Conformance,
     Connectivity,
+    Pool,
     ProbeResult,
     Refusal,
     SubgraphProperty,
@@ -19,7 +20,13 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.bodies import body_graphs
-from subgraphkit_openvino.compiling import compile_subgraph, configuration, numbers_in, restore
+from subgraphkit_openvino.compiling import (
+    compile_subgraph,
+    configuration,
+    limited,
+    numbers_in,
+    restore,
+)
 from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions
 from subgraphkit_openvino.rules import refusals
@@ -85,7 +92,8 @@ class OpenVINOProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Compile a region."""
-        return compile_subgraph(subgraph, self._options, context.fallback)
+        options = limited(self._options, context.threads)
+        return compile_subgraph(subgraph, options, context.fallback)
 
 
 class OpenVINOBackend(Backend[Options]):
@@ -93,6 +101,7 @@ class OpenVINOBackend(Backend[Options]):
 
     name: ClassVar[str] = "openvino"
     api: ClassVar[str] = "1.0"
+    pool: Pool = "sleeps"
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.
@@ -143,7 +152,8 @@ class OpenVINOBackend(Backend[Options]):
         Raises:
             CompileError: It is damaged, or made by another version or for another device (SGK130).
         """
-        return restore(blob, subgraph, self.option_values, context.fallback)
+        options = limited(self.option_values, context.threads)
+        return restore(blob, subgraph, options, context.fallback)
 
 
 def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:

@@ -17,7 +17,7 @@ class Options:
     hint: Literal["latency", "throughput", "cumulative_throughput"] = "latency"
     """What the device is tuned for."""
     threads: int | None = None
-    """Threads of the processor; unless given, OpenVINO decides."""
+    """Threads of the processor; unless given, as many as the setting threads."""
     streams: int | None = None
     """Runs that are worked on at the same time; unless given, the hint decides."""
     narrow: bool = False

@@ -1,5 +1,6 @@
 """From a subgraph, or from a stored engine, to an operator."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +16,19 @@ from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
 from subgraphkit_openvino.operator import OpenVINOOperator, opened
 
-__all__ = ["compile_subgraph", "configuration", "numbers_in", "restore"]
+__all__ = ["compile_subgraph", "configuration", "limited", "numbers_in", "restore"]
 
 _OF_BYTES: Final = frozenset(
     {"ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
 )
 """Operators that lead to products of 8-bit numbers."""
+
+
+def limited(options: Options, threads: int | None) -> Options:
+    """Return the options with a number of threads, if they say none and run on the processor."""
+    if options.threads is not None or options.device != "CPU":
+        return options
+    return replace(options, threads=threads)
 
 
 def configuration(options: Options) -> dict[str, Any]:

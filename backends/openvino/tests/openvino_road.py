@@ -51,10 +51,10 @@ class OpenedModel:
         self.backend = OpenVINOBackend(Options(**options))
         bound = sk.bind(sk.load(model))
         (property_,) = self.backend.properties()
-        context = BindContext(backend="openvino", options=self.backend.option_values)
-        property_.prepare(bound, context)
+        self.context = BindContext(backend="openvino", options=self.backend.option_values)
+        property_.prepare(bound, self.context)
         self.subgraph: Subgraph = make_subgraph(bound, tuple(bound.order), "openvino")
-        self.operator: SubgraphOperator = property_.create_operator(self.subgraph, context)
+        self.operator: SubgraphOperator = property_.create_operator(self.subgraph, self.context)
 
     def __call__(self, *inputs: Any, outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Run on inputs in order."""

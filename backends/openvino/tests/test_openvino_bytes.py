@@ -54,9 +54,7 @@ def test_sums_of_the_largest_numbers_of_8_bits_are_not_cut_off(graph: str, dtype
     opened = OpenedModel(model)
     np.testing.assert_allclose(opened(x)[0], 64, rtol=1e-5)
     assert isinstance(opened.operator, OpenVINOOperator)
-    restored = opened.backend.restore(
-        opened.operator.serialize(), opened.subgraph, BindContext("openvino")
-    )
+    restored = opened.backend.restore(opened.operator.serialize(), opened.subgraph, opened.context)
     np.testing.assert_allclose(restored.run([x])[0], 64, rtol=1e-5)
 
 

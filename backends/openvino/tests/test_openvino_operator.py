@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
+import subgraphkit as sk
 from backends.openvino.tests.openvino_road import OpenedModel, compiled, parsed
 from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError, ExecutionError
@@ -160,7 +161,7 @@ def test_large_weights_are_not_copied_and_stay_alive() -> None:
 def test_a_stored_operator_computes_the_same(model: OpenedModel) -> None:
     blob = model.operator.serialize()
     assert blob is not None
-    restored = model.backend.restore(blob, model.subgraph, CONTEXT)
+    restored = model.backend.restore(blob, model.subgraph, model.context)
     assert isinstance(restored, OpenVINOOperator)
     x = _input(model)
     for have, want in zip(restored.run([x]), model(x), strict=True):
@@ -179,18 +180,14 @@ def test_a_restored_operator_can_be_stored_again() -> None:
     x = _input(model)
     operator = model.operator
     for _ in range(3):
-        operator = model.backend.restore(
-            operator.serialize() or b"", model.subgraph, BindContext("openvino")
-        )
+        operator = model.backend.restore(operator.serialize() or b"", model.subgraph, model.context)
         np.testing.assert_allclose(operator.run([x])[0], model(x)[0], rtol=1e-5)
 
 
 def test_a_stored_operator_is_restored_for_another_number_of_threads() -> None:
     model = compiled(LARGE, threads=2)
     backend = OpenVINOBackend(Options(threads=1))
-    restored = backend.restore(
-        model.operator.serialize() or b"", model.subgraph, BindContext("openvino")
-    )
+    restored = backend.restore(model.operator.serialize() or b"", model.subgraph, model.context)
     assert restored.info()["threads"] == 1
     x = _input(model)
     _check(x, restored.run([x]))
@@ -204,14 +201,14 @@ def test_a_damaged_blob_is_refused_with_a_code(model: OpenedModel) -> None:
     damaged.append(blob[:middle] + bytes([blob[middle] ^ 1]) + blob[middle + 1 :])
     for bad in damaged:
         with pytest.raises(CompileError, match=r"\[SGK130\].* cannot be restored: "):
-            model.backend.restore(bad, model.subgraph, CONTEXT)
+            model.backend.restore(bad, model.subgraph, model.context)
 
 
 def test_a_blob_of_another_subgraph_is_refused() -> None:
     blob = compiled("g (float[4] x) => (int32[4] y) { y = Cast<to=6>(x) }").operator.serialize()
     other = compiled(SMALL)
     with pytest.raises(CompileError, match="its outputs are"):
-        other.backend.restore(blob, other.subgraph, CONTEXT)
+        other.backend.restore(blob, other.subgraph, other.context)
 
 
 def test_the_fingerprint_names_library_and_device() -> None:
@@ -246,3 +243,20 @@ def test_a_failure_while_running_is_wrapped() -> None:
 def test_a_subgraph_that_cannot_be_compiled_is_an_error_with_a_code() -> None:
     with pytest.raises(CompileError, match=r"\[SGK130\].*could not be compiled: .*Det-21"):
         compiled("g (float[2,2] x) => (float y) { a = Exp(x) y = Det(a) }")
+
+
+def test_the_setting_threads_holds_unless_the_option_is_given() -> None:
+    model = parsed(LARGE)
+    for given, expected in (({}, 1), ({"threads": 2}, 2)):
+        with sk.InferenceSession(
+            model, backend="openvino", options={"openvino": given}, threads=1
+        ) as session:
+            assert session.plan.steps[0].operator.info()["threads"] == expected
+
+
+def test_a_stored_operator_is_restored_for_the_setting_threads() -> None:
+    model = compiled(LARGE, threads=2)
+    context = BindContext("openvino", threads=1)
+    blob = model.operator.serialize() or b""
+    restored = OpenVINOBackend().restore(blob, model.subgraph, context)
+    assert restored.info()["threads"] == 1

@@ -15,6 +15,7 @@ from subgraphkit.backend import (
     Check,
     EngineOrigin,
     ModelOpener,
+    Pool,
     ProbeResult,
     SubgraphOperator,
     SubgraphProperty,
@@ -61,6 +62,7 @@ class TensorRTBackend(Backend[Options]):
 
     name: ClassVar[str] = "tensorrt"
     api: ClassVar[str] = "1.0"
+    pool: Pool = "none"
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)

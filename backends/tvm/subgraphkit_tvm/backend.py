@@ -10,6 +10,7 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
+    Pool,
     ProbeResult,
     SubgraphOperator,
     SubgraphProperty,
@@ -68,7 +69,7 @@ class TvmProperty(SubgraphProperty):
             engine = build(lowered)
         except Exception as error:
             raise _given_back(subgraph, error) from error
-        return _operator(engine, subgraph)
+        return _operator(engine, subgraph, context.threads)
 
 
 class TvmBackend(Backend[Options]):
@@ -76,6 +77,7 @@ class TvmBackend(Backend[Options]):
 
     name: ClassVar[str] = "tvm"
     api: ClassVar[str] = "1.0"
+    pool: Pool = "sleeps"
 
     def __init__(self, options: Options | None = None) -> None:
         """Take the options.
@@ -121,7 +123,9 @@ class TvmBackend(Backend[Options]):
         """Name the constants that are parameters of the code."""
         return weight_names(subgraph)
 
-    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+    def restore(
+        self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
+    ) -> SubgraphOperator:
         """Load code and prepare the weights of the subgraph for it.
 
         Raises:
@@ -129,11 +133,12 @@ class TvmBackend(Backend[Options]):
             Exception: The code cannot be loaded here.
         """
         library = unpack(blob)
-        return _operator(Engine(load_library(library), library), subgraph)
+        return _operator(Engine(load_library(library), library), subgraph, context.threads)
 
 
-def _operator(engine: Engine, subgraph: Subgraph) -> TvmOperator:
-    return TvmOperator(engine, subgraph, weight_names(subgraph), _facts(engine, subgraph))
+def _operator(engine: Engine, subgraph: Subgraph, threads: int | None) -> TvmOperator:
+    facts = _facts(engine, subgraph)
+    return TvmOperator(engine, subgraph, weight_names(subgraph), facts, threads)
 
 
 def _given_back(subgraph: Subgraph, error: Exception) -> Unsupported:

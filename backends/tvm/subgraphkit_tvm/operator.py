@@ -9,6 +9,7 @@ from subgraphkit.backend import SubgraphOperator
 from subgraphkit.ir import Subgraph
 from subgraphkit_tvm.building import MAIN, PREPARE, Engine
 from subgraphkit_tvm.library import tvm
+from subgraphkit_tvm.pool import use_threads
 from subgraphkit_tvm.shared_library import pack
 from subgraphkit_tvm.tensors import as_array, as_tensor
 
@@ -29,6 +30,7 @@ class TvmOperator(SubgraphOperator):
         subgraph: The subgraph.
         weights: Names of the constants that are parameters of the code, in order.
         facts: What ``info`` says.
+        threads: With how many threads to compute; None leaves it to TVM.
     """
 
     thread_safe: ClassVar[bool] = True
@@ -39,7 +41,9 @@ class TvmOperator(SubgraphOperator):
         subgraph: Subgraph,
         weights: Sequence[str],
         facts: Mapping[str, Any],
+        threads: int | None,
     ) -> None:
+        self._threads = threads
         self._engine: Engine | None = engine
         self._constants = {name: subgraph.constants[name] for name in weights}
         self._outputs = subgraph.outputs
@@ -51,6 +55,7 @@ class TvmOperator(SubgraphOperator):
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         tensors = [as_tensor(array) for array in inputs]
+        use_threads(self._threads)
         machine = self._machine()
         made = machine[MAIN](*tensors, *self._weights)
         self._machines.append(machine)
@@ -103,6 +108,7 @@ class TvmOperator(SubgraphOperator):
             as_tensor(replaced[name] if name in replaced else stored.array())
             for name, stored in self._constants.items()
         ]
+        use_threads(self._threads)
         machine = self._machine()
         prepared = tuple(machine[PREPARE](tensors))
         self._machines.append(machine)

@@ -1,6 +1,10 @@
 """Values in and out: layouts, buffers, threads, weights."""
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,3 +123,32 @@ def test_a_real_network_is_right_with_numpy_taking_the_rest() -> None:
         assert sum(len(nodes) for backend, nodes in homes(session) if backend == "tvm") > 60
         (found,) = session.run(None, feeds)
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5 * np.abs(wanted).max())
+
+
+AFFINITY = """
+import os, sys
+import numpy as np
+import subgraphkit as sk
+before, environment = os.sched_getaffinity(0), dict(os.environ)
+tasks = lambda: len(os.listdir("/proc/self/task"))
+for threads in (1, None):
+    with sk.InferenceSession(sys.argv[1], backend="tvm", threads=threads) as session:
+        session.run(None, {"x": np.zeros((5, 48), np.float32)})
+print(os.sched_getaffinity(0) == before, dict(os.environ) == environment)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity on this system")
+def test_a_run_ties_no_thread_to_a_processor_and_leaves_the_environment_alone(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(dense()[0].SerializeToString())
+    done = subprocess.run(
+        [sys.executable, "-c", AFFINITY, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["True", "True"]

@@ -15,6 +15,7 @@ from typing import Final
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.property import BindContext
 from subgraphkit.compiling.caching import messages
 from subgraphkit.compiling.caching.digests import data_digest
 from subgraphkit.compiling.caching.entries import About, DamagedError, Description
@@ -83,7 +84,7 @@ class EngineCache:
         return inner
 
     def obtain(
-        self, subgraph: Subgraph, claim: Claim, compile_: Compile
+        self, subgraph: Subgraph, claim: Claim, compile_: Compile, context: BindContext
     ) -> tuple[SubgraphOperator, bool]:
         """Restore the operator of a subgraph, or compile it and keep its engine.
 
@@ -91,6 +92,7 @@ class EngineCache:
             subgraph: The subgraph.
             claim: Who compiles it; its backend ``stores_engines``.
             compile_: Compiles it.
+            context: What the backend is told that restores it.
 
         Returns:
             The operator, and whether it was restored.
@@ -103,13 +105,13 @@ class EngineCache:
         # A region that is all of the subgraph being compiled may have its key, whose lock is held.
         if store is None or key is None or key.digest in self._held:
             return compile_(), False
-        operator = _restored(store, key, subgraph, claim, is_last_word=False)
+        operator = _restored(store, key, subgraph, claim, context, is_last_word=False)
         if operator is not None:
             self.kept.add(subgraph.id)
             return operator, True
         with store.locked(key, self._lock_timeout, lambda: _tell_waiting(subgraph)):
             # Another process may have stored it meanwhile, or was just about to.
-            operator = _restored(store, key, subgraph, claim, is_last_word=True)
+            operator = _restored(store, key, subgraph, claim, context, is_last_word=True)
             if operator is not None:
                 self.kept.add(subgraph.id)
                 return operator, True
@@ -191,12 +193,18 @@ def _tell_waiting(subgraph: Subgraph) -> None:
 
 
 def _restored(
-    store: EngineStore, key: EngineKey, subgraph: Subgraph, claim: Claim, *, is_last_word: bool
+    store: EngineStore,
+    key: EngineKey,
+    subgraph: Subgraph,
+    claim: Claim,
+    context: BindContext,
+    *,
+    is_last_word: bool,
 ) -> SubgraphOperator | None:
     """Return the operator of a stored engine; None if there is none that is sound."""
     try:
         engine = store.read(key)
-        return None if engine is None else _deserialized(engine, subgraph, claim)
+        return None if engine is None else _deserialized(engine, subgraph, claim.backend, context)
     except DamagedError as error:
         problem = str(error)
     except CacheError as error:
@@ -208,15 +216,16 @@ def _restored(
     return None
 
 
-def _deserialized(engine: bytes, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+def _deserialized(
+    engine: bytes, subgraph: Subgraph, backend: Backend, context: BindContext
+) -> SubgraphOperator:
     """Let the backend restore an operator.
 
     Raises:
         CacheError: It could not (SGK152).
     """
-    backend = claim.backend
     try:
-        operator: object = backend.restore(engine, subgraph, claim.context)
+        operator: object = backend.restore(engine, subgraph, context)
     except Exception as error:
         problem = describe_exception(error)
         raise messages.engine_failed(backend.name, subgraph.id, "restore", problem) from error

@@ -209,6 +209,7 @@ def _claim(
         backend.option_values,
         kept_folder=partial(bound.kept_folder, backend.name),
         reshape=bound.reshape,
+        threads=bound.settings.threads,
     )
     # Its own name is not known to be sound before it was looked at.
     nameless = Claim(backend, context, fallback, is_fallback, type(property_).__name__, property_)

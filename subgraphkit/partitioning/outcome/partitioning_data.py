@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
@@ -71,6 +72,22 @@ class PartitioningData:
     def backends(self) -> tuple[str, ...]:
         """Names of the backends that took part, in the order of claiming, the fallback last."""
         return tuple(dict.fromkeys(claim.backend.name for claim in self.turns.claims))
+
+    @property
+    def shares_processors(self) -> bool:
+        """Whether more than one backend computes subgraphs with threads of its own."""
+        return len({one.name for one in self._computing() if one.pool != "none"}) > 1
+
+    @property
+    def unheeding(self) -> tuple[str, ...]:
+        """Names of the backends with subgraphs that promise nothing about their threads."""
+        names = (one.name for one in self._computing() if one.pool == "unknown")
+        return tuple(dict.fromkeys(names))
+
+    def _computing(self) -> Iterator[Backend]:
+        for subgraph, place in zip(self.subgraphs, self.claimed_by, strict=True):
+            if subgraph.outputs:
+                yield self.turns.claims[place].backend
 
     @property
     def refusals(self) -> Mapping[int, tuple[RefusedBy, ...]]:

@@ -35,6 +35,7 @@ FAULTS: Final = (
     Fault(choosing.CannotRunHere, "L0/probe", Outcome.FAIL_PROBE),
     Fault(choosing.AbortsInProbe, "L0/import", Outcome.CRASH),
     Fault(choosing.OptionUnexplained, "L1/options", Outcome.FAIL_CONTRACT),
+    Fault(keeping.StartsThreads, "L1/keeps_to_one_thread", Outcome.FAIL_CONTRACT),
     Fault(choosing.SharesProperty, "L1/properties", Outcome.FAIL_CONTRACT),
     Fault(choosing.AnswersWithText, "L1/answers", Outcome.FAIL_SELECT),
     Fault(choosing.AnswersByTurns, "L1/answers", Outcome.FAIL_SELECT),

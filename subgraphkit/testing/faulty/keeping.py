@@ -4,6 +4,7 @@
 import atexit
 import hashlib
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -11,7 +12,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.backend import SubgraphOperator
+from subgraphkit.backend import Pool, SubgraphOperator
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
 
@@ -24,6 +25,7 @@ __all__ = [
     "LeaksRuns",
     "LeaksSessions",
     "LeavesNumPyStrict",
+    "StartsThreads",
     "Stores",
     "StoresAddresses",
     "TrustsWhatIsStored",
@@ -79,6 +81,25 @@ class BreaksOthersOnClose(WrappingBackend):
     """Shuts the library down for all when one of its operators is closed."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _Joined
+
+
+class _Crowded(WrappedOperator):
+    def __init__(self, inner: SubgraphOperator, subgraph: Subgraph) -> None:
+        super().__init__(inner, subgraph)
+        self._end = threading.Event()
+        for _ in range(8):
+            threading.Thread(target=self._end.wait, daemon=True).start()
+
+    def close(self) -> None:
+        self._end.set()
+        super().close()
+
+
+class StartsThreads(WrappingBackend):
+    """Starts as many threads as it likes, and says that it does not."""
+
+    pool: Pool = "sleeps"
+    operator_class: ClassVar[type[WrappedOperator]] = _Crowded
 
 
 class _Unwritable(WrappedOperator):

@@ -8,6 +8,7 @@ from subgraphkit.backend import (
     Answer,
     Backend,
     BindContext,
+    Pool,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
@@ -76,6 +77,7 @@ class WrappingBackend(Backend):
 
     name: ClassVar[str] = "faulty"
     api: ClassVar[str] = "1.0"
+    pool: Pool = "none"
     selector_class: ClassVar[type[SubgraphSelector]] = EveryNode
     operator_class: ClassVar[type[WrappedOperator]] = WrappedOperator
 

@@ -38,6 +38,8 @@ def cases(subject: Subject) -> Iterator[Case]:
         _deep_probe,
         _options,
         _fingerprint,
+        _pool,
+        _keeps_to_one_thread,
         _properties,
         _instances_apart,
         _answers,
@@ -133,6 +135,17 @@ def _fingerprint(subject: Subject) -> Finding:
     if not isinstance(first, str) or not first:
         return _broken(f"fingerprint() returned {first!r}, expected a text")
     return _PASSED if first == second else _broken(f"fingerprint() is {first!r}, then {second!r}")
+
+
+def _pool(subject: Subject) -> Finding:
+    """What it says about its threads is one of the words for it."""
+    pool, words = subject.backend_class.pool, ("none", "sleeps", "spins", "unknown")
+    return _PASSED if pool in words else _broken(f"pool is {pool!r}, expected one of {words}")
+
+
+def _keeps_to_one_thread(subject: Subject) -> Finding:
+    """A session that may use one thread starts at most two, unless nothing is promised."""
+    return visit(subject, _CHILD_SECONDS, "threads")
 
 
 def _properties(subject: Subject) -> Finding:

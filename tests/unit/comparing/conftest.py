@@ -17,8 +17,9 @@ import subgraphkit as sk
 
 def _backend(word, act):
     class Operator(sk.SubgraphOperator):
-        def __init__(self, subgraph, options):
-            self.subgraph, self.options = subgraph, options
+        def __init__(self, subgraph, context):
+            self.subgraph, self.options = subgraph, context.options
+            self.threads = context.threads
 
         def run(self, inputs, outputs=None):
             return act(self, [np.maximum(one, 0) for one in inputs])
@@ -28,7 +29,7 @@ def _backend(word, act):
             return sk.OpSelector(graph, ["Relu"])
 
         def create_operator(self, subgraph, context):
-            return Operator(subgraph, context.options)
+            return Operator(subgraph, context)
 
     class Plugin(sk.Backend):
         name = word
@@ -56,7 +57,7 @@ def _fail(operator, results):
 
 def _environment(operator, results):
     told = float(os.environ.get("OMP_NUM_THREADS", -1))
-    return [np.full_like(results[0], 100 * told + operator.options.threads)]
+    return [np.full_like(results[0], 100 * told + (operator.options.threads or operator.threads))]
 
 
 def _off(operator, results):

@@ -110,7 +110,7 @@ def test_results_of_another_type_are_told() -> None:
 
 
 def test_libraries_are_told_how_many_threads_to_use() -> None:
-    # what the backend returns is 100 * OMP_NUM_THREADS + its option `threads`
+    # what the backend returns is 100 * OMP_NUM_THREADS + its option `threads`, or the setting
     model = parsed("g (float[1] x) => (float[1] y) { y = Relu(x) }")
 
     def told(*selections: str, **settings: Any) -> list[float]:

@@ -88,6 +88,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "CACHE": "off",
         "CACHE_DIR": "/cache",
         "CACHE_SIZE": "2GiB",
+        "THREADS": "3",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
@@ -103,7 +104,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
     assert not resolved.fold
-    assert resolved.cache_size == 2 << 30
+    assert (resolved.cache_size, resolved.threads) == (2 << 30, 3)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
@@ -129,6 +130,8 @@ def test_a_blank_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> No
         ("ON_MISSING", "ignore", "is not one of 'error', 'warn'"),
         ("VERBOSE", "loud", "is not 0, 1, 2 or 3"),
         ("VERBOSE", "9", "is not 0, 1, 2 or 3"),
+        ("THREADS", "0", "is not a number of threads, 1 or more"),
+        ("THREADS", "all", "is not a number of threads, 1 or more"),
         ("FALLBACK", "a,b", "is not the name of one backend"),
         ("OPTIONS", "{", "is not JSON"),
         ("OPTIONS", "[]", "is not a mapping from backend to options"),

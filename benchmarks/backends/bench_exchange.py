@@ -1,0 +1,262 @@
+"""What it costs to hand one part of a network to another backend, beyond what the part takes there.
+
+Usage: ``python benchmarks/backends/bench_exchange.py [--models A,B] [--backends A,B] [--parts N]``
+
+The node list is cut where exactly one value is alive. The network runs on ONNX Runtime, then with
+one part after the other on another backend. The cost is the time of the mixed session, less that of
+the whole on ONNX Runtime with the time of the part there taken out and the time of the part on the
+other backend put in; both are measured on the part as a model of its own. Four processes, one for
+each of these sessions, take turns, so that a machine that slows down slows all of them down, and
+the threads of one do not disturb another.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+import onnx
+from onnx import helper
+
+HERE: Final = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "numpy_backend")]
+from architectures import ARCHITECTURES, find_export  # noqa: E402 (a script beside this one)
+from measuring import THREADS, Table, base_parser, machine, show  # noqa: E402 (see above)
+
+import subgraphkit as sk  # noqa: E402 (after the paths, like its neighbours)
+from subgraphkit.partitioning import Constraints  # noqa: E402 (see above)
+from subgraphkit.testing import light_models as light  # noqa: E402 (see above)
+
+WHOLE_ON: Final = "onnxruntime"
+OTHERS: Final = "openvino,onednn,tvm,numpy"
+PAUSE: Final = 0.05
+RUNS_PER_TURN: Final = 3
+GOAL: Final = 0.03
+
+
+class Part(NamedTuple):
+    """Nodes that one value enters and one value leaves: places of the first and the last."""
+
+    first: int
+    last: int
+
+
+def main() -> int:
+    """Exchange every part, print what each costs and the distribution.
+
+    Returns:
+        How many sessions could not be opened.
+    """
+    parser = base_parser("What handing a part to another backend costs beyond it.", repeat=5)
+    parser.add_argument("--models", help="separated by commas, instead of all that are there")
+    parser.add_argument("--backends", default=OTHERS, help=f"default: {OTHERS}")
+    parser.add_argument("--parts", type=int, default=10, help="parts of a network at most")
+    parser.add_argument("--threads", type=int, default=THREADS, help=f"default: {THREADS}")
+    arguments = parser.parse_args()
+    costs: dict[str, list[float]] = {name: [] for name in arguments.backends.split(",")}
+    rows, failed = [], 0
+    for name in arguments.models.split(",") if arguments.models else _networks():
+        with tempfile.TemporaryDirectory() as folder:
+            model = _model(name)
+            onnx.save(model, Path(folder) / "whole.onnx")
+            for part in _parts(model, arguments.parts):
+                onnx.save(_alone(model, part), Path(folder) / "part.onnx")
+                for other, seen in costs.items():
+                    try:
+                        cost, row = _measured(folder, part, other, arguments)
+                    except RuntimeError as error:
+                        failed += 1
+                        print(f"{name} {part} on {other}: {error}", file=sys.stderr)
+                        continue
+                    seen.append(cost)
+                    rows.append([name, f"{part.first}..{part.last}", other, *row])
+                    print(*rows[-1], file=sys.stderr, flush=True)
+    columns = ["network", "nodes", "part on", "whole", "mixed", "beyond the part"]
+    notes = [f"Medians of {arguments.repeat} turns, {arguments.threads} threads; {machine()}"]
+    for table in (Table("Exchanging a part", columns, rows, notes), _distribution(costs)):
+        show(table, markdown=arguments.markdown)
+    return failed
+
+
+def _networks() -> Iterator[str]:
+    yield from light.LIGHT_MODELS
+    for name in ARCHITECTURES:
+        with suppress(FileNotFoundError):
+            find_export(name)
+            yield name
+
+
+def _model(name: str) -> onnx.ModelProto:
+    if name in light.LIGHT_MODELS:
+        return light.seeded_model(name)
+    return onnx.load(find_export(name))
+
+
+def _parts(model: onnx.ModelProto, most: int) -> list[Part]:
+    """Cut the node list where one value is alive, into parts of a like size."""
+    graph = model.graph
+    sizes = {one.name: int(np.prod(one.dims)) for one in graph.initializer}
+    outputs = {one.name for one in graph.output}
+    last = {name: at for at, node in enumerate(graph.node) for name in node.input}
+    alive = {one.name for one in graph.input} - sizes.keys()
+    weights = [1000 + sum(sizes.get(name, 0) for name in node.input) for node in graph.node]
+    cuts, weight = [-1], 0
+    for at, node in enumerate(graph.node):
+        made = alive.union(name for name in node.output if name)
+        alive = {name for name in made if last.get(name, -1) > at or name in outputs}
+        weight += weights[at]
+        if len(alive) == 1 and weight > sum(weights) / most:
+            cuts.append(at)
+            weight = 0
+    ends = [*cuts[1:], len(graph.node) - 1]
+    return [Part(a + 1, b) for a, b in zip(cuts, ends, strict=True) if a < b]
+
+
+def _alone(model: onnx.ModelProto, part: Part) -> onnx.ModelProto:
+    """Return the part as a model of its own."""
+    graph = model.graph
+    nodes = graph.node[part.first : part.last + 1]
+    stored = {one.name: one for one in graph.initializer}
+    made = {name for node in nodes for name in node.output}
+    read = dict.fromkeys(name for node in nodes for name in node.input if name)
+    used = {name for node in graph.node[part.last + 1 :] for name in node.input}
+    used |= {one.name for one in graph.output}
+    types = sk.bind(sk.load(model), backend="numpy").types
+
+    def described(name: str) -> onnx.ValueInfoProto:
+        type_: Any = types[name]
+        return helper.make_tensor_value_info(name, type_.dtype.value, type_.shape)
+
+    return helper.make_model(
+        helper.make_graph(
+            nodes,
+            "part",
+            [described(name) for name in read if name not in made and name not in stored],
+            [described(name) for node in nodes for name in node.output if name in used],
+            [stored[name] for name in read if name in stored],
+        ),
+        opset_imports=model.opset_import,
+        ir_version=model.ir_version,
+    )
+
+
+def _measured(folder: str, part: Part, other: str, arguments: Any) -> tuple[float, list[str]]:
+    whole, alone = f"{folder}/whole.onnx", f"{folder}/part.onnx"
+    jobs = (
+        (whole, WHOLE_ON, None, None),
+        (whole, WHOLE_ON, other, part),
+        (alone, WHOLE_ON, None, None),
+        (alone, other, None, None),
+    )
+    with ExitStack() as stack:
+        turns = [stack.enter_context(_Turns(*job, arguments.threads)) for job in jobs]
+        for _ in range(arguments.repeat):
+            for one in turns:
+                one.take()
+    all_, mixed, here, there = (statistics.median(one.seconds) for one in turns)
+    cost = (mixed - (all_ - here + there)) / all_
+    return cost, [f"{all_ * 1e3:.1f} ms", f"{mixed * 1e3:.1f} ms", f"{cost:+.1%}"]
+
+
+class _Turns:
+    """A session in a process of its own, which runs when told to."""
+
+    def __init__(
+        self, path: str, main_: str, other: str | None, part: Part | None, threads: int
+    ) -> None:
+        context = get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        arguments = (theirs, path, main_, other, part, threads)
+        self._process = context.Process(target=_serve, args=arguments, daemon=True)
+        self.seconds: list[float] = []
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        problem = self._ours.recv()
+        if problem:
+            raise RuntimeError(problem)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ours.send("")
+        self._process.join()
+
+    def take(self) -> None:
+        """Let threads go to sleep, run once to wake them, then run and note the times."""
+        self._ours.send("run")
+        self.seconds += self._ours.recv()
+
+
+def _serve(
+    pipe: Connection, path: str, main_: str, other: str | None, part: Part | None, threads: int
+) -> None:
+    try:
+        model = sk.load(path)
+        session = _opened(model, main_, other, part, threads)
+        feeds = _feeds(session)
+        session.run(None, feeds)
+    except Exception as error:  # noqa: BLE001 (the parent says what it was)
+        pipe.send(f"{type(error).__name__}: {error}")
+        return
+    pipe.send("")
+    while pipe.recv():
+        time.sleep(PAUSE)
+        session.run(None, feeds)
+        seconds = []
+        for _ in range(RUNS_PER_TURN):
+            started = time.perf_counter()
+            session.run(None, feeds)
+            seconds.append(time.perf_counter() - started)
+        pipe.send(seconds)
+
+
+def _opened(
+    model: Any, main_: str, other: str | None, part: Part | None, threads: int
+) -> sk.Session:
+    names = [one for one in (other, main_, "numpy") if one]
+    bound = sk.bind(model, backend=list(dict.fromkeys(names)), threads=threads)
+    constraints = None
+    if other is not None and part is not None:
+        nodes = [node.id for node in bound.nodes if not bound.is_constant_node(node.id)]
+        inside = [node for node in nodes if part.first <= node <= part.last]
+        outside = [node for node in nodes if not part.first <= node <= part.last]
+        constraints = Constraints(exclusions={other: outside, main_: inside})
+    partitioning = sk.partition(bound, constraints=constraints)
+    return sk.Session(sk.plan(partitioning, sk.compile_subgraphs(partitioning)))
+
+
+def _feeds(session: sk.Session) -> Mapping[str, Any]:
+    rng = np.random.default_rng(0)
+    feeds = {}
+    for one in session.get_inputs():
+        drawn = rng.standard_normal(one.shape)
+        feeds[one.name] = (drawn > 0 if "int" in one.type else drawn).astype(
+            np.int64 if "int64" in one.type else np.int32 if "int" in one.type else np.float32
+        )
+    return feeds
+
+
+def _distribution(costs: Mapping[str, Sequence[float]]) -> Table:
+    rows = []
+    for other, seen in costs.items():
+        if len(seen) > 1:
+            low, middle, high = statistics.quantiles(seen, n=4)
+            within = sum(cost <= GOAL for cost in seen)
+            figures = [min(seen), low, middle, high, max(seen)]
+            shown = [f"{figure:+.1%}" for figure in figures]
+            rows.append([other, str(len(seen)), *shown, f"{within} of {len(seen)}"])
+    columns = ["part on", "parts", "least", "quartile", "median", "quartile", "most"]
+    notes = ["Of the time of the whole; less than nothing is noise, or a cut that suits."]
+    title = "Cost of an exchange beyond the part itself"
+    return Table(title, [*columns, f"up to {GOAL:.0%}"], rows, notes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

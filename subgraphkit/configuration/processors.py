@@ -1,0 +1,72 @@
+"""The processors this process may use: CPU affinity, quota of the control group, OpenMP's variable.
+
+All of it is looked at when a bind is configured, so a change of the environment holds from the next
+bind on.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+__all__ = ["thread_limit"]
+
+_PROC: Final = Path("/proc/self/cgroup")
+_GROUPS: Final = Path("/sys/fs/cgroup")
+_VARIABLE: Final = "OMP_NUM_THREADS"
+
+
+def thread_limit(environ: Mapping[str, str]) -> tuple[int | None, str]:
+    """Return how many threads are worth starting here, and what says so.
+
+    Args:
+        environ: The environment.
+
+    Returns:
+        The smallest of the CPUs this process may run on, the CPUs its control group grants, rounded
+        up, and ``OMP_NUM_THREADS``; None if none of them is less than the machine has.
+    """
+    machine = os.cpu_count() or 1
+    limits = [(machine, "the default")]
+    if hasattr(os, "sched_getaffinity"):
+        limits.append((len(os.sched_getaffinity(0)), "the CPU affinity of the process"))
+    quota = min(_quotas(_PROC, _GROUPS), default=math.inf)
+    if quota < machine:
+        limits.append((max(1, math.ceil(quota)), "the CPU quota of the control group"))
+    wanted = environ.get(_VARIABLE, "").split(",")[0].strip()
+    if wanted.isdecimal() and int(wanted) > 0:
+        said = f"environment variable {_VARIABLE}={environ[_VARIABLE]!r}"
+        limits.append((int(wanted), said))
+    count, why = min(limits, key=lambda limit: limit[0])
+    return (None if count >= machine else count), why
+
+
+def _quotas(own: Path, root: Path) -> Iterator[float]:
+    """Yield the CPUs granted by the control group of this process and by those around it."""
+    group = PurePosixPath("/")
+    for line in _text(own).splitlines():
+        if line.startswith("0::/"):
+            group = PurePosixPath(line.removeprefix("0::"))
+    for folder in (group, *group.parents):
+        yield from _ratio(_text(root / str(folder)[1:] / "cpu.max").split())
+    first = root / "cpu"  # version 1
+    yield from _ratio(
+        [*_text(first / "cpu.cfs_quota_us").split(), *_text(first / "cpu.cfs_period_us").split()]
+    )
+
+
+def _ratio(words: list[str]) -> Iterator[float]:
+    try:
+        quota, period = map(int, words)
+    except ValueError:  # "max", or nothing
+        return
+    if quota > 0 and period > 0:
+        yield quota / period
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,112 @@
+"""Processors of a session: what each operator is told of threads, and of others who have some."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend import BindContext, Pool
+from tests.fakes import ReferenceOperator, backend_of
+from tests.models import CHAIN, bound, parsed
+from tests.storing import storing
+
+X = np.ones((2, 4), np.float32)
+Told = list[tuple[str, int | None, bool]]
+
+
+def listening(
+    told: Told, name: str, operators: tuple[str, ...], pool: Pool, gives_back: tuple[int, ...] = ()
+) -> type[sk.Backend]:
+    """Make a backend that notes down what its operators are told."""
+
+    class Property(sk.SubgraphProperty):
+        def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+            return sk.OpSelector(graph, operators)
+
+        def create_operator(
+            self, subgraph: sk.Subgraph, context: BindContext
+        ) -> sk.SubgraphOperator:
+            mine = tuple(node for node in gives_back if node in subgraph.nodes)
+            if mine:
+                raise sk.Unsupported("too hard", nodes=mine)
+            told.append((name, context.threads, context.shares_processors))
+            return ReferenceOperator(subgraph)
+
+    made = backend_of([Property], name)
+    made.pool = pool
+    return made
+
+
+def test_a_backend_that_takes_everything_shares_with_nobody() -> None:
+    told: Told = []
+    alone = listening(told, "a", ("Relu", "Neg"), "spins")
+    sk.compile_subgraphs(sk.partition(bound(CHAIN, N=2), [alone]))
+    assert [shares for *_, shares in told] == [False]
+
+
+@pytest.mark.parametrize(
+    ("pool", "shares"), [("none", False), ("sleeps", True), ("spins", True), ("unknown", True)]
+)
+def test_processors_are_shared_where_two_backends_have_threads(pool: Pool, *, shares: bool) -> None:
+    told: Told = []
+    first = listening(told, "a", ("Relu",), "spins")
+    second = listening(told, "b", ("Neg",), pool)
+    sk.compile_subgraphs(sk.partition(bound(CHAIN, N=2), [first, second]))
+    assert {name for name, *_ in told} == {"a", "b"}
+    assert {answer for *_, answer in told} == {shares}
+
+
+def test_the_setting_reaches_every_backend() -> None:
+    told: Told = []
+    first = listening(told, "a", ("Relu",), "spins")
+    second = listening(told, "b", ("Neg",), "sleeps")
+    with sk.config(threads=3):
+        sk.InferenceSession(parsed(CHAIN), backend=[first, second], shapes={"N": 2})
+    assert {threads for _, threads, _ in told} == {3}
+
+
+def test_who_may_spin_and_was_told_otherwise_is_compiled_again_when_another_comes() -> None:
+    told: Told = []
+    first = listening(told, "a", ("Neg",), "spins")
+    picky = listening(told, "b", ("Relu",), "none", gives_back=(2,))
+    last = listening(told, "c", ("Relu",), "sleeps")
+    made = sk.compile_subgraphs(sk.partition(bound(CHAIN, N=2), [first, picky, last]))
+    answers = [(name, shares) for name, _, shares in told]
+    assert answers == [("b", False), ("a", False), ("a", True), ("c", True)]
+    assert [operator.closed for operator in made] == [0, 0, 0]  # type: ignore[attr-defined]
+    session = sk.Session(sk.plan(made.origin, made))
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.zeros((2, 4)))
+
+
+def test_a_backend_that_restores_an_engine_is_told_as_well(tmp_path: Path) -> None:
+    told: list[tuple[int | None, bool]] = []
+
+    def restore(
+        self: Any, blob: bytes, subgraph: sk.Subgraph, context: BindContext
+    ) -> sk.SubgraphOperator:
+        told.append((context.threads, context.shares_processors))
+        return self.deserialize(blob, subgraph)  # type: ignore[no-any-return]
+
+    keeping = storing(operators=("Relu",), restore=restore)
+    other = listening([], "b", ("Neg",), "sleeps")
+    for _ in range(2):
+        sk.InferenceSession(
+            parsed(CHAIN), [keeping, other], shapes={"N": 2}, threads=2, cache_dir=tmp_path
+        )
+    assert told
+    assert set(told) == {(2, True)}
+
+
+def test_the_configuration_of_a_session_names_who_promises_nothing() -> None:
+    told: Told = []
+    unsaid = listening(told, "a", ("Relu",), "unknown")
+    second = listening(told, "b", ("Neg",), "sleeps")
+    session = sk.InferenceSession(
+        parsed(CHAIN), backend=[unsaid, second], shapes={"N": 2}, threads=1
+    )
+    rows = {key: rest for key, *rest in session.resolved_config.as_table()}
+    assert rows["threads"][0] == "1"
+    assert rows["threads.a"][1:] == ["backend", "backend 'a' does not say that it obeys"]
+    assert "threads.b" not in rows
