@@ -135,6 +135,11 @@ class SessionOptions:
         """Sizes of named dimensions."""
         return self._sizes
 
+    @property
+    def threads(self) -> int | None:
+        """How many threads the whole session computes with; None if that is left open."""
+        return max(0, int(self.intra_op_num_threads)) or None
+
     def options_for(self, backend: str) -> dict[str, Any]:
         """Return the options of a backend that say the same; what is as by default is left out.
 
@@ -147,8 +152,6 @@ class SessionOptions:
                 "Measure with 'subgraphkit bench'; keep what was compiled with Session.export.",
             )
         found: dict[str, Any] = {}
-        if self.intra_op_num_threads > 0 and backend in {"onnxruntime", "openvino", "onednn"}:
-            found["threads"] = int(self.intra_op_num_threads)
         if backend != "onnxruntime":
             return found
         if self.inter_op_num_threads > 0:

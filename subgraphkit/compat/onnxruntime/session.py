@@ -82,11 +82,13 @@ class InferenceSession:
             told = self._sess_options.options_for(choice.name)
             options[choice.name] = {key: one for key, one in told.items() if key not in said}
         self._asked = asked
+        is_open = resolved.sources.get("threads", ("default",))[0] == "default"
         self._inner = _InferenceSession(
             source,
             selection,
             dict(self._sess_options.sizes) or None,
             {name: told for name, told in options.items() if told} or None,
+            threads=self._sess_options.threads if is_open else None,
         )
 
     @property

@@ -52,7 +52,17 @@ def test_a_session_is_made_and_run_as_there(path: str) -> None:
     assert session.get_providers() == ["CPUExecutionProvider"]
     assert session.get_provider_options() == {"CPUExecutionProvider": {}}
     assert session.get_session_options() is options
-    assert session.inner.resolved_config.option_sources["onnxruntime"]["threads"][0] == 1
+    assert session.inner.resolved_config.threads == 1
+
+
+def test_a_number_of_threads_that_is_configured_wins_over_that_of_a_program(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_THREADS", "2")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(path, options, ["CPUExecutionProvider"])
+    assert session.inner.resolved_config.threads == 2
 
 
 def test_bytes_are_a_model(path: str) -> None:
