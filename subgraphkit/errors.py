@@ -129,6 +129,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK212": "model-local functions are recursive or cannot be inlined",
         "SGK213": "the source is of a kind that cannot be loaded",
         "SGK214": "the model breaks the ONNX specification",
+        "SGK215": "a node has more or fewer inputs or outputs than its operator",
         # binding
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",

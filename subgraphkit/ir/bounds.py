@@ -173,8 +173,8 @@ def _with_zero(here: _Pass, node: Node, _: int) -> Bounds | None:
 
 
 def _padded(here: _Pass, node: Node, _: int) -> Bounds | None:
-    value = here.input(node, 2) if len(node.inputs) > 2 and node.inputs[2] else (0, 0)  # noqa: PLR2004
-    return _union(here.input(node, 0), value)
+    has_value = any(node.inputs[2:3])
+    return _union(here.input(node, 0), here.input(node, 2) if has_value else (0, 0))
 
 
 def _truth(here: _Pass, node: Node, _: int) -> Bounds | None:

@@ -65,7 +65,7 @@ def load(source: ModelSource, more: MoreFolders = tuple) -> Model:
 
     Raises:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
-        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK214).
+        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215).
         UnsupportedModelError: It needs a newer onnx (SGK206).
         CallerError: The source is of another kind, or a URL (SGK213).
     """

@@ -76,9 +76,10 @@ def check_graph(
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
             (SGK208), bodies nested too deeply (SGK209), external data out of bounds (SGK210) or
-            missing (SGK211), a name given twice (SGK204).
+            missing (SGK211), a name given twice (SGK204), a node with more or fewer inputs or
+            outputs than its operator has (SGK215).
     """
-    seen: set[tuple[str, str]] = set()
+    schemas: dict[tuple[str, str], defs.OpSchema | None] = {}
     for body, depth in _walk(graph):
         if depth > MAX_DEPTH:
             raise InvalidModelError(
@@ -89,10 +90,11 @@ def check_graph(
         _check_tensors(body, folders)
         for index, node in enumerate(body.node):
             key = (node.domain, node.op_type)
-            if key not in seen:
-                _check_operator(node, index, opsets)
-                seen.add(key)
-    return {domain for domain, _ in seen}
+            if key not in schemas:
+                schemas[key] = _checked_schema(node, index, opsets)
+            if (schema := schemas[key]) is not None:
+                _check_counts(node, index, schema)
+    return {domain for domain, _ in schemas}
 
 
 def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
@@ -136,9 +138,34 @@ def _check_tensors(graph: onnx.GraphProto, folders: DataFolders | None) -> None:
                 check_tensor(attribute.t, folders, f"node {node.name or node.op_type!r}")
 
 
-def _check_operator(node: onnx.NodeProto, index: int, opsets: Mapping[str, int]) -> None:
+def _label(node: onnx.NodeProto, index: int) -> str:
+    return f"node #{index} {node.op_type}{f' {node.name!r}' if node.name else ''}"
+
+
+def _check_counts(node: onnx.NodeProto, index: int, schema: defs.OpSchema) -> None:
+    """Check how many inputs and outputs a node has."""
+    read, made = len(node.input), len(node.output)
+    if not schema.min_input <= read <= schema.max_input:
+        what, have, least, most = "input", read, schema.min_input, schema.max_input
+    elif not schema.min_output <= made <= schema.max_output:
+        what, have, least, most = "output", made, schema.min_output, schema.max_output
+    else:
+        return
+    expected = f"{least}" if least == most else f"{least} to {most}"
+    raise InvalidModelError(
+        "SGK215",
+        f"{_label(node, index)} has {have} {what}{'s'[have == 1 :]}; {node.op_type} of version "
+        f"{schema.since_version} has {expected}",
+        hint="The model is of another operator set than it imports, or was cut; export it again.",
+    )
+
+
+def _checked_schema(
+    node: onnx.NodeProto, index: int, opsets: Mapping[str, int]
+) -> defs.OpSchema | None:
+    """Return the schema of an operator; None of one that is somebody's own."""
     domain = normal_domain(node.domain)
-    label = f"node #{index} {node.op_type}{f' {node.name!r}' if node.name else ''}"
+    label = _label(node, index)
     if domain not in opsets:
         raise InvalidModelError(
             "SGK207",
@@ -148,9 +175,9 @@ def _check_operator(node: onnx.NodeProto, index: int, opsets: Mapping[str, int])
             domain=domain,
         )
     if domain not in defs.C.schema_version_map() or (domain, node.op_type) in MICROSOFT:
-        return  # an operator of somebody's own; a backend may claim it
+        return None  # a backend may claim it
     try:
-        defs.get_schema(node.op_type, opsets[domain], domain)
+        return defs.get_schema(node.op_type, opsets[domain], domain)
     except defs.SchemaError as error:
         raise _unknown_operator(node, label, opsets[domain]) from error
 

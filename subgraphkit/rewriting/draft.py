@@ -192,7 +192,7 @@ def skeleton_of(
         weights: The data of those, by name.
 
     Raises:
-        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK214).
+        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK215).
         CallerError: A weight is missing or does not fit (SGK231).
     """
     outside: dict[str, Initializer] = {}

@@ -52,4 +52,4 @@ class CompiledModel:
 
 def compile_model(proto: onnx.ModelProto, shapes: Any = None, **options: Any) -> CompiledModel:
     """Take a model down the road."""
-    return CompiledModel(bind(load(proto), shapes), Options(**options))
+    return CompiledModel(bind(load(proto), shapes, fold=False), Options(**options))

@@ -38,6 +38,7 @@ DIFFERENT = {
     "LogSoftmax": "before version 13 the reference does not flatten",
     "Optional": "the reference wraps the value in a list",
     "SVMClassifier": "the reference rounds scores of integers to integers",
+    "SVMRegressor": "the reference rounds sums of integers to integers",
     "Softmax": "before version 13 the reference does not flatten",
 }
 """What is not compared with the reference, and why; by operator, or by operator and version."""

@@ -43,11 +43,12 @@ def loaded(model: Any) -> BoundGraph:
         return sk.bind(sk.load(model))
 
 
-def divided(model: Any, *, cache: bool = False, **given: Any) -> Partitioning:
+def divided(model: Any, *, cache: bool = False, fold: bool = True, **given: Any) -> Partitioning:
     """Partition a model with TensorRT for RTX in front of NumPy."""
     model = parsed(model) if isinstance(model, str) else model
     chosen = {"flavour": "tensorrt_rtx", "build_only": True, "progress": "off", **given}
-    with sk.config(backend="tensorrt,numpy", options={"tensorrt": chosen}, cache=cache):
+    told = {"tensorrt": chosen}
+    with sk.config(backend="tensorrt,numpy", options=told, cache=cache, fold=fold):
         return sk.partition(sk.bind(sk.load(model)))
 
 

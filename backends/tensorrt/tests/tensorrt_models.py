@@ -101,7 +101,8 @@ def typed_model(
 
 def bound(model: onnx.ModelProto, **shapes: Any) -> BoundModel:
     """Bind a model."""
-    return sk.bind(sk.load(model), shapes or None, backend="none")
+    # What TensorRT makes of a model is tested, so all nodes are left for it.
+    return sk.bind(sk.load(model), shapes or None, backend="none", fold=False)
 
 
 def whole(model: onnx.ModelProto, **shapes: Any) -> Subgraph:

@@ -121,11 +121,11 @@ def test_plain_numbers_stated_by_constant_nodes_are_what_they_say() -> None:
 
 
 def test_an_operator_of_another_domain_is_not_taken_for_its_namesake() -> None:
-    node = helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")
+    node = helper.make_node("Gelu", ["x"], ["y"], domain="org.example")
     model = parsed(f"g {VECTOR} {{ y = Relu(x) }}")
     model.graph.ClearField("node")
     model.graph.node.append(node)
-    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model.opset_import.append(helper.make_opsetid("org.example", 1))
     with pytest.raises(UnclaimedNodesError):
         open_tvm(model, backend="tvm")
 

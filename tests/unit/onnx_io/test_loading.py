@@ -297,6 +297,20 @@ def thread_of_bodies(depth: int) -> onnx.ModelProto:
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
 
 
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        ("y = Add(x)", "node #0 Add has 1 input; Add of version 14 has 2"),
+        ("y = Relu()", "node #0 Relu has 0 inputs; Relu of version 14 has 1"),
+        ("y = Relu(x, x)", "node #0 Relu has 2 inputs; Relu of version 14 has 1"),
+        ("y, z = Relu(x)", "node #0 Relu has 2 outputs; Relu of version 14 has 1"),
+        ("y = Clip(x, x, x, x)", "node #0 Clip has 4 inputs; Clip of version 13 has 1 to 3"),
+    ],
+)
+def test_a_node_has_as_many_inputs_and_outputs_as_its_operator(node: str, told: str) -> None:
+    assert told in refusal(parsed(f"g (float[4] x) => (float[4] y) {{ {node} }}"))
+
+
 def test_bodies_are_bound_as_deep_as_files_can_hold_them() -> None:
     for source in (proto := thread_of_bodies(MAX_DEPTH), proto.SerializeToString()):
         assert str(bind(sk.load(source)).types["y"]) == "float32[2]"
@@ -321,7 +335,7 @@ def test_bodies_nested_too_deeply_are_refused() -> None:
     leaf = onnx.GraphProto(name="leaf")
     for _ in range(MAX_DEPTH + 1):
         outer = onnx.GraphProto(name="level")
-        attribute = outer.node.add(op_type="If", output=["y"]).attribute.add(
+        attribute = outer.node.add(op_type="If", input=["c"], output=["y"]).attribute.add(
             name="then_branch", type=onnx.AttributeProto.GRAPH
         )
         attribute.g.CopyFrom(leaf)

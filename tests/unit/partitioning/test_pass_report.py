@@ -89,7 +89,8 @@ def test_a_node_that_the_model_does_not_have_is_refused(node: int) -> None:
 def test_the_data_has_exactly_these_keys_and_survives_json() -> None:
     found = network()
     data = found.to_dict()
-    assert list(data) == ["model", "node_count", "backends", "subgraphs", "refusals", "quality"]
+    keys = ["model", "node_count", "left_out", "backends", "subgraphs", "refusals", "quality"]
+    assert list(data) == keys
     assert data["backends"] == ["fast", "small", "rest"]
     assert data["subgraphs"][0] == {
         "id": "fast_0",
