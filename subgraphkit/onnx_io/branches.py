@@ -105,7 +105,7 @@ class _Work:
         source, self._target = model.proto.graph, self._proto.graph
         copy_fields(source, self._target, without=("node", "initializer"))
         for tensor in source.initializer:
-            self._state(tensor, tensor.name)
+            self._state(tensor.name, tensor)
         for index, node in enumerate(source.node):
             self._target.node.append(self._slot(node) if index in conditions else node)
 
@@ -147,9 +147,8 @@ class _Work:
             if constant is None or one.output[0] in handed_out or not _is_large(constant):
                 self._target.node.append(_renamed(one, names))
             else:
-                stub = onnx.TensorProto(dims=constant.type.shape, data_type=constant.type.dtype)
                 self._hold(constant, names[constant.name])
-                self._state(stub, names[constant.name])
+                self._state(names[constant.name])
         for inner, made in copies:
             self._target.node.append(
                 helper.make_node("Identity", [names.get(inner, inner)], [made], name=node.name)
@@ -164,7 +163,7 @@ class _Work:
     ) -> None:
         for tensor in body.initializer:
             self._hold(view.initializers[tensor.name], names[tensor.name])
-            self._state(tensor, names[tensor.name])
+            self._state(names[tensor.name], tensor)
         for sparse in body.sparse_initializer:
             name = names[sparse.values.name]
             self._hold(view.initializers[sparse.values.name], name)
@@ -174,15 +173,15 @@ class _Work:
     def _hold(self, constant: Initializer, name: str) -> None:
         self._held[name] = Initializer(name, constant.type, constant.array)
 
-    def _state(self, tensor: onnx.TensorProto, name: str) -> None:
+    def _state(self, name: str, tensor: onnx.TensorProto | None = None) -> None:
         """State an initializer, its data left where it is if there is much of it."""
-        target = self._target.initializer.add()
-        if name in self._taken_out or (_is_large(self._held[name]) and not tensor.external_data):
-            target.dims.extend(tensor.dims)
-            target.data_type = tensor.data_type
-            self._taken_out.add(name)
-        else:
+        type_, target = self._held[name].type, self._target.initializer.add()
+        if tensor is not None and (tensor.external_data or not _is_large(self._held[name])):
             target.CopyFrom(tensor)
+        else:
+            target.dims.extend(dim for dim in type_.shape or () if isinstance(dim, int))
+            target.data_type = type_.dtype
+            self._taken_out.add(name)
         target.name = name
 
     def _slot(self, node: onnx.NodeProto) -> onnx.NodeProto:
