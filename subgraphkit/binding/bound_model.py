@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 import numpy.typing as npt
 
@@ -11,13 +11,17 @@ from subgraphkit.binding.folding import BoundFolding, fold
 from subgraphkit.binding.shapes import Shapes, given_shapes
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
+from subgraphkit.errors import InvalidModelError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import BoundGraph, Initializer
-from subgraphkit.onnx_io import Inferred, Model, infer
+from subgraphkit.onnx_io import Inferred, Model, infer, with_branches
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.types import Shape, ValueType
 
 __all__ = ["BoundModel", "bind"]
+
+_MOST_BRANCHES: Final = 32
+"""How often branches are taken in a row: as often as bodies may be nested."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,6 +32,8 @@ class BoundModel(BoundGraph):
         settings: What was configured when the model was bound, with the origin of every value.
         extensions: Who listens to what happens to the model from now on.
         model: The model that was bound.
+        inlined: The model of this graph: ``model``, but for Ifs replaced by the branch that is
+            taken, where that is known.
         input_shapes: Whole shapes given for inputs.
         folding: What was computed at bind, and how to compute it again; None if nothing was to be.
 
@@ -37,6 +43,7 @@ class BoundModel(BoundGraph):
     settings: ResolvedConfig
     extensions: ExtensionManager
     model: Model
+    inlined: Model
     input_shapes: Mapping[str, Shape]
     folding: BoundFolding | None = None
 
@@ -50,18 +57,18 @@ class BoundModel(BoundGraph):
             shapes: Whole shapes of inputs.
 
         Raises:
-            InvalidModelError: They contradict the model (SGK222).
+            InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
         """
         symbols, whole = {**self.symbols, **sizes}, {**self.input_shapes, **shapes}
-        return infer(self.model, symbols, whole).types
+        return infer(self.inlined, symbols, whole).types
 
     def retype(self, constants: Mapping[str, npt.NDArray[Any]]) -> Inferred:
         """Infer the types the values would have if constants had other values.
 
         Raises:
-            InvalidModelError: They contradict the model (SGK222).
+            InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
         """
-        return infer(self.model, self.symbols, self.input_shapes, replaced=constants)
+        return infer(self.inlined, self.symbols, self.input_shapes, replaced=constants)
 
     def with_outputs(self, outputs: Sequence[str]) -> Self:
         """Return the model with other outputs: any of its values, each once."""
@@ -123,13 +130,11 @@ def bind(
         ConfigError: A setting cannot be read (SGK107 to SGK109).
     """
     resolved = resolve(backend=backend, options=options, **settings)
-    graph = model.graph
-    symbols, input_shapes = given_shapes(graph, shapes or {}, strict=resolved.strict)
-    inferred = infer(model, symbols, input_shapes)
-    table = replace(graph.table, bodies=inferred.bodies) if inferred.bodies else graph.table
-    kept = {field.name: getattr(graph, field.name) for field in fields(graph)}
-    kept |= {"table": table, "types": inferred.types, "name": model.name}
-    bound = BoundGraph(**kept, symbols=symbols)
+    symbols, input_shapes = given_shapes(model.graph, shapes or {}, strict=resolved.strict)
+    inlined, inferred = model, infer(model, symbols, input_shapes)
+    if resolved.fold and inferred.conditions:
+        inlined, inferred = _with_branches(model, inferred, symbols, input_shapes)
+    bound = _bound(inlined, inferred, model.name, symbols)
     folding = None
     if resolved.fold:
         bound, folding = fold(bound, inferred.values, resolved)
@@ -138,6 +143,42 @@ def bind(
         settings=resolved,
         extensions=ExtensionManager.from_config(resolved),
         model=model,
+        inlined=inlined,
         input_shapes=input_shapes,
         folding=folding,
     )
+
+
+def _with_branches(
+    model: Model, inferred: Inferred, symbols: Mapping[str, int], shapes: Mapping[str, Shape]
+) -> tuple[Model, Inferred]:
+    """Take branches until no more is known of conditions; one branch may decide another."""
+    for _ in range(_MOST_BRANCHES):
+        if not inferred.conditions:
+            break
+        try:
+            further = with_branches(model, inferred.conditions)
+            model, inferred = further, infer(further, symbols, shapes)
+        except InvalidModelError:
+            # What contradicts itself in a branch is said when it runs, as without folding.
+            break
+    return model, inferred
+
+
+def _bound(model: Model, inferred: Inferred, name: str, symbols: Mapping[str, int]) -> BoundGraph:
+    graph, table, replaced = model.graph, model.graph.table, model.conditions
+    if inferred.bodies:
+        table = replace(table, bodies=inferred.bodies)
+    kept = {field.name: getattr(graph, field.name) for field in fields(graph)}
+    kept |= {"types": inferred.types, "name": name}
+    if replaced:
+        slots = {table.outputs[node][0] for node in replaced}
+        op_types = ["If" if i in replaced else one for i, one in enumerate(table.op_types)]
+        table = replace(table, op_types=op_types)
+        kept["constants"] = {n: one for n, one in graph.constants.items() if n not in slots}
+        kept["order"] = [node for node in graph.order if node not in replaced]
+    left_out = {
+        node: f"the {'then' if condition else 'else'} branch is taken, known at bind"
+        for node, (_, condition) in replaced.items()
+    }
+    return BoundGraph(**{**kept, "table": table}, symbols=symbols, left_out=left_out)

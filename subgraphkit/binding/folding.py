@@ -123,7 +123,7 @@ class _Work:
         self._graph = graph
         self._values = values
         self._constants = dict(graph.constants)
-        self._left_out: dict[int, str] = {}
+        self._left_out = dict(graph.left_out)
         self._renamed: dict[str, str] = {}
         self._captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
         self._bytes = {name: one.type.nbytes or 0 for name, one in graph.constants.items()}

@@ -85,7 +85,7 @@ def _works(bound: BoundModel, shapes: Mapping[str, Shape], largest: int) -> bool
         largest: The largest size chosen, which stands for sizes that inference does not find.
     """
     try:
-        inferred = infer(bound.model, bound.symbols, {**bound.input_shapes, **shapes})
+        inferred = infer(bound.inlined, bound.symbols, {**bound.input_shapes, **shapes})
     except InvalidModelError:
         return False
     return all(_fits(node, shapes, largest) for node, shapes in _nodes(bound, inferred))

@@ -127,7 +127,9 @@ def verify(
     settings |= {"on_run_error": "raise"}
     tested = bind(model, backend=backend, **settings | {"checked": False})
     # What was computed at bind is under test as well.
-    trusted = bind(model, backend=reference, **settings | {"fold": False})
+    # Values in a branch that is taken have names in what has it in the place of its If alone.
+    source = tested.inlined if per_subgraph else model
+    trusted = bind(source, backend=reference, **settings | {"fold": False})
     return verify_bound(tested, trusted, feeds, per_subgraph=per_subgraph, tolerance=tolerance)
 
 

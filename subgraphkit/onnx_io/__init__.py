@@ -4,6 +4,7 @@
 for ``bind``, and a graph's writer turns subgraphs into stand-alone models.
 """
 
+from subgraphkit.onnx_io.branches import with_branches
 from subgraphkit.onnx_io.bundled import write_bundled_model
 from subgraphkit.onnx_io.inference import Inferred, infer
 from subgraphkit.onnx_io.keys import node_key
@@ -24,6 +25,7 @@ __all__ = [
     "node_key",
     "outside_weights",
     "read_model",
+    "with_branches",
     "write_bundled_model",
     "write_value_info",
 ]

@@ -14,6 +14,7 @@ import onnx
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import BoundGraph, Initializer, Node
+from subgraphkit.onnx_io.protos import copy_fields
 from subgraphkit.onnx_io.skeletons import LARGEST_READ
 from subgraphkit.onnx_io.weights import IN_ENGINES
 from subgraphkit.onnx_io.writing import OnnxGraphWriter, self_contained, tensor_of
@@ -82,9 +83,9 @@ class _Writing:
     def model(self, location: Callable[[], str]) -> bytes:
         source = self._writer.model
         made = onnx.ModelProto()
-        _copy_fields(source, made, without=("graph", "functions"))
+        copy_fields(source, made, without=("graph", "functions"))
         target, written = made.graph, source.graph
-        _copy_fields(written, target, without=("node", "initializer", "sparse_initializer"))
+        copy_fields(written, target, without=("node", "initializer", "sparse_initializer"))
         for tensor in written.initializer:
             target.initializer.append(self._initializer(tensor))
         for sparse in written.sparse_initializer:
@@ -195,16 +196,3 @@ def _reference(
         reference.external_data.add(key="offset", value=str(offset))
         reference.external_data.add(key="length", value=str(length))
     return reference
-
-
-def _copy_fields(source: Any, target: Any, *, without: Collection[str]) -> None:
-    """Copy a message but for some members; those may be large."""
-    for field, value in source.ListFields():
-        if field.name in without:
-            continue
-        if hasattr(value, "extend"):
-            getattr(target, field.name).extend(value)
-        elif field.message_type is not None:
-            getattr(target, field.name).CopyFrom(value)
-        else:
-            setattr(target, field.name, value)

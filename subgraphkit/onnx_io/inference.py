@@ -9,21 +9,21 @@ onnx's own propagation of data does the same without a bound on what it computes
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy.typing as npt
 import onnx
-from onnx import defs, shape_inference
+from onnx import shape_inference
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
+from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import has_own_rule, node_types
+from subgraphkit.onnx_io.operator_types import inferred_by, node_types
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.onnx_io.skeletons import Skeletons
 from subgraphkit.onnx_io.targets import TARGETED, target_shape
@@ -51,11 +51,13 @@ class Inferred:
         types: A type for every value of the main graph.
         bodies: Bodies of nodes with their values typed, by node and attribute name.
         values: Small values that are computed from constants and sizes alone, by name.
+        conditions: Ifs, by number, whose condition is known and whose outputs are typed.
     """
 
     types: dict[str, ValueType]
     bodies: dict[int, Mapping[str, Graph]]
     values: dict[str, npt.NDArray[Any]]
+    conditions: dict[int, bool]
 
 
 def infer(
@@ -118,7 +120,7 @@ class _Inference:
         self._silent = {
             (name, domain)
             for name, domain in set(zip(table.op_types, table.domains, strict=True))
-            if not _inferred_by(name, domain, opsets.get(domain, 1))
+            if not inferred_by(name, domain, opsets.get(domain, 1))
         }
 
     def result(self) -> Inferred:
@@ -141,7 +143,9 @@ class _Inference:
         self._flush()
         self._fill_gaps()
         known = {name: one for name, one in self._values.items() if name not in self._open}
-        return Inferred(self._types, self._bodies, known)
+        require_conditions(self._model, self._truth)
+        conditions = replaceable(graph, self._types, self._condition)
+        return Inferred(self._types, self._bodies, known, conditions)
 
     def _add(self, node: int) -> None:
         self._pending.append(node)
@@ -150,18 +154,21 @@ class _Inference:
     def _stands_alone(self, node: int) -> bool:
         reads_open = self._open and not self._open.isdisjoint(self._graph.table.inputs[node])
         is_silent = bool(self._silent) and not self._is_inferred(node)
-        is_decided = self._branch(node) is not None
+        is_decided = self._condition(node) is not None
         return reads_open or is_silent or is_decided or self._is_targeted(node)
 
-    def _branch(self, node: int) -> str | None:
-        """Return the branch of an If that is taken, if that is known."""
+    def _condition(self, node: int) -> bool | None:
+        """Return the condition of an If, if that is known."""
         table = self._graph.table
         if node not in table.bodies or table.op_types[node] != "If" or table.domains[node]:
             return None
-        condition = self._known(table.inputs[node][0])
-        if condition is None or condition.size != 1:
+        return self._truth(table.inputs[node][0])
+
+    def _truth(self, name: str) -> bool | None:
+        value = self._known(name)
+        if value is None or value.size != 1 or is_open(value):
             return None
-        return "then_branch" if condition.reshape(-1)[0] else "else_branch"
+        return bool(value.reshape(-1)[0])
 
     def _is_targeted(self, node: int) -> bool:
         """Say whether the elements of a value that is no constant are the shape of another."""
@@ -299,9 +306,9 @@ class _Inference:
             for place, node in enumerate(nodes if graph.table.bodies else ())
             if node in graph.table.bodies
         }
-        if (branch := self._branch(nodes[0])) is not None:
-            made = graph.table.outputs[nodes[0]]
-            types = {**types, **output_types(bodies[nodes[0]][branch], made)}
+        if (condition := self._condition(nodes[0])) is not None:
+            body = bodies[nodes[0]][branch_name(condition=condition)]
+            types = {**types, **output_types(body, graph.table.outputs[nodes[0]])}
         return types, bodies
 
     def _settled(self, node: Node, missing: Sequence[str]) -> bool:
@@ -342,7 +349,7 @@ class _Inference:
         try:
             self._inferred([node.id], strict=True)
         except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
-            by = _inferred_by(node.op_type, node.domain, node.opset)
+            by = inferred_by(node.op_type, node.domain, node.opset)
             # Some bodies by which onnx defines operators do not pass its own strict check.
             if by != "function" and _MISSING not in str(error):
                 raise self._contradiction(node, str(error)) from error
@@ -386,14 +393,3 @@ class _Inference:
                 f"{value!r} is declared {declared.dtype.label}, but {who} {found.dtype.label}",
                 hint="The model contradicts itself; export it again.",
             )
-
-
-@cache
-def _inferred_by(name: str, domain: str, opset: int) -> str:
-    """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
-    if has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
-        return ""
-    schema = defs.get_schema(name, opset, domain)
-    if schema.has_type_and_shape_inference_function:
-        return "rule"
-    return "function" if getattr(schema, "has_function", False) else ""

@@ -1,6 +1,7 @@
 """Loading: the first step of the road."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
@@ -12,7 +13,7 @@ from subgraphkit.onnx_io.protos import ALIAS, without_alias
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.sources import ModelSource, ReadModel, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of
-from subgraphkit.onnx_io.weights import take_out_payloads
+from subgraphkit.onnx_io.weights import initializer_of, take_out_payloads
 
 __all__ = ["Model", "load", "load_read"]
 
@@ -28,6 +29,8 @@ class Model:
         taken_out: Names of the initializers of ``proto`` that have no data there.
         path: The file it was loaded from, or None.
         folders: Where its external data may be, or None if it may have none.
+        conditions: Of the Ifs that were replaced by a branch, by number, the name and the value of
+            the condition.
 
     Thread-safety: immutable, safe.
     """
@@ -37,6 +40,7 @@ class Model:
     path: Path | None
     taken_out: frozenset[str] = frozenset()
     folders: DataFolders | None = None
+    conditions: Mapping[int, tuple[str, bool]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -96,5 +100,10 @@ def _load(read: ReadModel) -> Model:
     payloads: dict[str, bytes] = {}
     if proto is not stored or not is_shared:
         proto, payloads = take_out_payloads(proto)
-    graph = read_graph(proto, proto.graph, opsets, folders, payloads=payloads)
+    held = {
+        tensor.name: initializer_of(tensor, folders, payload=payloads[tensor.name])
+        for tensor in (proto.graph.initializer if payloads else ())
+        if tensor.name in payloads
+    }
+    graph = read_graph(proto, proto.graph, opsets, folders, held=held)
     return Model(graph, proto, path, frozenset(payloads), folders)

@@ -1,7 +1,7 @@
 """Types of the outputs of one node: from onnx where it infers them, else from rules of our own."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from subgraphkit.types import (
     ValueType,
 )
 
-__all__ = ["has_own_rule", "node_types"]
+__all__ = ["inferred_by", "node_types"]
 
 Array = npt.NDArray[Any]
 
@@ -297,3 +297,14 @@ def _written(type_: ValueType) -> bytes:
 @lru_cache(maxsize=4096)
 def _read(data: bytes) -> ValueType | None:
     return read_type(onnx.TypeProto.FromString(data), inferred=True)
+
+
+@cache
+def inferred_by(name: str, domain: str, opset: int) -> str:
+    """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
+    if has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
+        return ""
+    schema = defs.get_schema(name, opset, domain)
+    if schema.has_type_and_shape_inference_function:
+        return "rule"
+    return "function" if getattr(schema, "has_function", False) else ""

@@ -1,6 +1,6 @@
 """Types between protobuf and subgraphkit, both ways."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from subgraphkit.types import (
 
 __all__ = [
     "ALIAS",
+    "copy_fields",
     "normal_domain",
     "read_type",
     "substitute_symbols",
@@ -48,6 +49,19 @@ def without_alias(model: onnx.ModelProto) -> onnx.ModelProto:
             for attribute in node.attribute:
                 stack += [attribute.g, *attribute.graphs]
     return copy
+
+
+def copy_fields(source: Any, target: Any, *, without: Collection[str]) -> None:
+    """Copy a message but for some members; those may be large."""
+    for field, value in source.ListFields():
+        if field.name in without:
+            continue
+        if hasattr(value, "extend"):
+            getattr(target, field.name).extend(value)
+        elif field.message_type is not None:
+            getattr(target, field.name).CopyFrom(value)
+        else:
+            setattr(target, field.name, value)
 
 
 def read_type(proto: onnx.TypeProto, *, inferred: bool = False) -> ValueType | None:

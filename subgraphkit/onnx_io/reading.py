@@ -28,7 +28,7 @@ def read_graph(
     folders: DataFolders | None,
     *,
     is_body: bool = False,
-    payloads: Mapping[str, bytes] = _NOTHING,
+    held: Mapping[str, Initializer] = _NOTHING,
 ) -> Graph:
     """Index a graph; its weights are not read.
 
@@ -41,12 +41,12 @@ def read_graph(
         opsets: Versions of the operator sets by domain.
         folders: Where the model's external data may be; None if nowhere.
         is_body: Whether the graph is a body.
-        payloads: Data of initializers that were taken out of the model, by name.
+        held: Initializers whose data is not to be read from the model, by name.
 
     Raises:
         InvalidModelError: The graph has a cycle, a value is made twice or never (SGK203 to SGK205).
     """
-    stored = _initializers(graph, folders, payloads)
+    stored = _initializers(graph, folders, held)
     listed = [value.name for value in graph.input]
     overridable = model.ir_version >= _OVERRIDABLE_SINCE_IR and not is_body
     defaults = {name: stored.pop(name) for name in listed if overridable and name in stored}
@@ -95,13 +95,15 @@ def read_bodies(
 
 
 def _initializers(
-    graph: onnx.GraphProto, folders: DataFolders | None, payloads: Mapping[str, bytes]
+    graph: onnx.GraphProto, folders: DataFolders | None, held: Mapping[str, Initializer]
 ) -> dict[str, Initializer]:
     dense = [
-        initializer_of(tensor, folders, payload=payloads.get(tensor.name))
-        for tensor in graph.initializer
+        held.get(tensor.name) or initializer_of(tensor, folders) for tensor in graph.initializer
     ]
-    sparse = [sparse_initializer_of(tensor, folders) for tensor in graph.sparse_initializer]
+    sparse = [
+        held.get(tensor.values.name) or sparse_initializer_of(tensor, folders)
+        for tensor in graph.sparse_initializer
+    ]
     return {initializer.name: initializer for initializer in (*dense, *sparse)}
 
 

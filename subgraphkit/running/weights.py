@@ -155,8 +155,8 @@ def _may_decide_shapes(stored: Initializer) -> bool:
 def _decides_shapes(renewed: Mapping[str, Initializer], why: str) -> WeightUpdateError:
     return WeightUpdateError(
         "SGK133",
-        f"the new values of {', '.join(map(repr, renewed))} would change shapes: {why}",
-        hint="The session is made for the shapes of its bind; store the value in the model and "
+        f"the new values of {', '.join(map(repr, renewed))} would change shapes or branches: {why}",
+        hint="The session is made for what was known at bind; store the value in the model and "
         "make a new session.",
     )
 

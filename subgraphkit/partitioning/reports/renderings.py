@@ -143,8 +143,11 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
 def _left_out_lines(partitioning: PartitioningData) -> list[str]:
     left_out = partitioning.graph.left_out.values()
     computed = sum(became == "computed at bind" for became in left_out)
-    others = len(left_out) - computed
+    replaced = sum(became.endswith("branch is taken, known at bind") for became in left_out)
+    others = len(left_out) - computed - replaced
     said = [f"{_counted(computed, 'node')} computed at bind"] if computed else []
+    if replaced:
+        said.append(f"{_counted(replaced, 'If')} replaced by the branch that is taken")
     if others:
         said.append(f"{_counted(others, 'node')} left out, as a copy or because nothing reads it")
     return ["; ".join(said)] if said else []
