@@ -35,11 +35,11 @@ class FreshNames:
             types: The types.
             graph: What they were found in; names in its inputs are what they are.
         """
-        made_up = {
-            dim for type_ in types.values() for dim in _symbols(type_) if dim.startswith(_MADE_UP)
-        }
+        # Many values have one type.
+        distinct = {id(type_): type_ for type_ in types.values()}.values()
+        made_up = {dim for one in distinct for dim in _symbols(one) if dim.startswith(_MADE_UP)}
         if made_up:
-            read = read_types(onnx.GraphProto(input=graph.input), inferred=True).values()
+            read = read_types(graph.input, inferred=True).values()
             made_up.difference_update(dim for type_ in read for dim in _symbols(type_))
         names = {dim: self._fresh(made_up) for dim in sorted(made_up & self._taken)}
         self._taken |= made_up.difference(names).union(names.values())

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy.typing as npt
-import onnx
 from onnx import defs, shape_inference
 
 from subgraphkit.errors import InvalidModelError
@@ -108,12 +107,23 @@ class _Inference:
         self._open: set[str] = set()
         # Values whose types rest on what the model says of them.
         self._unsure: set[str] = set()
+        table = self._graph.table
+        # Values that ConstantOfShape makes of stored shapes.
+        self._fillings = {
+            name
+            for op_type, inputs, outputs in zip(
+                table.op_types, table.inputs, table.outputs, strict=True
+            )
+            if op_type == "ConstantOfShape" and inputs[0] in self._graph.constants
+            for name in outputs
+        }
+        # Values of which the data may be known; an input that is left out is no obstacle.
+        self._knowable = {"", *skeletons.known, *self._fillings}
         self._pending: list[int] = []
-        self._pending_values: set[str] = set()
         given = (getattr(self._types.get(name), "shape", None) for name in model.graph.inputs)
         self._shared = repeated_names(given)
         self._fresh = FreshNames(self._types.values())
-        table, opsets = self._graph.table, self._graph.opset_imports
+        opsets = self._graph.opset_imports
         # Operators, with their domains, that onnx has no inference for.
         self._silent = {
             (name, domain)
@@ -124,18 +134,19 @@ class _Inference:
     def result(self) -> Inferred:
         """Look at every node in order."""
         graph, table = self._graph, self._graph.table
+        op_types, inputs = table.op_types, table.inputs
+        special = {"If", *TARGETED, *(name for name, _ in self._silent)}
         for node in graph.order:
-            if graph.is_constant_node(node) and table.outputs[node][0] in graph.constants:
+            op_type = op_types[node]
+            if op_type in EVALUATED and not self._is_filling(node) and self._evaluated(node):
                 continue
-            evaluates = table.op_types[node] in EVALUATED and not self._is_filling(node)
-            if evaluates and self._evaluated(node):
-                continue
-            if self._stands_alone(node):
+            reads_open = self._open and not self._open.isdisjoint(inputs[node])
+            if reads_open or (op_type in special and self._stands_alone(node)):
                 self._flush()
-                self._add(node)
+                self._pending.append(node)
                 self._flush()
-            else:
-                self._add(node)
+            elif op_type != "Constant" or table.outputs[node][0] not in graph.constants:
+                self._pending.append(node)
                 if len(self._pending) >= self._slice_size:
                     self._flush()
         self._flush()
@@ -143,15 +154,9 @@ class _Inference:
         known = {name: one for name, one in self._values.items() if name not in self._open}
         return Inferred(self._types, self._bodies, known)
 
-    def _add(self, node: int) -> None:
-        self._pending.append(node)
-        self._pending_values.update(self._graph.table.outputs[node])
-
     def _stands_alone(self, node: int) -> bool:
-        reads_open = self._open and not self._open.isdisjoint(self._graph.table.inputs[node])
-        is_silent = bool(self._silent) and not self._is_inferred(node)
         is_decided = self._branch(node) is not None
-        return reads_open or is_silent or is_decided or self._is_targeted(node)
+        return is_decided or not self._is_inferred(node) or self._is_targeted(node)
 
     def _branch(self, node: int) -> str | None:
         """Return the branch of an If that is taken, if that is known."""
@@ -188,6 +193,8 @@ class _Inference:
             results = self._size(Node(self._graph, index))
         else:
             names = table.inputs[index]
+            if not self._knowable.issuperset(names):
+                return False
             operands = []
             for name in names:
                 operands.append(self._known(name) if name else None)
@@ -202,6 +209,7 @@ class _Inference:
             made = dtype if is_open(value) else DataType.of(value.dtype)
             self._types[name] = TensorType(made, value.shape)
             self._values[name] = value
+            self._knowable.add(name)
             self._open.update([name] if is_open(value) else [])
             value.setflags(write=False)
         return results is not None
@@ -214,24 +222,19 @@ class _Inference:
         value = self._values.get(name)
         if value is None:
             value = self._skeletons.known_value(name)
-        if value is None and self._is_filling(made_by := self._graph.producers.get(name, -1)):
-            self._evaluated(made_by)
+        if value is None and name in self._fillings:
+            self._evaluated(self._graph.producers[name])
             value = self._values.get(name)
         return value
 
     def _is_filling(self, node: int) -> bool:
         """Say whether a node fills a stored shape: most state weights, so few are looked at."""
-        table = self._graph.table
-        return (
-            node >= 0
-            and table.op_types[node] == "ConstantOfShape"
-            and table.inputs[node][0] in self._graph.constants
-        )
+        return not self._fillings.isdisjoint(self._graph.table.outputs[node])
 
     def _size(self, node: Node) -> tuple[npt.NDArray[Any], ...] | None:
         """Compute a size of what inference, and not the model, says of a value."""
         (name,) = node.inputs
-        if name in self._pending_values:
+        if name not in self._types:
             self._flush()
         if name in self._unsure:
             return None
@@ -242,7 +245,6 @@ class _Inference:
         """Type the nodes that were put off."""
         nodes: Sequence[int] = self._pending
         self._pending = []
-        self._pending_values.clear()
         while nodes:
             nodes = self._typed(nodes)
 
@@ -285,7 +287,7 @@ class _Inference:
         result = shape_inference.infer_shapes(
             skeleton.proto, strict_mode=strict, data_prop=skeleton.has_open_values
         )
-        stated = read_types(onnx.GraphProto(value_info=result.graph.value_info), inferred=True)
+        stated = read_types(result.graph.value_info, inferred=True)
         types = self._fresh.renamed(stated, skeleton.proto.graph)
         if self._is_targeted(nodes[0]):
             types = {**types, **self._targeted(Node(graph, nodes[0]), types)}

@@ -1,8 +1,8 @@
 """Models without large weights: some nodes of a model, with what is known of what they read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-from subgraphkit.ir import Graph
+from subgraphkit.ir import Graph, Initializer
 from subgraphkit.onnx_io.evaluation import is_open
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.protos import substitute_symbols, write_value_info
@@ -59,13 +59,22 @@ class Skeletons:
     ) -> None:
         self._model = model
         self._graph = model.graph
-        graph = model.proto.graph
-        self._small = {
-            tensor.name: tensor
+        graph, constants = model.proto.graph, model.graph.constants
+        small = (
+            tensor
             for tensor in graph.initializer
             if tensor.ByteSize() <= LARGEST_READ
             and not tensor.external_data
             and tensor.name not in model.taken_out
+        )
+        # Small constants as the model states them: initializers, and nodes.
+        self._tensors = {
+            tensor.name: tensor for tensor in small if _is_small(constants.get(tensor.name))
+        }
+        self._nodes = {
+            name: made_by
+            for name, stored in constants.items()
+            if (made_by := model.graph.producers.get(name)) is not None and _is_small(stored)
         }
         self._replaced = replaced
         fed = {*self._graph.inputs, *self._graph.defaults}
@@ -77,25 +86,28 @@ class Skeletons:
         self._values = [_substituted(value, symbols) for value in graph.value_info]
         self._outputs = [_substituted(value, symbols) for value in graph.output]
 
+    @property
+    def known(self) -> Iterable[str]:
+        """Names of all constants that ``known_value`` returns the data of."""
+        return chain(self._replaced, self._tensors, self._nodes)
+
     def given_types(self) -> dict[str, ValueType]:
         """Return the types of inputs and constants."""
-        types = read_types(onnx.GraphProto(input=self._inputs.values()))
+        types = read_types(self._inputs.values())
         stored = {**self._graph.constants, **self._graph.defaults}
         return types | {name: s.type for name, s in stored.items() if name not in types}
 
     def declared_types(self) -> dict[str, ValueType]:
         """Return the types that the model states of inner values and outputs."""
-        return read_types(onnx.GraphProto(value_info=self._values, output=self._outputs))
+        return read_types(chain(self._values, self._outputs))
 
     def known_value(self, name: str) -> npt.NDArray[Any] | None:
         """Return the data of a small constant; None of anything else."""
         if name in self._replaced:
             return self._replaced[name]
-        stored = self._graph.constants.get(name)
-        if stored is None or not 0 <= (stored.type.nbytes or 0) <= LARGEST_READ:
+        if name not in self._tensors and name not in self._nodes:
             return None
-        is_stated = name in self._small or name in self._graph.producers
-        return stored.array() if is_stated else None
+        return self._graph.constants[name].array()
 
     def make(
         self,
@@ -128,36 +140,37 @@ class Skeletons:
             elif not self._state_constant(target, value) and value in types:
                 target.input.append(write_value_info(value, types[value]))
         first = len(target.node)
-        target.node.extend(self._node(node) for node in nodes)
+        made, op_types = proto.graph.node, self._graph.table.op_types
+        target.node.extend(
+            [made[n] if op_types[n] != "STFT" else _with_onesided(made[n]) for n in nodes]
+        )
         return Skeleton(skeleton, first, has_open_values)
 
     def _state_constant(self, target: onnx.GraphProto, value: str) -> bool:
         """State a small constant as the model does; say whether that was done."""
-        stored = self._graph.constants.get(value)
-        if stored is None or (stored.type.nbytes or 0) > LARGEST_READ:
-            return False
-        if value in self._replaced:
+        if value in self._replaced and _is_small(self._graph.constants.get(value)):
             target.initializer.append(numpy_helper.from_array(self._replaced[value], value))
-        elif value in self._small:
-            target.initializer.append(self._small[value])
-        elif value in self._graph.producers:
-            target.node.append(self._model.proto.graph.node[self._graph.producers[value]])
+        elif value in self._tensors:
+            target.initializer.append(self._tensors[value])
+        elif value in self._nodes:
+            target.node.append(self._model.proto.graph.node[self._nodes[value]])
         else:
             return False
         return True
 
-    def _node(self, node: int) -> onnx.NodeProto:
-        proto: onnx.NodeProto = self._model.proto.graph.node[node]
-        return _with_onesided(proto) if proto.op_type == "STFT" else proto
-
     def _read_from_outside(self, nodes: Sequence[int]) -> Iterator[str]:
         graph: Graph = self._graph
-        seen = {value for node in nodes for value in graph.table.outputs[node]} | {""}
+        inputs, outputs, bodies = graph.table.inputs, graph.table.outputs, graph.table.bodies
+        seen = {""}.union(*[outputs[node] for node in nodes])
         for node in nodes:
-            for value in graph.read_by(node):
+            for value in graph.read_by(node) if node in bodies else inputs[node]:
                 if value not in seen:
                     seen.add(value)
                     yield value
+
+
+def _is_small(stored: Initializer | None) -> bool:
+    return stored is not None and (stored.type.nbytes or 0) <= LARGEST_READ
 
 
 def _state_open(target: onnx.GraphProto, name: str, value: npt.NDArray[Any]) -> None:
