@@ -9,21 +9,19 @@ onnx's own propagation of data does the same without a bound on what it computes
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy.typing as npt
-from onnx import defs, shape_inference
+from onnx import shape_inference
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import has_own_rule, node_types
-from subgraphkit.onnx_io.reading import read_bodies, read_types
+from subgraphkit.onnx_io.operator_types import inferred_by, node_types
 from subgraphkit.onnx_io.skeletons import Skeletons
 from subgraphkit.onnx_io.targets import TARGETED, target_shape
 from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
@@ -128,7 +126,7 @@ class _Inference:
         self._silent = {
             (name, domain)
             for name, domain in set(zip(table.op_types, table.domains, strict=True))
-            if not _inferred_by(name, domain, opsets.get(domain, 1))
+            if not inferred_by(name, domain, opsets.get(domain, 1))
         }
 
     def result(self) -> Inferred:
@@ -281,30 +279,15 @@ class _Inference:
 
     def _inferred(
         self, nodes: Sequence[int], *, strict: bool = False
-    ) -> tuple[Mapping[str, ValueType], dict[int, Mapping[str, Graph]]]:
-        graph = self._graph
-        skeleton = self._skeletons.make(nodes, self._types, self._values)
-        result = shape_inference.infer_shapes(
-            skeleton.proto, strict_mode=strict, data_prop=skeleton.has_open_values
-        )
-        stated = read_types(result.graph.value_info, inferred=True)
-        types = self._fresh.renamed(stated, skeleton.proto.graph)
+    ) -> tuple[Mapping[str, ValueType], Mapping[int, Mapping[str, Graph]]]:
+        answer = self._skeletons.ask(nodes, self._types, self._values, strict=strict)
+        types = self._fresh.renamed(answer.types, answer.made_up)
         if self._is_targeted(nodes[0]):
-            types = {**types, **self._targeted(Node(graph, nodes[0]), types)}
-        bodies: dict[int, Mapping[str, Graph]] = {
-            node: read_bodies(
-                result,
-                result.graph.node[skeleton.first + place],
-                graph.opset_imports,
-                self._model.folders,
-            )
-            for place, node in enumerate(nodes if graph.table.bodies else ())
-            if node in graph.table.bodies
-        }
+            types = {**types, **self._targeted(Node(self._graph, nodes[0]), types)}
         if (branch := self._branch(nodes[0])) is not None:
-            made = graph.table.outputs[nodes[0]]
-            types = {**types, **output_types(bodies[nodes[0]][branch], made)}
-        return types, bodies
+            made = self._graph.table.outputs[nodes[0]]
+            types = {**types, **output_types(answer.bodies[nodes[0]][branch], made)}
+        return types, answer.bodies
 
     def _settled(self, node: Node, missing: Sequence[str]) -> bool:
         """Type what inference left open; say whether anything came of it.
@@ -344,7 +327,7 @@ class _Inference:
         try:
             self._inferred([node.id], strict=True)
         except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
-            by = _inferred_by(node.op_type, node.domain, node.opset)
+            by = inferred_by(node.op_type, node.domain, node.opset)
             # Some bodies by which onnx defines operators do not pass its own strict check.
             if by != "function" and _MISSING not in str(error):
                 raise self._contradiction(node, str(error)) from error
@@ -388,14 +371,3 @@ class _Inference:
                 f"{value!r} is declared {declared.dtype.label}, but {who} {found.dtype.label}",
                 hint="The model contradicts itself; export it again.",
             )
-
-
-@cache
-def _inferred_by(name: str, domain: str, opset: int) -> str:
-    """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
-    if has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
-        return ""
-    schema = defs.get_schema(name, opset, domain)
-    if schema.has_type_and_shape_inference_function:
-        return "rule"
-    return "function" if getattr(schema, "has_function", False) else ""

@@ -21,7 +21,7 @@ from subgraphkit.types import (
     ValueType,
 )
 
-__all__ = ["has_own_rule", "node_types"]
+__all__ = ["has_own_rule", "inferred_by", "node_types"]
 
 Array = npt.NDArray[Any]
 
@@ -110,6 +110,17 @@ def has_own_rule(op_type: str, domain: str, version: int) -> bool:
     if schema is None or schema.deprecated or not schema.has_type_and_shape_inference_function:
         return (domain, op_type) in _RULES
     return schema.since_version <= WITHOUT_SHAPE.get((domain, op_type), 0)
+
+
+@lru_cache(maxsize=4096)
+def inferred_by(name: str, domain: str, opset: int) -> str:
+    """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
+    if has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
+        return ""
+    schema = defs.get_schema(name, opset, domain)
+    if schema.has_type_and_shape_inference_function:
+        return "rule"
+    return "function" if getattr(schema, "has_function", False) else ""
 
 
 class _Setting(NamedTuple):
