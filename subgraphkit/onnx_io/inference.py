@@ -32,6 +32,7 @@ __all__ = ["Inferred", "infer"]
 _SLICE: Final = 200_000
 
 _UNKNOWN: Final = TensorType(DataType.UNDEFINED)
+_SIZES: Final = frozenset({"Shape", "Size"})
 _MISSING: Final = "but instead is null"
 """What onnx says of a type that is not known: it is no contradiction."""
 
@@ -136,8 +137,10 @@ class _Inference:
         special = {"If", *TARGETED, *(name for name, _ in self._silent)}
         for node in graph.order:
             op_type = op_types[node]
-            if op_type in EVALUATED and not self._is_filling(node) and self._evaluated(node):
-                continue
+            if op_type in EVALUATED:
+                may_be = op_type in _SIZES or self._knowable.issuperset(inputs[node])
+                if may_be and not self._is_filling(node) and self._evaluated(node):
+                    continue
             reads_open = self._open and not self._open.isdisjoint(inputs[node])
             if reads_open or (op_type in special and self._stands_alone(node)):
                 self._flush()
@@ -187,12 +190,10 @@ class _Inference:
         table, dtype = self._graph.table, DataType.INT64
         if table.domains[index]:
             return False
-        if table.op_types[index] in {"Shape", "Size"}:
+        if table.op_types[index] in _SIZES:
             results = self._size(Node(self._graph, index))
         else:
             names = table.inputs[index]
-            if not self._knowable.issuperset(names):
-                return False
             operands = []
             for name in names:
                 operands.append(self._known(name) if name else None)
