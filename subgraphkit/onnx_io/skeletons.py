@@ -93,6 +93,8 @@ class Skeletons:
             if (made_by := model.graph.producers.get(name)) is not None and _is_small(stored)
         }
         self._replaced = replaced
+        # Of those, the data that was looked at: many nodes read one constant.
+        self._data: dict[str, npt.NDArray[Any]] = {}
         fed = {*self._graph.inputs, *self._graph.defaults}
         self._inputs = {
             value.name: _fed(value, input_shapes, symbols)
@@ -123,9 +125,10 @@ class Skeletons:
         """Return the data of a small constant; None of anything else."""
         if name in self._replaced:
             return self._replaced[name]
-        if name not in self._tensors and name not in self._nodes:
-            return None
-        return self._graph.constants[name].array()
+        data = self._data.get(name)
+        if data is None and (name in self._tensors or name in self._nodes):
+            data = self._data[name] = self._graph.constants[name].array()
+        return data
 
     def ask(
         self,
