@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.messages import did_you_mean
@@ -73,7 +74,7 @@ class PartitioningData:
         """Names of the backends that took part, in the order of claiming, the fallback last."""
         return tuple(dict.fromkeys(claim.backend.name for claim in self.turns.claims))
 
-    @property
+    @cached_property
     def shares_processors(self) -> bool:
         """Whether more than one backend computes subgraphs with threads of its own."""
         return len({one.name for one in self._computing() if one.pool != "none"}) > 1
@@ -85,8 +86,10 @@ class PartitioningData:
         return tuple(dict.fromkeys(names))
 
     def _computing(self) -> Iterator[Backend]:
-        for subgraph, place in zip(self.subgraphs, self.claimed_by, strict=True):
-            if subgraph.outputs:
+        # Asked after every subgraph given back: a look per property, not one per subgraph.
+        for place in dict.fromkeys(self.claimed_by):
+            claimed = compress(self.subgraphs, map(place.__eq__, self.claimed_by))
+            if any(subgraph.outputs for subgraph in claimed):
                 yield self.turns.claims[place].backend
 
     @property
