@@ -109,8 +109,8 @@ class Adjacency:
 def _transpose(
     count: int, start: "array[int]", targets: "array[int]"
 ) -> "tuple[array[int], array[int]]":
-    made_by = np.frombuffer(targets, np.intc)
-    read_by = np.repeat(np.arange(count, dtype=np.intc), np.diff(np.frombuffer(start, np.intc)))
+    made_by, starts = np.frombuffer(targets, np.intc), np.frombuffer(start, np.intc)
+    read_by = np.repeat(np.arange(count, dtype=np.intc), starts[1:] - starts[:-1])
     transposed_start = array("i", [0])
     transposed_start.frombytes(
         np.bincount(made_by, minlength=count).cumsum(dtype=np.intc).tobytes()
