@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -66,7 +66,7 @@ class Computer:
         type_ = self._type(name)
         compute = partial(self._computed, name, constants)
         keeps = (type_.nbytes or 0) <= _KEPT_BYTES
-        return Initializer(name, type_, cache(compute) if keeps else shared(compute), version)
+        return Initializer(name, type_, shared(compute, keeps=keeps), version)
 
     def _type(self, name: str) -> TensorType:
         type_ = self._graph.types[name]

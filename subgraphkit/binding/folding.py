@@ -173,7 +173,7 @@ class _Work:
         return replace(
             renamed,
             order=[node for node in graph.order if node not in gone],
-            adjacency=Adjacency.from_predecessors(_dependencies(renamed)),
+            adjacency=Adjacency.from_predecessors(_dependencies(renamed, graph.adjacency)),
         )
 
     def _is_computable(self, node: int) -> bool:
@@ -254,14 +254,18 @@ def _is_copy(node: Node) -> bool:
     return True
 
 
-def _dependencies(graph: BoundGraph) -> Iterator[Sequence[int]]:
-    """Go through the nodes, with those that each waits for."""
+def _dependencies(graph: BoundGraph, earlier: Adjacency) -> Iterator[Sequence[int]]:
+    """Go through the nodes, with those that each waits for.
+
+    Args:
+        graph: The graph that is left.
+        earlier: The dependencies before nodes left it.
+    """
     find, constants, gone = graph.producers.get, graph.constants, graph.left_out
+    nodes_gone = frozenset(gone)
     for node in range(len(graph.table.op_types)):
-        row: dict[int, None] = {}
-        if node not in gone:
-            for value in graph.read_by(node):
-                made_by = find(value)
-                if made_by is not None and value not in constants:
-                    row[made_by] = None
-        yield tuple(row)
+        row: Sequence[int] = () if node in gone else earlier.predecessors(node)
+        if row and not nodes_gone.isdisjoint(row):
+            makers = [find(name) for name in graph.read_by(node) if name not in constants]
+            row = tuple(dict.fromkeys(made_by for made_by in makers if made_by is not None))
+        yield row

@@ -9,7 +9,7 @@ from subgraphkit.ir import Graph
 from subgraphkit.onnx_io.reading import read_types
 from subgraphkit.types import TensorType, ValueType
 
-__all__ = ["FreshNames", "output_types"]
+__all__ = ["FreshNames", "made_up_names", "output_types"]
 
 _MADE_UP: Final = "unk__"
 """How the names begin."""
@@ -27,22 +27,17 @@ class FreshNames:
         self._number = 0
 
     def renamed(
-        self, types: Mapping[str, ValueType], graph: onnx.GraphProto
+        self, types: Mapping[str, ValueType], made_up: Collection[str]
     ) -> Mapping[str, ValueType]:
         """Return the types found by one run with names changed that an earlier one made up.
 
         Args:
             types: The types.
-            graph: What they were found in; names in its inputs are what they are.
+            made_up: The names in them that the run made up.
         """
-        made_up = {
-            dim for type_ in types.values() for dim in _symbols(type_) if dim.startswith(_MADE_UP)
-        }
-        if made_up:
-            read = read_types(onnx.GraphProto(input=graph.input), inferred=True).values()
-            made_up.difference_update(dim for type_ in read for dim in _symbols(type_))
-        names = {dim: self._fresh(made_up) for dim in sorted(made_up & self._taken)}
-        self._taken |= made_up.difference(names).union(names.values())
+        names = {dim: self._fresh(made_up) for dim in sorted(made_up) if dim in self._taken}
+        self._taken.update(dim for dim in made_up if dim not in names)
+        self._taken.update(names.values())
         if not names:
             return types
         return {value: _with_names(type_, names) for value, type_ in types.items()}
@@ -53,6 +48,22 @@ class FreshNames:
             self._number += 1
             if name not in self._taken and name not in avoided:
                 return name
+
+
+def made_up_names(types: Iterable[ValueType], graph: onnx.GraphProto) -> Collection[str]:
+    """Return the names in types that onnx found which it made up in that run.
+
+    Args:
+        types: The types.
+        graph: What they were found in; names in its inputs are what they are.
+    """
+    # Many values have one type.
+    distinct = {id(type_): type_ for type_ in types}.values()
+    made_up = {dim for one in distinct for dim in _symbols(one) if dim.startswith(_MADE_UP)}
+    if made_up:
+        for type_ in read_types(graph.input, inferred=True).values():
+            made_up.difference_update(_symbols(type_))
+    return made_up
 
 
 def output_types(body: Graph, names: Sequence[str]) -> dict[str, ValueType]:

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy.typing as npt
-import onnx
 from onnx import shape_inference
 
 from subgraphkit.errors import InvalidModelError
@@ -24,7 +23,6 @@ from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import inferred_by, node_types
-from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.onnx_io.skeletons import Skeletons
 from subgraphkit.onnx_io.targets import TARGETED, target_shape
 from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
@@ -35,6 +33,7 @@ __all__ = ["Inferred", "infer"]
 _SLICE: Final = 200_000
 
 _UNKNOWN: Final = TensorType(DataType.UNDEFINED)
+_SIZES: Final = frozenset({"Shape", "Size"})
 _MISSING: Final = "but instead is null"
 """What onnx says of a type that is not known: it is no contradiction."""
 
@@ -110,12 +109,23 @@ class _Inference:
         self._open: set[str] = set()
         # Values whose types rest on what the model says of them.
         self._unsure: set[str] = set()
+        table = self._graph.table
+        # Values that ConstantOfShape makes of stored shapes.
+        self._fillings = {
+            name
+            for op_type, inputs, outputs in zip(
+                table.op_types, table.inputs, table.outputs, strict=True
+            )
+            if op_type == "ConstantOfShape" and inputs[0] in self._graph.constants
+            for name in outputs
+        }
+        # Values of which the data may be known; an input that is left out is no obstacle.
+        self._knowable = {"", *skeletons.known, *self._fillings}
         self._pending: list[int] = []
-        self._pending_values: set[str] = set()
         given = (getattr(self._types.get(name), "shape", None) for name in model.graph.inputs)
         self._shared = repeated_names(given)
         self._fresh = FreshNames(self._types.values())
-        table, opsets = self._graph.table, self._graph.opset_imports
+        opsets = self._graph.opset_imports
         # Operators, with their domains, that onnx has no inference for.
         self._silent = {
             (name, domain)
@@ -126,18 +136,21 @@ class _Inference:
     def result(self) -> Inferred:
         """Look at every node in order."""
         graph, table = self._graph, self._graph.table
+        op_types, inputs = table.op_types, table.inputs
+        special = {"If", *TARGETED, *(name for name, _ in self._silent)}
         for node in graph.order:
-            if graph.is_constant_node(node) and table.outputs[node][0] in graph.constants:
-                continue
-            evaluates = table.op_types[node] in EVALUATED and not self._is_filling(node)
-            if evaluates and self._evaluated(node):
-                continue
-            if self._stands_alone(node):
+            op_type = op_types[node]
+            if op_type in EVALUATED:
+                may_be = op_type in _SIZES or self._knowable.issuperset(inputs[node])
+                if may_be and not self._is_filling(node) and self._evaluated(node):
+                    continue
+            reads_open = self._open and not self._open.isdisjoint(inputs[node])
+            if reads_open or (op_type in special and self._stands_alone(node)):
                 self._flush()
-                self._add(node)
+                self._pending.append(node)
                 self._flush()
-            else:
-                self._add(node)
+            elif op_type != "Constant" or table.outputs[node][0] not in graph.constants:
+                self._pending.append(node)
                 if len(self._pending) >= self._slice_size:
                     self._flush()
         self._flush()
@@ -147,15 +160,9 @@ class _Inference:
         conditions = replaceable(graph, self._types, self._condition)
         return Inferred(self._types, self._bodies, known, conditions)
 
-    def _add(self, node: int) -> None:
-        self._pending.append(node)
-        self._pending_values.update(self._graph.table.outputs[node])
-
     def _stands_alone(self, node: int) -> bool:
-        reads_open = self._open and not self._open.isdisjoint(self._graph.table.inputs[node])
-        is_silent = bool(self._silent) and not self._is_inferred(node)
         is_decided = self._condition(node) is not None
-        return reads_open or is_silent or is_decided or self._is_targeted(node)
+        return is_decided or not self._is_inferred(node) or self._is_targeted(node)
 
     def _condition(self, node: int) -> bool | None:
         """Return the condition of an If, if that is known."""
@@ -191,7 +198,7 @@ class _Inference:
         table, dtype = self._graph.table, DataType.INT64
         if table.domains[index]:
             return False
-        if table.op_types[index] in {"Shape", "Size"}:
+        if table.op_types[index] in _SIZES:
             results = self._size(Node(self._graph, index))
         else:
             names = table.inputs[index]
@@ -209,6 +216,7 @@ class _Inference:
             made = dtype if is_open(value) else DataType.of(value.dtype)
             self._types[name] = TensorType(made, value.shape)
             self._values[name] = value
+            self._knowable.add(name)
             self._open.update([name] if is_open(value) else [])
             value.setflags(write=False)
         return results is not None
@@ -221,24 +229,19 @@ class _Inference:
         value = self._values.get(name)
         if value is None:
             value = self._skeletons.known_value(name)
-        if value is None and self._is_filling(made_by := self._graph.producers.get(name, -1)):
-            self._evaluated(made_by)
+        if value is None and name in self._fillings:
+            self._evaluated(self._graph.producers[name])
             value = self._values.get(name)
         return value
 
     def _is_filling(self, node: int) -> bool:
         """Say whether a node fills a stored shape: most state weights, so few are looked at."""
-        table = self._graph.table
-        return (
-            node >= 0
-            and table.op_types[node] == "ConstantOfShape"
-            and table.inputs[node][0] in self._graph.constants
-        )
+        return not self._fillings.isdisjoint(self._graph.table.outputs[node])
 
     def _size(self, node: Node) -> tuple[npt.NDArray[Any], ...] | None:
         """Compute a size of what inference, and not the model, says of a value."""
         (name,) = node.inputs
-        if name in self._pending_values:
+        if name not in self._types:
             self._flush()
         if name in self._unsure:
             return None
@@ -249,7 +252,6 @@ class _Inference:
         """Type the nodes that were put off."""
         nodes: Sequence[int] = self._pending
         self._pending = []
-        self._pending_values.clear()
         while nodes:
             nodes = self._typed(nodes)
 
@@ -286,30 +288,16 @@ class _Inference:
 
     def _inferred(
         self, nodes: Sequence[int], *, strict: bool = False
-    ) -> tuple[Mapping[str, ValueType], dict[int, Mapping[str, Graph]]]:
-        graph = self._graph
-        skeleton = self._skeletons.make(nodes, self._types, self._values)
-        result = shape_inference.infer_shapes(
-            skeleton.proto, strict_mode=strict, data_prop=skeleton.has_open_values
-        )
-        stated = read_types(onnx.GraphProto(value_info=result.graph.value_info), inferred=True)
-        types = self._fresh.renamed(stated, skeleton.proto.graph)
+    ) -> tuple[Mapping[str, ValueType], Mapping[int, Mapping[str, Graph]]]:
+        answer = self._skeletons.ask(nodes, self._types, self._values, strict=strict)
+        types = self._fresh.renamed(answer.types, answer.made_up)
         if self._is_targeted(nodes[0]):
-            types = {**types, **self._targeted(Node(graph, nodes[0]), types)}
-        bodies: dict[int, Mapping[str, Graph]] = {
-            node: read_bodies(
-                result,
-                result.graph.node[skeleton.first + place],
-                graph.opset_imports,
-                self._model.folders,
-            )
-            for place, node in enumerate(nodes if graph.table.bodies else ())
-            if node in graph.table.bodies
-        }
+            types = {**types, **self._targeted(Node(self._graph, nodes[0]), types)}
         if (condition := self._condition(nodes[0])) is not None:
-            body = bodies[nodes[0]][branch_name(condition=condition)]
-            types = {**types, **output_types(body, graph.table.outputs[nodes[0]])}
-        return types, bodies
+            made = self._graph.table.outputs[nodes[0]]
+            body = answer.bodies[nodes[0]][branch_name(condition=condition)]
+            types = {**types, **output_types(body, made)}
+        return types, answer.bodies
 
     def _settled(self, node: Node, missing: Sequence[str]) -> bool:
         """Type what inference left open; say whether anything came of it.

@@ -1,7 +1,7 @@
 """Types of the outputs of one node: from onnx where it infers them, else from rules of our own."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
@@ -64,7 +64,7 @@ def node_types(
     """
     domain = normal_domain(node.domain)
     schema = _schema(node.op_type, opsets.get(domain, 0), domain)
-    if has_own_rule(node.op_type, domain, opsets.get(domain, 0)):
+    if _has_own_rule(node.op_type, domain, opsets.get(domain, 0)):
         made = _RULES[domain, node.op_type](
             Call(
                 [types.get(name) for name in node.input],
@@ -101,7 +101,7 @@ def node_types(
 
 
 @lru_cache(maxsize=4096)
-def has_own_rule(op_type: str, domain: str, version: int) -> bool:
+def _has_own_rule(op_type: str, domain: str, version: int) -> bool:
     """Say whether an operator has its types from a rule of ours, for want of one of onnx.
 
     Of an operator that it has deprecated onnx refuses to say anything.
@@ -110,6 +110,17 @@ def has_own_rule(op_type: str, domain: str, version: int) -> bool:
     if schema is None or schema.deprecated or not schema.has_type_and_shape_inference_function:
         return (domain, op_type) in _RULES
     return schema.since_version <= WITHOUT_SHAPE.get((domain, op_type), 0)
+
+
+@lru_cache(maxsize=4096)
+def inferred_by(name: str, domain: str, opset: int) -> str:
+    """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
+    if _has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
+        return ""
+    schema = defs.get_schema(name, opset, domain)
+    if schema.has_type_and_shape_inference_function:
+        return "rule"
+    return "function" if getattr(schema, "has_function", False) else ""
 
 
 class _Setting(NamedTuple):
@@ -297,14 +308,3 @@ def _written(type_: ValueType) -> bytes:
 @lru_cache(maxsize=4096)
 def _read(data: bytes) -> ValueType | None:
     return read_type(onnx.TypeProto.FromString(data), inferred=True)
-
-
-@cache
-def inferred_by(name: str, domain: str, opset: int) -> str:
-    """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
-    if has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
-        return ""
-    schema = defs.get_schema(name, opset, domain)
-    if schema.has_type_and_shape_inference_function:
-        return "rule"
-    return "function" if getattr(schema, "has_function", False) else ""

@@ -72,6 +72,13 @@ def read_type(proto: onnx.TypeProto, *, inferred: bool = False) -> ValueType | N
         inferred: Whether inference wrote it, whose names for sizes that it does not know
             (``unk__7``) are kept: equal ones are equal sizes.
     """
+    return _read(proto.SerializeToString(), inferred)
+
+
+@lru_cache(maxsize=4096)
+def _read(data: bytes, inferred: bool) -> ValueType | None:  # noqa: FBT001 (one call per value)
+    """Read a type as it is stored: many values of a model have the same one."""
+    proto = onnx.TypeProto.FromString(data)
     kind = proto.WhichOneof("value")
     read = partial(read_type, inferred=inferred)
     if kind == "tensor_type":
@@ -127,7 +134,7 @@ def _data_type(number: int) -> DataType:
         return DataType.UNDEFINED
 
 
-def _shape(proto: Any, inferred: bool) -> Shape | None:  # noqa: FBT001 (one call per value)
+def _shape(proto: Any, inferred: bool) -> Shape | None:  # noqa: FBT001 (as above)
     if not proto.HasField("shape"):
         return None
     return tuple([_dim(dim, inferred) for dim in proto.shape.dim])

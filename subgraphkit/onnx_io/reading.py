@@ -1,6 +1,7 @@
 """From a ``GraphProto`` to the graph of ``subgraphkit.ir``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from sys import intern
 from types import MappingProxyType
 from typing import Any
@@ -52,7 +53,7 @@ def read_graph(
     defaults = {name: stored.pop(name) for name in listed if overridable and name in stored}
     inputs = tuple(name for name in listed if name not in stored and name not in defaults)
     table, constants = _columns(model, graph, opsets, folders)
-    types = read_types(graph)
+    types = read_types(chain(graph.value_info, graph.input, graph.output))
     for initializers in (stored, defaults, constants):
         types |= {name: initializer.type for name, initializer in initializers.items()}
     return build_graph(
@@ -70,14 +71,15 @@ def read_graph(
     )
 
 
-def read_types(graph: onnx.GraphProto, *, inferred: bool = False) -> dict[str, ValueType]:
-    """Return the types that a graph states of its values; see ``read_type``."""
+def read_types(
+    values: Iterable[onnx.ValueInfoProto], *, inferred: bool = False
+) -> dict[str, ValueType]:
+    """Return the types that are stated of values; see ``read_type``."""
     types: dict[str, ValueType] = {}
-    for values in (graph.value_info, graph.input, graph.output):
-        for value in values:
-            type_ = read_type(value.type, inferred=inferred)
-            if type_ is not None:
-                types[intern(value.name)] = type_
+    for value in values:
+        type_ = read_type(value.type, inferred=inferred)
+        if type_ is not None:
+            types[intern(value.name)] = type_
     return types
 
 

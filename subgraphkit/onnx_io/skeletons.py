@@ -1,23 +1,24 @@
-"""Models without large weights: some nodes of a model, with what is known of what they read."""
+"""Models without large weights, of some nodes of a model, and what onnx infers of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, shape_inference
 
-from subgraphkit.ir import Graph
+from subgraphkit.ir import Graph, Initializer
 from subgraphkit.onnx_io.evaluation import is_open
+from subgraphkit.onnx_io.fresh_names import made_up_names
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.protos import substitute_symbols, write_value_info
-from subgraphkit.onnx_io.reading import read_types
+from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
-__all__ = ["LARGEST_READ", "Skeleton", "Skeletons"]
+__all__ = ["LARGEST_READ", "Answer", "Skeletons"]
 
 # Reshape targets, axes and sizes are small; inference never looks into anything larger.
 LARGEST_READ: Final = 4096
@@ -26,7 +27,22 @@ _OLDEST_IR: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Skeleton:
+class Answer:
+    """What onnx infers of some nodes.
+
+    Attributes:
+        types: Types of the values they make.
+        made_up: Names of dimensions in those that onnx made up.
+        bodies: Bodies of nodes with their values typed, by node and attribute name.
+    """
+
+    types: Mapping[str, ValueType]
+    made_up: Collection[str]
+    bodies: Mapping[int, Mapping[str, Graph]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Skeleton:
     """Some nodes of a model.
 
     Attributes:
@@ -59,15 +75,26 @@ class Skeletons:
     ) -> None:
         self._model = model
         self._graph = model.graph
-        graph = model.proto.graph
-        self._small = {
-            tensor.name: tensor
+        graph, constants = model.proto.graph, model.graph.constants
+        small = (
+            tensor
             for tensor in graph.initializer
             if tensor.ByteSize() <= LARGEST_READ
             and not tensor.external_data
             and tensor.name not in model.taken_out
+        )
+        # Small constants as the model states them: initializers, and nodes.
+        self._tensors = {
+            tensor.name: tensor for tensor in small if _is_small(constants.get(tensor.name))
+        }
+        self._nodes = {
+            name: made_by
+            for name, stored in constants.items()
+            if (made_by := model.graph.producers.get(name)) is not None and _is_small(stored)
         }
         self._replaced = replaced
+        # Of those, the data that was looked at: many nodes read one constant.
+        self._data: dict[str, npt.NDArray[Any]] = {}
         fed = {*self._graph.inputs, *self._graph.defaults}
         self._inputs = {
             value.name: _fed(value, input_shapes, symbols)
@@ -76,40 +103,89 @@ class Skeletons:
         }
         self._values = [_substituted(value, symbols) for value in graph.value_info]
         self._outputs = [_substituted(value, symbols) for value in graph.output]
+        # What onnx said of nodes by themselves, with the names of their outputs.
+        self._answers: dict[Hashable, tuple[Sequence[str], Answer]] = {}
+
+    @property
+    def known(self) -> Iterable[str]:
+        """Names of all constants that ``known_value`` returns the data of."""
+        return chain(self._replaced, self._tensors, self._nodes)
 
     def given_types(self) -> dict[str, ValueType]:
         """Return the types of inputs and constants."""
-        types = read_types(onnx.GraphProto(input=self._inputs.values()))
+        types = read_types(self._inputs.values())
         stored = {**self._graph.constants, **self._graph.defaults}
         return types | {name: s.type for name, s in stored.items() if name not in types}
 
     def declared_types(self) -> dict[str, ValueType]:
         """Return the types that the model states of inner values and outputs."""
-        return read_types(onnx.GraphProto(value_info=self._values, output=self._outputs))
+        return read_types(chain(self._values, self._outputs))
 
     def known_value(self, name: str) -> npt.NDArray[Any] | None:
         """Return the data of a small constant; None of anything else."""
         if name in self._replaced:
             return self._replaced[name]
-        stored = self._graph.constants.get(name)
-        if stored is None or not 0 <= (stored.type.nbytes or 0) <= LARGEST_READ:
-            return None
-        is_stated = name in self._small or name in self._graph.producers
-        return stored.array() if is_stated else None
+        data = self._data.get(name)
+        if data is None and (name in self._tensors or name in self._nodes):
+            data = self._data[name] = self._graph.constants[name].array()
+        return data
 
-    def make(
+    def ask(
         self,
         nodes: Sequence[int],
         types: Mapping[str, ValueType],
         values: Mapping[str, npt.NDArray[Any]],
-    ) -> Skeleton:
-        """Make a model of some of the nodes.
+        *,
+        strict: bool = False,
+    ) -> Answer:
+        """Let onnx infer the types that nodes make; of nodes by themselves, the same only once.
 
         Args:
             nodes: The nodes.
             types: Types of the values made before them.
             values: Of some of those, the data, elements of which may be open.
+            strict: Whether a contradiction is an error.
+
+        Raises:
+            InferenceError: The types of what a node reads contradict it.
         """
+        graph = self._graph
+        question = None
+        if len(nodes) == 1 and nodes[0] not in graph.table.bodies and not strict:
+            question = self._question(nodes[0], types, values)
+        made = graph.table.outputs[nodes[0]]
+        if question in self._answers:
+            outputs, answer = self._answers[question]
+            pairs = zip(outputs, made, strict=True)
+            renamed = {new: answer.types[old] for old, new in pairs if old in answer.types}
+            return Answer(renamed, answer.made_up, {})
+        skeleton = self._make(nodes, types, values)
+        result = shape_inference.infer_shapes(
+            skeleton.proto, strict_mode=strict, data_prop=skeleton.has_open_values
+        )
+        found = read_types(result.graph.value_info, inferred=True)
+        bodies = {
+            node: read_bodies(
+                result,
+                result.graph.node[skeleton.first + place],
+                graph.opset_imports,
+                self._model.folders,
+            )
+            for place, node in enumerate(nodes if graph.table.bodies else ())
+            if node in graph.table.bodies
+        }
+        answer = Answer(found, made_up_names(found.values(), skeleton.proto.graph), bodies)
+        if question is not None:
+            self._answers[question] = made, answer
+        return answer
+
+    def _make(
+        self,
+        nodes: Sequence[int],
+        types: Mapping[str, ValueType],
+        values: Mapping[str, npt.NDArray[Any]],
+    ) -> _Skeleton:
+        """Make a model of some of the nodes."""
         proto = self._model.proto
         # From IR version 4 on, initializers need not be listed as inputs.
         ir_version = max(proto.ir_version, _OLDEST_IR)
@@ -128,36 +204,63 @@ class Skeletons:
             elif not self._state_constant(target, value) and value in types:
                 target.input.append(write_value_info(value, types[value]))
         first = len(target.node)
-        target.node.extend(self._node(node) for node in nodes)
-        return Skeleton(skeleton, first, has_open_values)
+        made, op_types = proto.graph.node, self._graph.table.op_types
+        target.node.extend(
+            [made[n] if op_types[n] != "STFT" else _with_onesided(made[n]) for n in nodes]
+        )
+        return _Skeleton(skeleton, first, has_open_values)
+
+    def _question(
+        self,
+        node: int,
+        types: Mapping[str, ValueType],
+        values: Mapping[str, npt.NDArray[Any]],
+    ) -> Hashable:
+        """Return all that inference sees of a node without bodies but the names of its values."""
+        table = self._graph.table
+        read: list[Hashable] = []
+        for name in table.inputs[node]:
+            value = values.get(name)
+            data = self.known_value(name) if value is None else value
+            read.append((name and types.get(name), None if data is None else _content(data)))
+        attributes = self._model.proto.graph.node[node].attribute
+        return (
+            table.op_types[node],
+            table.domains[node],
+            *[attribute.SerializeToString() for attribute in attributes],
+            *map(bool, table.outputs[node]),
+            *read,
+        )
 
     def _state_constant(self, target: onnx.GraphProto, value: str) -> bool:
         """State a small constant as the model does; say whether that was done."""
-        stored = self._graph.constants.get(value)
-        if stored is None or (stored.type.nbytes or 0) > LARGEST_READ:
-            return False
-        if value in self._replaced:
+        if value in self._replaced and _is_small(self._graph.constants.get(value)):
             target.initializer.append(numpy_helper.from_array(self._replaced[value], value))
-        elif value in self._small:
-            target.initializer.append(self._small[value])
-        elif value in self._graph.producers:
-            target.node.append(self._model.proto.graph.node[self._graph.producers[value]])
+        elif value in self._tensors:
+            target.initializer.append(self._tensors[value])
+        elif value in self._nodes:
+            target.node.append(self._model.proto.graph.node[self._nodes[value]])
         else:
             return False
         return True
 
-    def _node(self, node: int) -> onnx.NodeProto:
-        proto: onnx.NodeProto = self._model.proto.graph.node[node]
-        return _with_onesided(proto) if proto.op_type == "STFT" else proto
-
     def _read_from_outside(self, nodes: Sequence[int]) -> Iterator[str]:
         graph: Graph = self._graph
-        seen = {value for node in nodes for value in graph.table.outputs[node]} | {""}
+        inputs, outputs, bodies = graph.table.inputs, graph.table.outputs, graph.table.bodies
+        seen = {""}.union(*[outputs[node] for node in nodes])
         for node in nodes:
-            for value in graph.read_by(node):
+            for value in graph.read_by(node) if node in bodies else inputs[node]:
                 if value not in seen:
                     seen.add(value)
                     yield value
+
+
+def _is_small(stored: Initializer | None) -> bool:
+    return stored is not None and (stored.type.nbytes or 0) <= LARGEST_READ
+
+
+def _content(value: npt.NDArray[Any]) -> Hashable:
+    return (value.dtype.str, value.shape, tuple(value.reshape(-1).tolist()))
 
 
 def _state_open(target: onnx.GraphProto, name: str, value: npt.NDArray[Any]) -> None:

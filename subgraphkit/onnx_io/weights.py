@@ -234,8 +234,13 @@ def _field_length(tensor: onnx.TensorProto) -> int:
     return max(len(getattr(tensor, field)) for field in fields)
 
 
-def shared(read: Callable[[], _Array]) -> Callable[[], _Array]:
-    """Return a reader that reads again only after the last array it returned was dropped."""
+def shared(read: Callable[[], _Array], *, keeps: bool = False) -> Callable[[], _Array]:
+    """Return a reader that reads again only after the last array it returned was dropped.
+
+    Args:
+        read: Reads the array.
+        keeps: Whether the array is held from the first reading on.
+    """
     held: Callable[[], _Array | None] = lambda: None  # noqa: E731 (the state before any reading)
 
     def array() -> _Array:
@@ -243,7 +248,7 @@ def shared(read: Callable[[], _Array]) -> Callable[[], _Array]:
         found = held()
         if found is None:
             found = read()
-            held = weakref.ref(found)
+            held = (lambda: found) if keeps else weakref.ref(found)
         return found
 
     return array
