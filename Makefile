@@ -57,9 +57,8 @@ format: $(DEV) ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 # Gigabytes that nothing else needs, so apart from the rest.
-torch: $(DEV) ## install PyTorch and what rapidocr needs, and run the tests of the doors for them
+torch: $(DEV) ## install PyTorch, and run the tests of the doors for it
 	$(PIP) install -e ".[torch]"
-	$(PIP) install opencv-python-headless pyclipper shapely six
 	$(BIN)/python -m pytest tests/unit/compat
 
 docs: $(DEV) ## build the pages into build/docs; warnings are errors
