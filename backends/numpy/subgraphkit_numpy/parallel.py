@@ -277,7 +277,10 @@ class _Blas:
 
     @cached_property
     def libraries(self) -> list[Any]:
-        """The BLAS libraries loaded; looked up once, because that takes milliseconds."""
+        """The BLAS libraries loaded; looked up once, because that takes milliseconds.
+
+        NumPy's own is among them. One loaded later is not NumPy's and keeps its threads.
+        """
         # When imported it changes an environment variable, which to load a backend must not do.
         import threadpoolctl  # noqa: PLC0415 (see above)
 

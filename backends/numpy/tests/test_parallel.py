@@ -137,6 +137,13 @@ def blas_threads() -> list[int]:
     return [one["num_threads"] for one in info if one["user_api"] == "blas"]
 
 
+@pytest.fixture
+def _libraries_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look BLAS libraries up anew: another test may have loaded one since the first look."""
+    monkeypatch.setattr(parallel, "_blas", parallel._Blas())
+
+
+@pytest.mark.usefixtures("_libraries_of_now")
 def test_blas_gets_its_threads_back_when_the_last_user_leaves() -> None:
     before = blas_threads()
     assert before, "no BLAS library was found"
@@ -148,6 +155,7 @@ def test_blas_gets_its_threads_back_when_the_last_user_leaves() -> None:
     assert blas_threads() == before
 
 
+@pytest.mark.usefixtures("_libraries_of_now")
 def test_any_thread_may_be_alone_with_blas_and_another_may_leave_last() -> None:
     before = blas_threads()
     entered, may_leave = threading.Event(), threading.Event()
