@@ -58,7 +58,10 @@ class Claim:
 
 
 def choose_claimants(
-    bound: BoundModel, backends: Selection | None, takes_all: Callable[[Sequence[Claim]], bool]
+    bound: BoundModel,
+    backends: Selection | None,
+    takes_all: Callable[[Sequence[Claim]], bool],
+    named: dict[str, str] | None = None,
 ) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
@@ -66,6 +69,8 @@ def choose_claimants(
         bound: The bound graph; what was configured at bind holds unless ``backends`` is given.
         backends: A selection in any of its forms, or None.
         takes_all: Says whether nobody else would be needed for the graph.
+        named: Gets the backends that somebody named, in order, each with why it was left out, or
+            an empty text.
 
     Yields:
         The claimants; then more of them, for those who have nodes left: one more backend that
@@ -78,10 +83,12 @@ def choose_claimants(
         SelectorContractError: A property declares something its contract forbids (SGK122).
     """
     resolved = _resolved(bound.settings, backends)
+    named = {} if named is None else named
+    named.update((one.name, "") for one in resolved.backends if one.name != AUTO)
     fallback = None if resolved.strict else open_fallback(resolved)
     find = resolved.fallback == AUTO and not resolved.strict
     chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
-    for opened in open_in_turn(resolved, on_skip=partial(_tell_skipped, bound)):
+    for opened in open_in_turn(resolved, on_skip=partial(_tell_skipped, bound, named)):
         chosen = [(backend, properties_of(backend)) for backend in opened]
         if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
             fallback, find = _found_fallback(bound, resolved, takes_all), False
@@ -177,7 +184,9 @@ def _claims(
     return claims
 
 
-def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
+def _tell_skipped(bound: BoundModel, named: dict[str, str], event: FallbackEvent) -> None:
+    if event.backend in named:
+        named[event.backend] = event.reason
     bound.extensions.notify("subgraphkit_fallback", event=event)
 
 
