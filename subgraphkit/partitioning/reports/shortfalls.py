@@ -123,13 +123,10 @@ class _Work:
         """Describe a backend that has less than is required of it."""
         refused = self._refused_by(name)
         cause = self._main_cause(name, refused) if refused else None
-        said = (
-            f"{name} has {_shown(self.share(name))} of the work, and {least * 100:.4g}% is required"
-        )
-        found = self._shortfall([said, self._shares((name,))], cause, ())
-        return replace(
-            found, remedy=found.remedy.removesuffix(f"; {_ACCEPTED}").removesuffix(_ACCEPTED)
-        )
+        said = f"{least * 100:.4g}% of the work is required of {name!r}, and "
+        found = self._shortfall([said + self._shares((name,))], cause, ())
+        remedy = found.remedy.removesuffix(_ACCEPTED).removesuffix("; ")
+        return replace(found, remedy=f"{remedy or 'Name it among the backends'}.")
 
     def shortfall(self) -> Shortfall | None:
         """Describe the backends that fall short; None if there is none."""
@@ -179,12 +176,13 @@ class _Work:
         """Say who has what, those that fall short first, then by work."""
         others = sorted(self._of, key=lambda name: -self.share(name))
         have = [name for name in others if self._of[name].nodes]
-        names = list(dict.fromkeys([*(name for name in first if name in self._of), *have]))
+        names = list(dict.fromkeys([*first, *have]))
+        count = {name: self._of[name].nodes if name in self._of else 0 for name in names}
         shown = [
-            f"{name} has {self._of[name].nodes} of {self._quality.nodes} nodes "
+            f"{name} has {count[name]} of {self._quality.nodes} nodes "
             f"({_shown(self.share(name))} of FLOPs)"
             if place == 0
-            else f"{name} {self._of[name].nodes} ({_shown(self.share(name))})"
+            else f"{name} {count[name]} ({_shown(self.share(name))})"
             for place, name in enumerate(names[:_SHOWN_BACKENDS])
         ]
         return ", ".join(shown)
