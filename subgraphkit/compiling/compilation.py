@@ -90,7 +90,7 @@ def compile_subgraphs(
         CompileError: A backend failed to compile what it claimed (SGK130).
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120), or a
-            backend that was named has less of the model than it has to (SGK124).
+            backend that was named has less of the model than it has to (SGK125).
     """
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     cache = _cache_of(partitioning.graph.settings)

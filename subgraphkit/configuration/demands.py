@@ -7,10 +7,10 @@ from typing import NamedTuple, cast
 from subgraphkit.backend.option_values import read_float, read_list
 from subgraphkit.backend.plugin_api import BACKEND_NAME
 
-__all__ = ["Placement", "backend_name", "placements", "shares"]
+__all__ = ["Pin", "backend_name", "pins", "shares"]
 
 
-class Placement(NamedTuple):
+class Pin(NamedTuple):
     """Nodes and a backend, for a pin or its opposite.
 
     Attributes:
@@ -25,7 +25,7 @@ class Placement(NamedTuple):
         return f"{'#' * isinstance(self.node, int)}{self.node}={self.backend}"
 
 
-def placements(value: object) -> tuple[Placement, ...]:
+def pins(value: object) -> tuple[Pin, ...]:
     """Read ``Conv=numpy, #12=openvino``, or a mapping from nodes to backends.
 
     Raises:
@@ -35,21 +35,21 @@ def placements(value: object) -> tuple[Placement, ...]:
         pairs = [(node, names) for node, given in value.items() for names in _several(given)]
     else:
         pairs = [item.rpartition("=")[::2] for item in read_list(value)]
-    return tuple(_placement(node, backend) for node, backend in pairs)
+    return tuple(_pin(node, backend) for node, backend in pairs)
 
 
 def _several(given: object) -> Iterable[object]:
     return given if isinstance(given, list | tuple) else (given,)
 
 
-def _placement(node: object, backend: object) -> Placement:
+def _pin(node: object, backend: object) -> Pin:
     if isinstance(node, str):
         node = node.strip()
         number = node.removeprefix("#")
         node = int(number) if number != node and number.isdecimal() else node
     is_node = isinstance(node, str | int) and not isinstance(node, bool) and node != ""
     if is_node and isinstance(backend, str) and BACKEND_NAME.fullmatch(backend.strip()):
-        return Placement(cast("str | int", node), backend.strip())
+        return Pin(cast("str | int", node), backend.strip())
     raise ValueError("nodes with backends, such as 'Conv=numpy, #12=openvino'")
 
 

@@ -19,7 +19,7 @@ from subgraphkit.backend.option_values import (
     read_path,
 )
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.demands import backend_name, placements, shares
+from subgraphkit.configuration.demands import backend_name, pins, shares
 from subgraphkit.configuration.selection import AUTO, NONE, Selection, parse_selection
 from subgraphkit.errors import ConfigError
 
@@ -191,8 +191,8 @@ _ALL: Final = (
         MappingProxyType({}),
         "The least share of a model's work that backends must take: BACKEND=SHARE, ...",
     ),
-    Setting("pin", placements, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
-    Setting("keep_off", placements, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
+    Setting("pin", pins, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
+    Setting("keep_off", pins, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
     Setting(
         "on_unsupported",
         _one_of("repartition", "raise"),

@@ -10,7 +10,8 @@ from typing import Any, overload
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
-from subgraphkit.configuration.selection import Selection
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import Selection, parse_selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.partitioning.algorithms.collector import collector_paused
@@ -25,6 +26,7 @@ from subgraphkit.partitioning.claiming.constraints import (
     configured,
     resolve_constraints,
 )
+from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
     finish_turns,
@@ -36,7 +38,7 @@ from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.quality import Quality, measure
-from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text
+from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
 from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall, is_as_asked
 
 __all__ = ["Partitioning", "partition", "partition_within"]
@@ -62,7 +64,7 @@ class Partitioning(PartitioningData):
 
         Raises:
             UnclaimedNodesError: A backend has less than ``require`` says, or there is something to
-                report and ``on_fallback`` is ``"error"`` (SGK124).
+                report and ``on_fallback`` is ``"error"`` (SGK125).
         """
         return None if is_as_asked(self) else find_shortfall(self, self.quality)
 
@@ -242,8 +244,8 @@ class Partitioning(PartitioningData):
 
     def __repr__(self) -> str:
         """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs)``."""
-        nodes = _counted(len(self.graph.order), "node")
-        subgraphs = _counted(len(self.subgraphs), "subgraph")
+        nodes = counted(len(self.graph.order), "node")
+        subgraphs = counted(len(self.subgraphs), "subgraph")
         return f"Partitioning({self.graph.name!r}, {nodes} in {subgraphs})"
 
 
@@ -273,15 +275,16 @@ def partition(
         bound: The bound model, or a subgraph of one; not changed. Nodes of a subgraph keep their
             numbers, and what no property takes goes to the fallback backend.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
-            instance, a pair ``(name, options)``, or a list of them. None for what was configured
-            when it was bound. For a subgraph, the properties in order.
+            instance, a pair ``(name, options)``, or a list of them; ``"@plan.json"`` for what
+            ``tune`` wrote there. None for what was configured when it was bound. For a subgraph,
+            the properties in order.
         constraints: Nodes to be pinned to backends or kept from them, beside those that the
             settings ``pin`` and ``keep_off`` name; what is given here wins.
 
     Raises:
         ConfigError: The selection cannot be read (SGK107), or a constraint names what does not
             exist or cannot be met, or a subgraph is not of a bound model or not to be divided among
-            properties (SGK123).
+            properties (SGK123), or a plan file cannot be read or is of another model (SGK124).
         BackendNotFoundError: A backend is not installed (SGK101) or not known (SGK102).
         BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
         UnclaimedNodesError: Nodes are left that nobody takes (SGK120).
@@ -290,9 +293,11 @@ def partition(
     """
     if isinstance(bound, Subgraph):
         return partition_within(bound, backends, bound.backend, ResolvedConstraints({}, {}))
-    demands = configured(bound.settings, constraints)
-    named: dict[str, str] = {}
-    choices = choose_claimants(bound, backends, partial(_takes_all, bound), named)
+    settings, placed = _selected(bound, backends, constraints)
+    demands = placed or configured(settings, constraints)
+    named: dict[str, str] = {}  # nobody in a placement: what was measured is as asked
+    told = None if placed else named
+    choices = choose_claimants(bound, settings, partial(_takes_all, bound), told)
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
@@ -305,6 +310,30 @@ def partition(
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
+
+
+def _selected(
+    bound: BoundModel, backends: Selection | None, constraints: Constraints | None
+) -> tuple[ResolvedConfig, Constraints | None]:
+    """Return the settings with the selection, and the demands of a placement if there is one."""
+    settings = bound.settings
+    if backends is not None:
+        origin = f"argument backend={backends!r}"
+        settings = settings.selecting(parse_selection(backends, origin), "call", origin)
+    demanded = configured(settings, constraints) is not None
+    named = next((one.plan for one in settings.backends if one.plan is not None), None)
+    if demanded and named is not None:
+        raise ConfigError(
+            "SGK123",
+            f"plan file {str(named)!r} places every node, so none can be pinned or kept off",
+            hint="Leave out the constraints, or name backends in place of the plan file.",
+        )
+    placement = None if demanded else find_placement(bound, settings)
+    if placement is None:
+        return settings, None
+    origin = f"plan file {str(named)!r}" if named else "a placement measured here"
+    choices = placement.choices(origin)
+    return settings.selecting(choices, "placement", origin), placement.constraints(bound)
 
 
 def partition_within(
@@ -331,7 +360,7 @@ def partition_within(
     inside = within(bound, subgraph)
     claims = choose_claimants_within(inside, properties, divider)
     with collector_paused():
-        return _finished(*_claimed(inside, claims, demanded), demanded)
+        return _finished(*_claimed(inside, claims, demanded), demanded, {})
 
 
 def _claimed(
@@ -354,10 +383,7 @@ def _takes_all(bound: BoundModel, claims: Sequence[Claim]) -> bool:
 
 
 def _finished(
-    work: WorkTable,
-    turns: Turns,
-    demanded: ResolvedConstraints,
-    named: Mapping[str, str] | None = None,
+    work: WorkTable, turns: Turns, demanded: ResolvedConstraints, named: Mapping[str, str]
 ) -> Partitioning:
     require_all_claimed(work, turns, demanded)
     made = cut(work, turns)
@@ -367,11 +393,7 @@ def _finished(
         turns=turns,
         claimed_by=tuple(index for _, index in made),
         constraints=demanded,
-        named=named or {},
+        named=named,
     )
     finish_turns(work.graph, partitioning, turns)
     return partitioning
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -19,7 +19,7 @@ def _checked(**settings: Any) -> Callable[[], object]:
 
 
 MESSAGES: dict[str, Callable[[], object]] = {
-    "SGK124_little": _checked(on_fallback="error"),
-    "SGK124_required": _checked(require={"fast": 0.9}),
-    "SGK124_required_of_another": _checked(require="other=0.5"),
+    "SGK125_little": _checked(on_fallback="error"),
+    "SGK125_required": _checked(require={"fast": 0.9}),
+    "SGK125_required_of_another": _checked(require="other=0.5"),
 }

@@ -60,8 +60,8 @@ class Shortfall:
             extensions.notify("subgraphkit_fallback", event=event)
 
     def as_error(self) -> UnclaimedNodesError:
-        """Return it as an error (SGK124)."""
-        return UnclaimedNodesError("SGK124", self.message, hint=self.remedy)
+        """Return it as an error (SGK125)."""
+        return UnclaimedNodesError("SGK125", self.message, hint=self.remedy)
 
 
 def is_as_asked(partitioning: PartitioningData) -> bool:
@@ -87,7 +87,7 @@ def find_shortfall(partitioning: PartitioningData, quality: Quality) -> Shortfal
 
     Raises:
         UnclaimedNodesError: A backend has less of the work than ``require`` says, or there is
-            something to report and ``on_fallback`` is ``"error"`` (SGK124).
+            something to report and ``on_fallback`` is ``"error"`` (SGK125).
     """
     settings = partitioning.graph.settings
     work = _Work(partitioning, quality)

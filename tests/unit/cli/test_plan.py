@@ -131,7 +131,7 @@ def test_a_backend_with_too_little_is_a_warning_or_by_its_demand_an_error(
     assert f"warning: {said}" in alone.err
     assert failed.code == 5
     document = json.loads(failed.out)
-    assert document["errors"][0]["code"] == "SGK124"
+    assert document["errors"][0]["code"] == "SGK125"
     assert document["data"]["node_count"] == 4
 
 

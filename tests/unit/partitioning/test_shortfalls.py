@@ -152,7 +152,7 @@ def test_it_can_be_an_error_before_anything_is_compiled() -> None:
     one = claiming(["Relu", "Neg"], "little", make=never)
     with pytest.raises(UnclaimedNodesError, match="little has 2 of 4 nodes") as caught:
         sk.InferenceSession(parsed(HEAVY), one, on_fallback="error")
-    assert caught.value.code == "SGK124"
+    assert caught.value.code == "SGK125"
     with pytest.raises(UnclaimedNodesError, match="90% of the work is required of 'little'"):
         sk.InferenceSession(parsed(HEAVY), one, require={"little": 0.9}, on_fallback="ok")
     with pytest.raises(UnclaimedNodesError, match="'other', and other has 0 of 4 nodes"):
