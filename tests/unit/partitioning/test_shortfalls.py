@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,6 +172,17 @@ def test_what_is_given_back_while_compiling_counts(caplog: pytest.LogCaptureFixt
     assert said.startswith("giver has 0 of 4 nodes (0% of FLOPs), numpy 4 (100%). Main reason: the")
     with pytest.raises(UnclaimedNodesError, match="and giver has 0 of 4 nodes"):
         sk.InferenceSession(parsed(HEAVY), one, require={"giver": 0.5}, **settings)
+
+
+def test_a_bundle_is_held_against_what_is_required(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with sk.InferenceSession(parsed(HEAVY), "numpy") as session:
+        session.export(tmp_path / "bundle")
+    sk.InferenceSession(tmp_path / "bundle", require={"numpy": 1.0}).close()
+    with pytest.raises(UnclaimedNodesError, match="and other has 0 of 4 nodes"):
+        sk.InferenceSession(tmp_path / "bundle", require={"other": 0.5})
+    assert caplog.records == []
 
 
 class Listener:
