@@ -108,7 +108,7 @@ class OpenVINOOperator(SubgraphOperator):
         return self._stored or sealed(self._compiled)
 
     def info(self) -> Mapping[str, Any]:
-        """Return device, precision, streams, threads and the number of layers that are executed."""
+        """Return device, precision, streams, threads (pinned or not) and how many layers run."""
         layers = self._compiled.get_runtime_model().get_ops()
         executed = sum(
             op.get_type_name() == "ExecutionNode" and not _is_constant(op) for op in layers
@@ -118,6 +118,7 @@ class OpenVINOOperator(SubgraphOperator):
             "precision": self._property("INFERENCE_PRECISION_HINT", _type_name),
             "streams": self._property("NUM_STREAMS", int),
             "threads": self._property("INFERENCE_NUM_THREADS", int),
+            "pinned": self._property("ENABLE_CPU_PINNING", bool),
             "layers": executed,
         }
 
