@@ -14,7 +14,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.types import TensorType, ValueType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.guarding import Guard
-from subgraphkit_openvino.memory import shared_tensor, tensor_over
+from subgraphkit_openvino.memory import empty, shared_tensor, tensor_over
 
 __all__ = ["OpenVINOOperator", "opened", "sealed"]
 
@@ -144,7 +144,7 @@ class OpenVINOOperator(SubgraphOperator):
             if result.shape is not None:
                 array = outputs[place] if outputs is not None else None
                 if not result.can_be(array) or _overlaps(array, inputs):
-                    array = np.empty(result.shape, result.dtype)
+                    array = empty(result.shape, result.dtype)
                 request.set_output_tensor(place, tensor_over(array))
             arrays.append(array)
         seen = self._infer(request, feeds, True, False).values()  # noqa: FBT003 (by position only)
