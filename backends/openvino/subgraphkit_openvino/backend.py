@@ -23,7 +23,6 @@ from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.compiling import (
     compile_subgraph,
     configuration,
-    limited,
     numbers_in,
     restore,
 )
@@ -92,8 +91,7 @@ class OpenVINOProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Compile a region."""
-        options = limited(self._options, context.threads)
-        return compile_subgraph(subgraph, options, context.fallback)
+        return compile_subgraph(subgraph, self._options, context)
 
 
 class OpenVINOBackend(Backend[Options]):
@@ -152,8 +150,7 @@ class OpenVINOBackend(Backend[Options]):
         Raises:
             CompileError: It is damaged, or made by another version or for another device (SGK130).
         """
-        options = limited(self.option_values, context.threads)
-        return restore(blob, subgraph, options, context.fallback)
+        return restore(blob, subgraph, self.option_values, context)
 
 
 def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:
