@@ -58,7 +58,11 @@ class Claim:
 
 
 def choose_claimants(
-    bound: BoundModel, backends: Selection | None, takes_all: Callable[[Sequence[Claim]], bool]
+    bound: BoundModel,
+    backends: Selection | None,
+    takes_all: Callable[[Sequence[Claim]], bool],
+    *,
+    dry_run: bool = False,
 ) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
@@ -66,6 +70,7 @@ def choose_claimants(
         bound: The bound graph; what was configured at bind holds unless ``backends`` is given.
         backends: A selection in any of its forms, or None.
         takes_all: Says whether nobody else would be needed for the graph.
+        dry_run: Whether backends claim that can plan here and not run.
 
     Yields:
         The claimants; then more of them, for those who have nodes left: one more backend that
@@ -81,7 +86,8 @@ def choose_claimants(
     fallback = None if resolved.strict else open_fallback(resolved)
     find = resolved.fallback == AUTO and not resolved.strict
     chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
-    for opened in open_in_turn(resolved, on_skip=partial(_tell_skipped, bound)):
+    on_skip = partial(_tell_skipped, bound)
+    for opened in open_in_turn(resolved, on_skip=on_skip, dry_run=dry_run):
         chosen = [(backend, properties_of(backend)) for backend in opened]
         if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
             fallback, find = _found_fallback(bound, resolved, takes_all), False
