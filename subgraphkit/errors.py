@@ -66,6 +66,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK121": "a selector broke its contract",
         "SGK122": "a property broke its contract",
         "SGK123": "a constraint on the partitioning cannot be met",
+        "SGK124": "a plan file cannot be read, or is of another model",
         # compiling and running
         "SGK130": "a backend claimed a subgraph but failed to compile it",
         "SGK131": "a subgraph failed while running",

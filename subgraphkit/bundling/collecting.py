@@ -13,9 +13,9 @@ from subgraphkit.bundling.manifest import BackendEntry
 from subgraphkit.bundling.origins import origin_here
 from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.compiling.caching import stores_engines
-from subgraphkit.compiling.caching.structure import NoKeyError, structure_digest
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
+from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.planning import Plan, Step
 

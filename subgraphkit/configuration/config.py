@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
@@ -28,7 +28,7 @@ from subgraphkit.configuration.settings import (
     SETTINGS,
     Entry,
     Layer,
-    Placement,
+    Pin,
     SettingValues,
     make_layer,
 )
@@ -79,8 +79,8 @@ class ResolvedConfig:
     strict: bool
     on_missing: Literal["error", "warn"]
     fallback: str
-    pin: tuple[Placement, ...]
-    keep_off: tuple[Placement, ...]
+    pin: tuple[Pin, ...]
+    keep_off: tuple[Pin, ...]
     on_unsupported: Literal["repartition", "raise"]
     on_compile_error: Literal["raise", "fallback"]
     on_run_error: Literal["raise", "fallback"]
@@ -106,6 +106,28 @@ class ResolvedConfig:
         """
         entries = self.option_sources.get(name, {})
         return {key: (value, location) for key, (value, _, location) in entries.items()}
+
+    def selecting(
+        self, choices: tuple[BackendChoice, ...], layer: str, location: str
+    ) -> "ResolvedConfig":
+        """Return the settings with other backends; the options chosen with them win.
+
+        Args:
+            choices: The backends, with options.
+            layer: The layer that they come from.
+            location: Who chose them.
+        """
+        options = dict(self.option_sources)
+        for one in choices:
+            given = {key: (value, layer, one.origin) for key, value in one.options.items()}
+            if given:
+                options[one.name] = MappingProxyType({**options.get(one.name, {}), **given})
+        return replace(
+            self,
+            backends=choices,
+            sources=MappingProxyType({**self.sources, "backend": (layer, location)}),
+            option_sources=MappingProxyType(options),
+        )
 
     def items(self) -> Iterator[tuple[str, Any, str, str]]:
         """Yield (key, value, layer, location) for every setting and every option given."""

@@ -31,7 +31,7 @@ __all__ = [
     "Layer",
     "OptionValues",
     "OtherSettings",
-    "Placement",
+    "Pin",
     "Setting",
     "SettingValues",
     "make_layer",
@@ -126,7 +126,7 @@ def _allowed_plugins(value: object) -> frozenset[str]:
     return frozenset() if names == {NONE} else names
 
 
-class Placement(NamedTuple):
+class Pin(NamedTuple):
     """Nodes and a backend, for a pin or its opposite.
 
     Attributes:
@@ -141,27 +141,27 @@ class Placement(NamedTuple):
         return f"{'#' * isinstance(self.node, int)}{self.node}={self.backend}"
 
 
-def _placements(value: object) -> tuple[Placement, ...]:
+def _pins(value: object) -> tuple[Pin, ...]:
     """Read ``Conv=numpy, #12=openvino``, or a mapping from nodes to backends."""
     if isinstance(value, Mapping):
         pairs = [(node, names) for node, given in value.items() for names in _several(given)]
     else:
         pairs = [item.rpartition("=")[::2] for item in read_list(value)]
-    return tuple(_placement(node, backend) for node, backend in pairs)
+    return tuple(_pin(node, backend) for node, backend in pairs)
 
 
 def _several(given: object) -> Iterable[object]:
     return given if isinstance(given, list | tuple) else (given,)
 
 
-def _placement(node: object, backend: object) -> Placement:
+def _pin(node: object, backend: object) -> Pin:
     if isinstance(node, str):
         node = node.strip()
         number = node.removeprefix("#")
         node = int(number) if number != node and number.isdecimal() else node
     is_node = isinstance(node, str | int) and not isinstance(node, bool) and node != ""
     if is_node and isinstance(backend, str) and BACKEND_NAME.fullmatch(backend.strip()):
-        return Placement(cast("str | int", node), backend.strip())
+        return Pin(cast("str | int", node), backend.strip())
     raise ValueError("nodes with backends, such as 'Conv=numpy, #12=openvino'")
 
 
@@ -222,8 +222,8 @@ _ALL: Final = (
         "Which backend runs what nobody claimed; auto is numpy where it is installed, else the "
         "first ready one that takes every node.",
     ),
-    Setting("pin", _placements, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
-    Setting("keep_off", _placements, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
+    Setting("pin", _pins, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
+    Setting("keep_off", _pins, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
     Setting(
         "on_unsupported",
         _one_of("repartition", "raise"),

@@ -10,7 +10,8 @@ from typing import Any, overload
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
-from subgraphkit.configuration.selection import Selection
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import Selection, parse_selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.partitioning.algorithms.collector import collector_paused
@@ -25,6 +26,7 @@ from subgraphkit.partitioning.claiming.constraints import (
     configured,
     resolve_constraints,
 )
+from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
     finish_turns,
@@ -266,8 +268,9 @@ def partition(
         bound: The bound model, or a subgraph of one; not changed. Nodes of a subgraph keep their
             numbers, and what no property takes goes to the fallback backend.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
-            instance, a pair ``(name, options)``, or a list of them. None for what was configured
-            when it was bound. For a subgraph, the properties in order.
+            instance, a pair ``(name, options)``, or a list of them; ``"@plan.json"`` for what
+            ``tune`` wrote there. None for what was configured when it was bound. For a subgraph,
+            the properties in order.
         constraints: Nodes to be pinned to backends or kept from them, beside those that the
             settings ``pin`` and ``keep_off`` name; what is given here wins.
         dry_run: Whether a backend that is named and cannot run here takes part nevertheless, if its
@@ -277,7 +280,7 @@ def partition(
     Raises:
         ConfigError: The selection cannot be read (SGK107), or a constraint names what does not
             exist or cannot be met, or a subgraph is not of a bound model or not to be divided among
-            properties (SGK123).
+            properties (SGK123), or a plan file cannot be read or is of another model (SGK124).
         BackendNotFoundError: A backend is not installed (SGK101) or not known (SGK102).
         BackendError: A backend cannot be loaded, or cannot run here, nor plan in a dry run (SGK103
             to SGK105).
@@ -287,9 +290,10 @@ def partition(
     """
     if isinstance(bound, Subgraph):
         return partition_within(bound, backends, bound.backend, ResolvedConstraints({}, {}))
-    demands = configured(bound.settings, constraints)
+    settings, placed = _selected(bound, backends, constraints)
+    demands = placed or configured(settings, constraints)
     takes_all = partial(_takes_all, bound)
-    choices = choose_claimants(bound, backends, takes_all, dry_run=dry_run)
+    choices = choose_claimants(bound, settings, takes_all, dry_run=dry_run)
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
@@ -302,6 +306,30 @@ def partition(
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
+
+
+def _selected(
+    bound: BoundModel, backends: Selection | None, constraints: Constraints | None
+) -> tuple[ResolvedConfig, Constraints | None]:
+    """Return the settings with the selection, and the demands of a placement if there is one."""
+    settings = bound.settings
+    if backends is not None:
+        origin = f"argument backend={backends!r}"
+        settings = settings.selecting(parse_selection(backends, origin), "call", origin)
+    demanded = configured(settings, constraints) is not None
+    named = next((one.plan for one in settings.backends if one.plan is not None), None)
+    if demanded and named is not None:
+        raise ConfigError(
+            "SGK123",
+            f"plan file {str(named)!r} places every node, so none can be pinned or kept off",
+            hint="Leave out the constraints, or name backends in place of the plan file.",
+        )
+    placement = None if demanded else find_placement(bound, settings)
+    if placement is None:
+        return settings, None
+    origin = f"plan file {str(named)!r}" if named else "a placement measured here"
+    choices = placement.choices(origin)
+    return settings.selecting(choices, "placement", origin), placement.constraints(bound)
 
 
 def partition_within(

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import ModelSource
-from subgraphkit.running import InferenceSession
+from subgraphkit.placing import InferenceSession
 from subgraphkit.types import DataType, TensorType
 
 __all__ = ["REFERENCE", "drawn_feeds", "reference_results"]

@@ -4,15 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import index
-from types import MappingProxyType
 from typing import Any
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.property import BindContext, SubgraphProperty
 from subgraphkit.binding import BoundModel
-from subgraphkit.configuration.config import ResolvedConfig, resolve
-from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import AUTO, BackendChoice
 from subgraphkit.errors import ConfigError, SelectorContractError, describe_exception
 from subgraphkit.finding.opening import open_fallback, open_in_turn
 from subgraphkit.finding.properties import properties_of
@@ -59,7 +58,7 @@ class Claim:
 
 def choose_claimants(
     bound: BoundModel,
-    backends: Selection | None,
+    resolved: ResolvedConfig,
     takes_all: Callable[[Sequence[Claim]], bool],
     *,
     dry_run: bool = False,
@@ -67,8 +66,8 @@ def choose_claimants(
     """Open the backends and list their properties in the order in which they are to claim.
 
     Args:
-        bound: The bound graph; what was configured at bind holds unless ``backends`` is given.
-        backends: A selection in any of its forms, or None.
+        bound: The bound graph.
+        resolved: What was configured, with the selection of backends.
         takes_all: Says whether nobody else would be needed for the graph.
         dry_run: Whether backends claim that can plan here and not run.
 
@@ -77,12 +76,10 @@ def choose_claimants(
         ``auto`` stands for, and at last a fallback that had to be found.
 
     Raises:
-        ConfigError: The selection cannot be read.
         BackendNotFoundError: A backend is not installed or not known.
         BackendError: A backend cannot be loaded or cannot run here.
         SelectorContractError: A property declares something its contract forbids (SGK122).
     """
-    resolved = _resolved(bound.settings, backends)
     fallback = None if resolved.strict else open_fallback(resolved)
     find = resolved.fallback == AUTO and not resolved.strict
     chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
@@ -185,21 +182,6 @@ def _claims(
 
 def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
     bound.extensions.notify("subgraphkit_fallback", event=event)
-
-
-def _resolved(settings: ResolvedConfig, backends: Selection | None) -> ResolvedConfig:
-    if backends is None:
-        return settings
-    fresh = resolve(backend=backends)
-    options = dict(settings.option_sources)
-    for name, entries in fresh.option_sources.items():
-        options[name] = MappingProxyType({**options.get(name, {}), **entries})
-    return replace(
-        settings,
-        backends=fresh.backends,
-        sources=MappingProxyType({**settings.sources, "backend": fresh.sources["backend"]}),
-        option_sources=MappingProxyType(options),
-    )
 
 
 def _claim(

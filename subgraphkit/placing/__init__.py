@@ -1,0 +1,5 @@
+"""Placement by measurement: the front door, and who runs what, before a session runs and while."""
+
+from subgraphkit.placing.inference_session import InferenceSession
+
+__all__ = ["InferenceSession"]
