@@ -87,10 +87,12 @@ def compile_subgraphs(
         The operators, with the partitioning they belong to.
 
     Raises:
+        BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: A backend failed to compile what it claimed (SGK130).
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
     """
+    _require_no_dry_run(partitioning)
     cache = _cache_of(partitioning.graph.settings)
     means = _Means(cache, progress or Progress())
     compiled = _compiled(partitioning, means)
@@ -144,9 +146,11 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
 
     Raises:
         Unsupported: The backend gives nodes back.
+        BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: The backend failed in any other way (SGK130).
         SelectorContractError: It returned something that is not an operator (SGK122).
     """
+    _require_no_dry_run(partitioning)
     claim = partitioning.claim_of(subgraph)
     return _obtain(partitioning, subgraph, claim, _Means(None, Progress()))[0]
 
@@ -161,6 +165,11 @@ def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> Subgrap
     claim = partitioning.claim_of(subgraph)
     creation = _creation(partitioning, _Means(None, Progress()))
     return creation.on_fallback(subgraph, claim)
+
+
+def _require_no_dry_run(partitioning: Partitioning) -> None:
+    for lacking in partitioning.cannot_run.values():
+        raise lacking.with_traceback(None)
 
 
 def _repartitioned(

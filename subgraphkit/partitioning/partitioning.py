@@ -81,9 +81,10 @@ class Partitioning(PartitioningData):
         """Return the partitioning as plain data.
 
         Keys: ``model``, ``node_count``, ``left_out`` (by node, what became of it), ``backends``,
-        ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``copies``, ``inputs``,
-        ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``, ``text``) and
-        ``quality``.
+        ``evidence`` and ``cannot_run`` (both by backend; the latter ``code``, ``message``,
+        ``hint``), ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``copies``,
+        ``inputs``, ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``,
+        ``text``) and ``quality``.
         """
         return as_data(self, self.quality)
 
@@ -245,6 +246,7 @@ def partition(
     backends: Selection | None = None,
     *,
     constraints: Constraints | None = None,
+    dry_run: bool = False,
 ) -> Partitioning: ...
 @overload
 def partition(bound: Subgraph, backends: Sequence[SubgraphProperty]) -> Partitioning: ...
@@ -253,6 +255,7 @@ def partition(
     backends: Selection | Sequence[SubgraphProperty] | None = None,
     *,
     constraints: Constraints | None = None,
+    dry_run: bool = False,
 ) -> Partitioning:
     """Divide a model among backends, or a subgraph of one among properties.
 
@@ -270,13 +273,17 @@ def partition(
             the properties in order.
         constraints: Nodes to be pinned to backends or kept from them, beside those that the
             settings ``pin`` and ``keep_off`` name; what is given here wins.
+        dry_run: Whether a backend that is named and cannot run here takes part nevertheless, if its
+            claims need neither its device nor its library. What comes of it can be looked at and
+            not compiled: ``cannot_run`` of the partitioning says why.
 
     Raises:
         ConfigError: The selection cannot be read (SGK107), or a constraint names what does not
             exist or cannot be met, or a subgraph is not of a bound model or not to be divided among
             properties (SGK123), or a plan file cannot be read or is of another model (SGK124).
         BackendNotFoundError: A backend is not installed (SGK101) or not known (SGK102).
-        BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
+        BackendError: A backend cannot be loaded, or cannot run here, nor plan in a dry run (SGK103
+            to SGK105).
         UnclaimedNodesError: Nodes are left that nobody takes (SGK120).
         SelectorContractError: A selector (SGK121) or a property (SGK122) broke its contract.
         InternalError: The verifier found a broken promise (SGK900).
@@ -285,7 +292,8 @@ def partition(
         return partition_within(bound, backends, bound.backend, ResolvedConstraints({}, {}))
     settings, placed = _selected(bound, backends, constraints)
     demands = placed or configured(settings, constraints)
-    choices = choose_claimants(bound, settings, partial(_takes_all, bound))
+    takes_all = partial(_takes_all, bound)
+    choices = choose_claimants(bound, settings, takes_all, dry_run=dry_run)
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))

@@ -57,7 +57,11 @@ class Claim:
 
 
 def choose_claimants(
-    bound: BoundModel, resolved: ResolvedConfig, takes_all: Callable[[Sequence[Claim]], bool]
+    bound: BoundModel,
+    resolved: ResolvedConfig,
+    takes_all: Callable[[Sequence[Claim]], bool],
+    *,
+    dry_run: bool = False,
 ) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
@@ -65,6 +69,7 @@ def choose_claimants(
         bound: The bound graph.
         resolved: What was configured, with the selection of backends.
         takes_all: Says whether nobody else would be needed for the graph.
+        dry_run: Whether backends claim that can plan here and not run.
 
     Yields:
         The claimants; then more of them, for those who have nodes left: one more backend that
@@ -78,7 +83,8 @@ def choose_claimants(
     fallback = None if resolved.strict else open_fallback(resolved)
     find = resolved.fallback == AUTO and not resolved.strict
     chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
-    for opened in open_in_turn(resolved, on_skip=partial(_tell_skipped, bound)):
+    on_skip = partial(_tell_skipped, bound)
+    for opened in open_in_turn(resolved, on_skip=on_skip, dry_run=dry_run):
         chosen = [(backend, properties_of(backend)) for backend in opened]
         if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
             fallback, find = _found_fallback(bound, resolved, takes_all), False

@@ -11,7 +11,7 @@ from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
 
-__all__ = ["as_data", "as_networkx", "as_text"]
+__all__ = ["as_data", "as_networkx", "as_text", "dry_run_lines"]
 
 _SHOWN_SUBGRAPHS = 40
 _SHOWN_VALUES = 4
@@ -29,6 +29,11 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
         "node_count": len(partitioning.graph.order),
         "left_out": {str(node): became for node, became in partitioning.graph.left_out.items()},
         "backends": list(partitioning.backends),
+        "evidence": dict(partitioning.evidence),
+        "cannot_run": {
+            name: {"code": error.code, "message": error.message, "hint": error.hint}
+            for name, error in partitioning.cannot_run.items()
+        },
         "subgraphs": [
             {
                 "id": subgraph.id,
@@ -128,16 +133,26 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
     """
     count = len(partitioning.graph.order)
     subgraphs = len(partitioning.subgraphs)
+    rest_on = [f"{name} ({evidence})" for name, evidence in partitioning.evidence.items()]
     head = (
         f"{partitioning.graph.name}: {_counted(count, 'node')} in {_counted(subgraphs, 'subgraph')}"
-        f", backends {', '.join(partitioning.backends) or 'none'}"
+        f", backends {', '.join(rest_on) or 'none'}"
     )
-    parts = ["\n".join([head, *_left_out_lines(partitioning)])]
+    left_out = _left_out_lines(partitioning)
+    parts = ["\n".join([head, *dry_run_lines(partitioning), *left_out])]
     if subgraphs:
         parts.append(_subgraph_table(partitioning, verbose=verbose))
     parts.append(_refusal_table(partitioning, verbose=verbose))
     parts.append(_quality_lines(quality, verbose=verbose))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def dry_run_lines(partitioning: PartitioningData) -> list[str]:
+    """Say of every backend that plans here and cannot run what it lacks, in one line."""
+    return [
+        f"dry run, nothing can run here: {name}: {error.context.get('problem', error.message)}"
+        for name, error in partitioning.cannot_run.items()
+    ]
 
 
 def _left_out_lines(partitioning: PartitioningData) -> list[str]:
