@@ -90,12 +90,22 @@ def compile_subgraphs(
         BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: A backend failed to compile what it claimed (SGK130).
         OptionError: A backend found only now that an option does not fit the model.
-        UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
+        UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120), or a
+            backend that was named has less of the model than it has to (SGK125).
     """
     _require_no_dry_run(partitioning)
+    shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     cache = _cache_of(partitioning.graph.settings)
     means = _Means(cache, progress or Progress())
     compiled = _compiled(partitioning, means)
+    try:
+        if compiled.partitioning is not partitioning:
+            shortfall = compiled.partitioning.shortfall()
+    except BaseException:
+        compiled.close()
+        raise
+    if shortfall is not None:
+        shortfall.report(partitioning)
     means.progress("compiling", len(compiled), len(compiled))
     return compiled
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
+from subgraphkit.configuration.demands import Pin
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
 from subgraphkit.configuration.names import BACKEND_NAMES
@@ -28,7 +29,6 @@ from subgraphkit.configuration.settings import (
     SETTINGS,
     Entry,
     Layer,
-    Pin,
     SettingValues,
     make_layer,
 )
@@ -52,6 +52,9 @@ class ResolvedConfig:
         on_missing: What to do if one of them cannot be used.
         fallback: Name of the backend that runs what nobody claimed, or ``"none"``; ``"auto"`` if
             it is to be found and numpy is not installed.
+        on_fallback: What to do if a backend that was named gets little to do, or was left out, or
+            work goes to a fallback that nobody named.
+        require: By backend, the least share of a model's work that it must take, 0 to 1.
         pin: Nodes that a backend must take, each with the backend.
         keep_off: Nodes that a backend must not take, each with the backend.
         on_unsupported: What to do if a backend gives nodes back while compiling.
@@ -79,6 +82,8 @@ class ResolvedConfig:
     strict: bool
     on_missing: Literal["error", "warn"]
     fallback: str
+    on_fallback: Literal["warn", "ok", "error"]
+    require: Mapping[str, float]
     pin: tuple[Pin, ...]
     keep_off: tuple[Pin, ...]
     on_unsupported: Literal["repartition", "raise"]
@@ -149,6 +154,8 @@ class ResolvedConfig:
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "none"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={one}" for key, one in value.items()) or "none"
     if isinstance(value, frozenset):
         return ",".join(sorted(value)) or "none"
     return "" if value is None else str(value)

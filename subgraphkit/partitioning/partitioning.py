@@ -39,6 +39,7 @@ from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.quality import Quality, measure
 from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text
+from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall, is_as_asked
 
 __all__ = ["Partitioning", "partition", "partition_within"]
 
@@ -57,6 +58,15 @@ class Partitioning(PartitioningData):
     def quality(self) -> Quality:
         """Regions against the lower bound, coverage, what crosses, what operators are worth."""
         return measure(self)
+
+    def shortfall(self) -> Shortfall | None:
+        """Return what to report because backends that were named have little; None if nothing.
+
+        Raises:
+            UnclaimedNodesError: A backend has less than ``require`` says, or there is something to
+                report and ``on_fallback`` is ``"error"`` (SGK125).
+        """
+        return None if is_as_asked(self) else find_shortfall(self, self.quality)
 
     def explain(self, node: int | Node) -> Explanation:
         """Tell which backends were asked about a node, in which order, and what each said.
@@ -292,8 +302,9 @@ def partition(
         return partition_within(bound, backends, bound.backend, ResolvedConstraints({}, {}))
     settings, placed = _selected(bound, backends, constraints)
     demands = placed or configured(settings, constraints)
+    named: dict[str, str] = {}
     takes_all = partial(_takes_all, bound)
-    choices = choose_claimants(bound, settings, takes_all, dry_run=dry_run)
+    choices = choose_claimants(bound, settings, takes_all, named, dry_run=dry_run)
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
@@ -302,7 +313,7 @@ def partition(
         work, turns = _claimed(bound, claims, demanded)
         while _wants_more(work) and (wider := next(choices, None)) is not None:
             work, turns = _claimed(bound, wider, demanded)
-        partitioning = _finished(work, turns, demanded)
+        partitioning = _finished(work, turns, demanded, named)
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
@@ -378,7 +389,12 @@ def _takes_all(bound: BoundModel, claims: Sequence[Claim]) -> bool:
     return not any(_claimed(bound, claims, ResolvedConstraints({}, {}))[0].free)
 
 
-def _finished(work: WorkTable, turns: Turns, demanded: ResolvedConstraints) -> Partitioning:
+def _finished(
+    work: WorkTable,
+    turns: Turns,
+    demanded: ResolvedConstraints,
+    named: Mapping[str, str] | None = None,
+) -> Partitioning:
     require_all_claimed(work, turns, demanded)
     made = cut(work, turns)
     partitioning = Partitioning(
@@ -387,6 +403,7 @@ def _finished(work: WorkTable, turns: Turns, demanded: ResolvedConstraints) -> P
         turns=turns,
         claimed_by=tuple(index for _, index in made),
         constraints=demanded,
+        named=named or {},
     )
     finish_turns(work.graph, partitioning, turns)
     return partitioning

@@ -60,6 +60,7 @@ def choose_claimants(
     bound: BoundModel,
     resolved: ResolvedConfig,
     takes_all: Callable[[Sequence[Claim]], bool],
+    named: dict[str, str] | None = None,
     *,
     dry_run: bool = False,
 ) -> Iterator[list[Claim]]:
@@ -70,6 +71,8 @@ def choose_claimants(
         resolved: What was configured, with the selection of backends.
         takes_all: Says whether nobody else would be needed for the graph.
         dry_run: Whether backends claim that can plan here and not run.
+        named: Gets the backends that somebody named, in order, each with why it was left out, or
+            an empty text.
 
     Yields:
         The claimants; then more of them, for those who have nodes left: one more backend that
@@ -80,10 +83,13 @@ def choose_claimants(
         BackendError: A backend cannot be loaded or cannot run here.
         SelectorContractError: A property declares something its contract forbids (SGK122).
     """
+    named = {} if named is None else named
+    if resolved.sources["backend"][0] != "placement":  # there measuring named them, and nobody else
+        named.update((one.name, "") for one in resolved.backends if one.name != AUTO)
     fallback = None if resolved.strict else open_fallback(resolved)
     find = resolved.fallback == AUTO and not resolved.strict
     chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
-    on_skip = partial(_tell_skipped, bound)
+    on_skip = partial(_tell_skipped, bound, named)
     for opened in open_in_turn(resolved, on_skip=on_skip, dry_run=dry_run):
         chosen = [(backend, properties_of(backend)) for backend in opened]
         if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
@@ -180,7 +186,9 @@ def _claims(
     return claims
 
 
-def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
+def _tell_skipped(bound: BoundModel, named: dict[str, str], event: FallbackEvent) -> None:
+    if event.backend in named:
+        named[event.backend] = event.reason
     bound.extensions.notify("subgraphkit_fallback", event=event)
 
 

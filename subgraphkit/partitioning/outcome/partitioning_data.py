@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
 from operator import attrgetter
@@ -62,6 +62,8 @@ class PartitioningData:
         turns: Which properties were asked in which order, and what came of it.
         claimed_by: For each subgraph the place of its property in ``turns``.
         constraints: What the user demanded.
+        named: The backends that somebody named, in order, each with why it was left out, or an
+            empty text; those that ``auto`` stands for are not among them.
     """
 
     graph: BoundModel
@@ -69,6 +71,7 @@ class PartitioningData:
     turns: Turns
     claimed_by: tuple[int, ...]
     constraints: ResolvedConstraints
+    named: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def backends(self) -> tuple[str, ...]:

@@ -175,6 +175,27 @@ def test_a_backend_that_cannot_plan_without_what_it_lacks_is_an_error(
     assert (ended.code, error["code"]) == (3, "SGK104")
 
 
+def test_a_backend_with_too_little_is_a_warning_or_by_its_demand_an_error(
+    cli: Cli, diamond: Path
+) -> None:
+    words = ("plan", diamond, "--backend", "taker,numpy", "--json")
+    with registered(claiming(["Neg", "Abs"], "taker", make=_never)):
+        quiet = cli(*words)
+        alone = cli("plan", diamond, "--backend", "taker", "--json")
+        failed = cli(*words, "--min-coverage", "taker=0.6")
+        assert cli(*words, "--min-coverage", "taker=0.5").code == 0
+        assert cli(*words, "--min-coverage", "taker").code == 2
+    assert (quiet.code, json.loads(quiet.out)["warnings"]) == (0, [])
+    (warning,) = json.loads(alone.out)["warnings"]
+    said = "taker has 2 of 4 nodes (50.0% of FLOPs), numpy 2 (50.0%). Main reason: operator"
+    assert warning["message"].startswith(said)
+    assert f"warning: {said}" in alone.err
+    assert failed.code == 5
+    document = json.loads(failed.out)
+    assert document["errors"][0]["code"] == "SGK125"
+    assert document["data"]["node_count"] == 4
+
+
 def test_strict_tells_unclaimed_nodes_by_its_exit_code(cli: Cli, diamond: Path) -> None:
     with registered(claiming(["Neg"], "taker", make=_never)):
         ended = cli("plan", diamond, "--backend", "taker", "--strict", "--json")
