@@ -201,17 +201,17 @@ def _locate_process(key: str, value: object) -> str:
     return f"config.set({key}={value!r})" if key else "config.set(...)"
 
 
+_DEFAULTS: Final = {
+    name: Entry(
+        parse_selection(setting.default, "the default") if name == "backend" else setting.default,
+        "the default",
+    )
+    for name, setting in SETTINGS.items()
+}
+
+
 def _defaults() -> Layer:
-    values = {
-        name: Entry(
-            parse_selection(setting.default, "the default")
-            if name == "backend"
-            else setting.default,
-            "the default",
-        )
-        for name, setting in SETTINGS.items()
-    }
-    values["threads"] = Entry(*thread_limit(os.environ))
+    values = {**_DEFAULTS, "threads": Entry(*thread_limit(os.environ))}
     return Layer("default", MappingProxyType(values))
 
 
