@@ -178,7 +178,7 @@ def compile_elsewhere(
         LookupError: There is no fallback backend.
         Exception: Whatever the other backend raises.
     """
-    means = Means(None, Progress())
+    means = Means(None, Progress(), shares_processors=claim is not None)
     if claim is None:
         creation = _creation(partitioning, means)
         return creation.on_fallback(subgraph, partitioning.claim_of(subgraph))
