@@ -70,6 +70,7 @@ class OtherSettings(TypedDict, total=False):
     cache_dir: Path | str | None
     cache_size: int | str | None
     threads: int | str | None
+    build: str | None
     data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
@@ -239,6 +240,12 @@ _ALL: Final = (
         None,
         "How many threads a run computes with, on every backend; unless given, as many as CPU "
         "affinity, the quota of the control group and OMP_NUM_THREADS allow.",
+    ),
+    Setting(
+        "build",
+        _one_of("now", "background"),
+        "now",
+        "Whether a session is built before it answers, or answers on what opens quickly meanwhile.",
     ),
     Setting(
         "data_roots",

@@ -13,6 +13,12 @@ from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
+from subgraphkit.placing.background import (
+    BackgroundBuild,
+    SubgraphStatus,
+    starting_plan,
+    statuses,
+)
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
@@ -45,8 +51,14 @@ class InferenceSession(Session):
         SubgraphkitError: Whatever a step of the road raises; see ``load``, ``bind``, ``partition``
             and ``compile_subgraphs``; for a bundle, see ``open_bundle``.
 
+    With the setting ``build="background"`` the session answers at once, on a backend of the
+    selection that opens quickly, while a thread compiles for the others and exchanges each subgraph
+    between two runs; see ``ready``, ``wait`` and ``status``.
+
     Thread-safety: as ``Session``.
     """
+
+    _build: BackgroundBuild | None = None
 
     def __init__(  # noqa: PLR0913 (each step of the road has its own)
         self,
@@ -67,5 +79,44 @@ class InferenceSession(Session):
             return
         model = load(source, data_roots=settings.get("data_roots"))
         bound = bind(model, shapes, backend=backend, options=options, **settings)
+        if bound.settings.build == "background":
+            start = starting_plan(bound, constraints)
+            if start is not None:
+                super().__init__(start)
+                self._build = BackgroundBuild(self, progress)
+                return
         partitioning = partition(bound, constraints=constraints)
         super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing is left to be built in the background, be it done or failed."""
+        return self._build is None or self._build.ready
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is left to be built in the background.
+
+        Args:
+            timeout: Seconds to wait at most; None for as long as it takes.
+
+        Returns:
+            ``ready``, as it is then.
+        """
+        return self._build is None or self._build.wait(timeout)
+
+    def status(self) -> dict[str, SubgraphStatus]:
+        """Return, by subgraph id, which backend runs it, which is to, and how far that is."""
+        running = self.plan
+        return statuses(running) if self._build is None else self._build.status(running)
+
+    def close(self) -> None:
+        """Release what the operators hold, and stop what is built in the background.
+
+        Waits for the backend that is compiling to come to its next step. May be called more than
+        once.
+        """
+        if self._build is not None:
+            self._build.stop()
+        super().close()
+        if self._build is not None:
+            self._build.wait()

@@ -91,6 +91,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "CACHE_DIR": "/cache",
         "CACHE_SIZE": "2GiB",
         "THREADS": "3",
+        "BUILD": "background",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
@@ -110,6 +111,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.cache_size, resolved.threads) == (2 << 30, 3)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors
+    assert resolved.build == "background"
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
 
