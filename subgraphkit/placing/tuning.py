@@ -1,0 +1,186 @@
+"""Tuning: measure backends on a model, alone and composed, and keep the placement that won."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from subgraphkit.backend.progress import Progress
+from subgraphkit.binding import BoundModel
+from subgraphkit.comparing.feeding import make_feeds
+from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
+from subgraphkit.errors import ConfigError
+from subgraphkit.finding.opening import open_backends
+from subgraphkit.ir.structure import NoKeyError
+from subgraphkit.partitioning.claiming.placements import (
+    Placement,
+    circumstances,
+    find_placement,
+    keep_placement,
+)
+from subgraphkit.placing.course import Course
+
+__all__ = ["Tuning", "tune"]
+
+_USUAL_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What ``tune`` found.
+
+    Attributes:
+        placement: The placement that measured best; its ``figures`` hold what was measured.
+        measured: Whether anything was measured for it now; False if it was in the cache.
+    """
+
+    placement: Placement
+    measured: bool
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """What was measured, as plain data.
+
+        Keys: ``contenders`` (what ran as a whole, the quickest first: ``label``, ``seconds``,
+        ``ratio`` to the best single backend, ``subgraphs``), ``out`` (by label, why one is out),
+        ``regions`` (``from`` and ``to`` the first value made, ``nodes``, how many are ``equal``,
+        ``seconds`` by backend, ``chosen``), ``handing`` (by backend, seconds to hand over),
+        ``single`` and ``best`` (labels), ``ratio`` of these, ``notes``, ``spent`` (seconds),
+        ``asked`` (which backends) and ``complete``. Every time and ratio is a median with the
+        interval that holds the true one with a confidence of 95 %.
+        """
+        return self.placement.figures
+
+    @property
+    def gain(self) -> float:
+        """The part of the best single backend's time that is saved; 0 if that is the placement."""
+        median: float = self.figures["ratio"][0]
+        return 1 - median
+
+    def report(self) -> str:
+        """Return what was measured and decided, for people."""
+        return "\n".join(_report(self.figures)) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the placement, as in a plan file, and whether it was measured now."""
+        return {"measured": self.measured, **json.loads(self.placement.to_json())}
+
+
+def _report(figures: Mapping[str, Any]) -> Iterator[str]:
+    for one in figures["contenders"]:
+        against = f", {_ratio(one['ratio'])} of {figures['single']}" if one["ratio"] else ""
+        yield f"{one['label']}: {_time(one['seconds'])}{against}"
+    yield from (f"{label}: {why}" for label, why in figures["out"].items())
+    for one in figures["regions"]:
+        times = ", ".join(f"{name} {_time(seconds)}" for name, seconds in one["seconds"].items())
+        equal = f", {one['equal']} of them" if one["equal"] > 1 else ""
+        where = f"{one['from']} to {one['to']} ({one['nodes']} nodes{equal})"
+        yield f"{where}: {times}; on {' and '.join(one['chosen'])}"
+    for name, seconds in figures["handing"].items():
+        yield f"handing over between {figures['single']} and {name}: {seconds * 1e6:.0f} us"
+    yield from figures["notes"]
+    if figures["best"] == figures["single"]:
+        yield f"decision: {figures['single']} alone; nothing composed measured better"
+    else:
+        against = f"{_ratio(figures['ratio'])} of {figures['single']} alone"
+        yield f"decision: {figures['best']}, {against}"
+
+
+def _time(seconds: Sequence[float]) -> str:
+    median, low, high = (one * 1e3 for one in seconds)
+    return f"{median:.3g} ms ({low:.3g} to {high:.3g})"
+
+
+def _ratio(ratio: Sequence[float]) -> str:
+    median, low, high = ratio
+    return f"{median:.3f} ({low:.3f} to {high:.3f})"
+
+
+def tune(
+    bound: BoundModel,
+    *,
+    seconds: float | None = None,
+    backends: Selection | None = None,
+    feeds: Mapping[str, Any] | None = None,
+    again: bool = False,
+    progress: Progress | None = None,
+) -> Tuning:
+    """Measure who runs a model best, and keep the result where ``auto`` finds it.
+
+    Nothing is measured if the cache has a placement for these backends under the same
+    circumstances: model, shapes, threads, options, machine and versions.
+
+    Args:
+        bound: The model, with the shapes it is to be measured with.
+        seconds: About how long to measure, not counting the first run of each backend; None for 20.
+        backends: The backends that take part, as for ``partition``; None for all that ``auto``
+            stands for.
+        feeds: Arrays by input name; None for random ones.
+        again: Whether to measure in any case.
+        progress: Told how far it is. If it is cancelled, or Ctrl-C is pressed, the best so far is
+            returned, and kept.
+
+    Raises:
+        ConfigError: Nodes are pinned or kept off, and a placement places them all (SGK123).
+        BackendUnavailableError: No backend can run the model (SGK104).
+        CallerError: Feeds are needed, because an input cannot be made up (SGK301).
+        SubgraphkitError: As ``partition``, for backends that are named and cannot be used.
+        KeyboardInterrupt: It was stopped before anything was measured.
+    """
+    settings = bound.settings
+    if settings.pin or settings.keep_off:
+        raise ConfigError(
+            "SGK123",
+            "tune places every node, so none can be pinned or kept off",
+            hint="Leave out pin and keep_off.",
+        )
+    origin = f"argument backends={backends!r}"
+    choices = parse_selection(AUTO if backends is None else backends, origin)
+    asked = ",".join(map(str, choices))
+    anybody = settings.selecting((BackendChoice(AUTO, origin=origin),), "call", origin)
+    found = None if again else find_placement(bound, anybody)
+    if found is not None and found.figures.get("asked") == asked and found.figures["complete"]:
+        return Tuning(found, measured=False)
+    course = Course(
+        bound,
+        _options(bound, choices, origin),
+        _USUAL_SECONDS if seconds is None else seconds,
+        feeds if feeds is not None else _made_up(bound),
+        progress or Progress(),
+        _circumstances(bound),
+    )
+    placement = course.run()
+    placement = replace(placement, figures={"asked": asked, **placement.figures})
+    if placement.circumstances:
+        keep_placement(placement, anybody)
+    return Tuning(placement, measured=True)
+
+
+def _circumstances(bound: BoundModel) -> Mapping[str, Any]:
+    try:
+        return circumstances(bound, bound.settings)
+    except NoKeyError:
+        return {}
+
+
+def _made_up(bound: BoundModel) -> dict[str, Any]:
+    return {name: feed.array for name, feed in make_feeds(bound, {}, 0).items()}
+
+
+def _options(
+    bound: BoundModel, choices: tuple[BackendChoice, ...], origin: str
+) -> dict[str, dict[str, Any]]:
+    """Return the options of every backend that can be used, by name."""
+    settings = bound.settings.selecting(choices, "call", origin)
+    names = [backend.name for backend in open_backends(settings)]
+    return {
+        name: {key: _plain(value) for key, (value, _) in settings.options_for(name).items()}
+        for name in names
+    }
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError):
+        return str(value)
