@@ -5,7 +5,8 @@ with a word in the log, a ``FallbackEvent``, and a warning where something is br
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from subgraphkit.backend.contract import Backend
@@ -27,7 +28,7 @@ from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
 from subgraphkit.finding.loading import BackendFactory, adopt, build, probe
 from subgraphkit.finding.registry import find_record, load_record, probe_record
 
-__all__ = ["open_backends", "open_fallback", "open_in_turn"]
+__all__ = ["Among", "open_backends", "open_fallback", "open_in_turn"]
 
 _LOGGER: Final = logging.getLogger("subgraphkit.registry")
 _CANNOT_BE_USED: Final = (
@@ -39,6 +40,10 @@ _CANNOT_BE_USED: Final = (
 )
 
 
+Among = Callable[[Sequence[str]], Iterable[str]]
+"""Picks those to open from the names that ``auto`` stands for, each when it is its turn."""
+
+
 def open_backends(
     resolved: ResolvedConfig, *, on_skip: Callable[[FallbackEvent], None] | None = None
 ) -> list[Backend]:
@@ -48,7 +53,10 @@ def open_backends(
 
 
 def open_in_turn(
-    resolved: ResolvedConfig, *, on_skip: Callable[[FallbackEvent], None] | None = None
+    resolved: ResolvedConfig,
+    *,
+    on_skip: Callable[[FallbackEvent], None] | None = None,
+    among: Among | None = None,
 ) -> Iterator[list[Backend]]:
     """Build the backends a bind has selected, those that ``auto`` stands for one at a time.
 
@@ -57,6 +65,9 @@ def open_in_turn(
     Args:
         resolved: The configuration of the bind.
         on_skip: Called for every backend that is left out.
+        among: Picks and orders the backends that ``auto``, at the end of a selection, stands for:
+            it is given their names by priority, and asked for the next when one more is needed. If
+            not given, all of them.
 
     Yields:
         New instances in order, one for each choice that can be used; none for ``none``. If ``auto``
@@ -84,7 +95,13 @@ def open_in_turn(
     _warn_of_unused_options(resolved, [choice for choice, _ in choices])
     in_turn = bool(resolved.backends) and resolved.backends[-1].name == AUTO
     handed_out = False
-    for choice, automatic in choices:
+    if in_turn and among is not None:
+        found = {choice.name: choice for choice, automatic in choices if automatic}
+        first = [(choice, automatic) for choice, automatic in choices if not automatic]
+        in_order = chain(first, ((found[name], True) for name in among(list(found))))
+    else:
+        in_order = iter(choices)
+    for choice, automatic in in_order:
         try:
             opened.append(_open(choice, resolved))
         except _CANNOT_BE_USED as error:

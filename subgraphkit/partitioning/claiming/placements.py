@@ -26,7 +26,14 @@ from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelec
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 
-__all__ = ["Placement", "circumstances", "find_placement", "keep_placement", "read_placement"]
+__all__ = [
+    "Placement",
+    "circumstances",
+    "find_placement",
+    "keep_placement",
+    "read_placement",
+    "surroundings",
+]
 
 _logger = logging.getLogger("subgraphkit.placement")
 
@@ -123,21 +130,30 @@ def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]
     """Return all that a measured placement depends on, as plain data.
 
     Keys: ``model`` (a digest of its structure, names and shapes; weights are left out), ``shapes``
-    (of the inputs, for people), ``threads``, ``options``, ``machine`` and ``versions`` (of what is
-    installed).
+    (of the inputs, for people), and those of ``surroundings``.
 
     Raises:
         NoKeyError: Something in the model has no canonical form.
     """
     whole = make_subgraph(bound, bound.order, "model")
+    return {
+        "model": structure_digest(whole, with_names=True),
+        "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
+        **surroundings(settings),
+    }
+
+
+def surroundings(settings: ResolvedConfig) -> dict[str, Any]:
+    """Return all that measured seconds depend on beside the model, as plain data.
+
+    Keys: ``threads``, ``options``, ``machine`` and ``versions`` (of what is installed).
+    """
     options = {
         name: {key: str(value) for key, (value, *_) in sorted(entries.items())}
         for name, entries in sorted(settings.option_sources.items())
         if entries
     }
     return {
-        "model": structure_digest(whole, with_names=True),
-        "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
         "threads": settings.threads,
         "options": options,
         "machine": processor_name(),
