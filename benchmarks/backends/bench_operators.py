@@ -51,7 +51,9 @@ def main() -> int:
         work = [work_of(bound, node) for node in bound.order]
         units = len(work) if kind == NODE else sum(units for one, units in work if one == kind)
         scale = 1.0 if kind == NODE else 1e9
-        cells = [_cost(one, name, scale / units) for name, one in zip(names, found.measured, strict=True)]
+        cells = [
+            _cost(one, name, scale / units) for name, one in zip(names, found.measured, strict=True)
+        ]
         best = min(filter(None, cells))
         rows.append(
             [kind, *("-" if one is None else f"{one:.2g}, {one / best:.2f}" for one in cells)]
@@ -112,12 +114,15 @@ def _recurrent() -> tuple[Any, Feeds]:
 
 def _quantized() -> tuple[Any, Feeds]:
     text = """g (float[128,768] x) => (float[128,768] y) {
-        a, s, z = DynamicQuantizeLinear(x)  b = MatMulInteger(a, w, z, zero)
+        a, s, z = DynamicQuantizeLinear(x)  b = MatMulInteger(a, w0, z, zero0)
         c = Cast<to=1>(b)  d = Mul(c, s)
-        e, t, o = DynamicQuantizeLinear(d)  f = MatMulInteger(e, w, o, zero)
+        e, t, o = DynamicQuantizeLinear(d)  f = MatMulInteger(e, w1, o, zero1)
         h = Cast<to=1>(f)  y = Mul(h, t) }"""
-    weight = np.random.default_rng(0).integers(-100, 100, (768, 768)).astype(np.int8)
-    return _model(text, {"x": _numbers(128, 768)}, w=weight, zero=np.zeros((), np.int8))
+    # ONNX Runtime cannot have the same weight twice here.
+    draw = np.random.default_rng(0)
+    weights = {f"w{at}": draw.integers(-100, 100, (768, 768)).astype(np.int8) for at in range(2)}
+    zeros = {f"zero{at}": np.zeros((), np.int8) for at in range(2)}
+    return _model(text, {"x": _numbers(128, 768)}, **weights, **zeros)
 
 
 def _elementwise() -> tuple[Any, Feeds]:

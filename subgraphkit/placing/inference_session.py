@@ -13,6 +13,9 @@ from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
+from subgraphkit.partitioning.claiming.placements import find_placement
+from subgraphkit.placing.background import BackgroundTuning, goes_by_measuring, placed
+from subgraphkit.placing.tuning import tune
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
@@ -61,11 +64,31 @@ class InferenceSession(Session):
         **settings: Unpack[OtherSettings],
     ) -> None:
         refuse_arguments(settings)
+        self._tuning: BackgroundTuning | None = None
         if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)
             call = BundleCall(backend, shapes, options, settings, constraints)
             super().__init__(open_bundle(Path(source), call, trust=trust))
             return
         model = load(source, data_roots=settings.get("data_roots"))
         bound = bind(model, shapes, backend=backend, options=options, **settings)
-        partitioning = partition(bound, constraints=constraints)
+        mode = bound.settings.tune if goes_by_measuring(bound, constraints) else "off"
+        if mode == "first":
+            seconds = bound.settings.tune_seconds
+            placement = tune(bound, seconds=seconds, progress=progress).placement
+            partitioning = placed(bound, placement)
+        else:
+            partitioning = partition(bound, constraints=constraints)
         super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))
+        if mode == "background" and find_placement(bound, bound.settings) is None:
+            self._tuning = BackgroundTuning(self, source, shapes)
+
+    @property
+    def tuning(self) -> BackgroundTuning | None:
+        """The measuring in the background; None where there is none."""
+        return self._tuning
+
+    def close(self) -> None:
+        """End what goes on in the background, and release what the operators hold."""
+        if self._tuning is not None:
+            self._tuning.stop()
+        super().close()

@@ -31,6 +31,7 @@ __all__ = [
     "circumstances",
     "find_placement",
     "keep_placement",
+    "placement_of",
     "read_placement",
     "surroundings",
 ]
@@ -104,16 +105,26 @@ def read_placement(path: Path) -> Placement:
     """
     try:
         with path.open("rb") as file:
-            read = json.loads(file.read(_LARGEST))
-        if read.pop("format") != _FORMAT:
-            raise ValueError(f"its format is not {_FORMAT}")  # noqa: TRY301 (as json may itself)
-        return _placement(read)
+            return placement_of(file.read(_LARGEST))
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise ConfigError(
             "SGK124",
             f"plan file {str(path)!r} cannot be read: {type(error).__name__}: {error}",
             hint="Write one: subgraphkit tune MODEL --output plan.json.",
         ) from error
+
+
+def placement_of(text: str | bytes) -> Placement:
+    """Return the placement in the text of a plan file.
+
+    Raises:
+        ValueError: There is none; a TypeError, an AttributeError, a KeyError and a RecursionError
+            say the same.
+    """
+    read = json.loads(text)
+    if read.pop("format") != _FORMAT:
+        raise ValueError(f"its format is not {_FORMAT}")
+    return _placement(read)
 
 
 def _placement(read: Mapping[str, Any]) -> Placement:
