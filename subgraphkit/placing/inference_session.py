@@ -14,8 +14,8 @@ from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
 from subgraphkit.partitioning.claiming.placements import find_placement
-from subgraphkit.placing.background import BackgroundTuning, goes_by_measuring, placed
 from subgraphkit.placing.tuning import tune
+from subgraphkit.placing.tuning_child import BackgroundTuning, goes_by_measuring, placed
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session

@@ -1,6 +1,6 @@
 """A measuring beside a running session, in a child process, whose result the session takes over.
 
-``python -m subgraphkit.placing.background JOB`` reads the job from a file, measures, and answers
+``python -m subgraphkit.placing.tuning_child JOB`` reads the job from a file, measures, and answers
 with the placement, as JSON. It ends with its parent.
 """
 
@@ -37,7 +37,7 @@ __all__ = ["BackgroundTuning", "goes_by_measuring", "main", "placed"]
 
 _logger: Final = logging.getLogger("subgraphkit.placement")
 
-_MODULE: Final = "subgraphkit.placing.background"
+_MODULE: Final = "subgraphkit.placing.tuning_child"
 _OWN: Final = frozenset({"backend", "tune", "verbose", "plugins"})
 """Settings that are not handed to the child, or not as they are."""
 
