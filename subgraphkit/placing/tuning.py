@@ -1,17 +1,15 @@
 """Tuning: measure backends on a model, alone and composed, and keep the placement that won."""
 
 import json
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
-from subgraphkit.errors import BackendError, ConfigError, SubgraphkitError
+from subgraphkit.errors import ConfigError
 from subgraphkit.finding.opening import open_backends
 from subgraphkit.ir.structure import NoKeyError
 from subgraphkit.partitioning.claiming.placements import (
@@ -21,15 +19,11 @@ from subgraphkit.partitioning.claiming.placements import (
     keep_placement,
 )
 from subgraphkit.partitioning.costs import Costs
-from subgraphkit.placing.measuring import Contender, interval
+from subgraphkit.placing.course import Course
 
 __all__ = ["Tuning", "tune"]
 
 _USUAL_SECONDS: Final = 20.0
-_SLOW: Final = 3.0
-"""How many times the time of the quickest a backend may take and still be considered."""
-
-_FIRST_ROUNDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +39,62 @@ class Tuning:
     measured: bool
 
     @property
-    def contenders(self) -> Sequence[Mapping[str, Any]]:
-        """What ran as a whole, the best first: ``label``, ``seconds``, ``subgraphs``, ``out``.
+    def figures(self) -> Mapping[str, Any]:
+        """What was measured, as plain data.
 
-        ``seconds`` is a median with its interval of confidence; ``out`` says why one is out.
+        Keys: ``contenders`` (what ran as a whole, the quickest first: ``label``, ``seconds``,
+        ``ratio`` to the best single backend, ``subgraphs``), ``out`` (by label, why one is out),
+        ``regions`` (``from`` and ``to`` the first value made, ``nodes``, how many are ``equal``,
+        ``seconds`` by backend, ``chosen``), ``handing`` (by backend, seconds to hand over),
+        ``single`` and ``best`` (labels), ``ratio`` of these, ``notes``, ``spent`` (seconds),
+        ``asked`` (which backends) and ``complete``. Every time and ratio is a median with the
+        interval that holds the true one with a confidence of 95 %.
         """
-        found: Sequence[Mapping[str, Any]] = self.placement.figures["contenders"]
-        return found
+        return self.placement.figures
+
+    @property
+    def gain(self) -> float:
+        """The part of the best single backend's time that is saved; 0 if that is the placement."""
+        median: float = self.figures["ratio"][0]
+        return 1 - median
 
     def report(self) -> str:
         """Return what was measured and decided, for people."""
-        return "\n".join(f"{one['label']}: {_text_of(one)}" for one in self.contenders) + "\n"
+        return "\n".join(_report(self.figures)) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the placement and what was measured as plain data."""
+        """Return the placement, as in a plan file, and whether it was measured now."""
         return {"measured": self.measured, **json.loads(self.placement.to_json())}
 
 
-def _text_of(one: Mapping[str, Any]) -> str:
-    if one["out"]:
-        return str(one["out"])
-    median, low, high = (seconds * 1e3 for seconds in one["seconds"])
+def _report(figures: Mapping[str, Any]) -> Iterator[str]:
+    for one in figures["contenders"]:
+        against = f", {_ratio(one['ratio'])} of {figures['single']}" if one["ratio"] else ""
+        yield f"{one['label']}: {_time(one['seconds'])}{against}"
+    yield from (f"{label}: {why}" for label, why in figures["out"].items())
+    for one in figures["regions"]:
+        times = ", ".join(f"{name} {_time(seconds)}" for name, seconds in one["seconds"].items())
+        equal = f", {one['equal']} of them" if one["equal"] > 1 else ""
+        where = f"{one['from']} to {one['to']} ({one['nodes']} nodes{equal})"
+        yield f"{where}: {times}; on {' and '.join(one['chosen'])}"
+    for name, seconds in figures["handing"].items():
+        yield f"handing over between {figures['single']} and {name}: {seconds * 1e6:.0f} us"
+    yield from figures["notes"]
+    if figures["best"] == figures["single"]:
+        yield f"decision: {figures['single']} alone; nothing composed measured better"
+    else:
+        against = f"{_ratio(figures['ratio'])} of {figures['single']} alone"
+        yield f"decision: {figures['best']}, {against}"
+
+
+def _time(seconds: Sequence[float]) -> str:
+    median, low, high = (one * 1e3 for one in seconds)
     return f"{median:.3g} ms ({low:.3g} to {high:.3g})"
+
+
+def _ratio(ratio: Sequence[float]) -> str:
+    median, low, high = ratio
+    return f"{median:.3f} ({low:.3f} to {high:.3f})"
 
 
 def tune(
@@ -95,7 +123,7 @@ def tune(
 
     Raises:
         ConfigError: Nodes are pinned or kept off, and a placement places them all (SGK123).
-        BackendError: No backend can run the model (SGK105), with what became of each.
+        BackendUnavailableError: No backend can run the model (SGK104).
         CallerError: Feeds are needed, because an input cannot be made up (SGK301).
         SubgraphkitError: As ``partition``, for backends that are named and cannot be used.
         KeyboardInterrupt: It was stopped before anything was measured.
@@ -114,15 +142,15 @@ def tune(
     found = None if again else find_placement(bound, anybody)
     if found is not None and found.figures.get("asked") == asked and found.figures["complete"]:
         return Tuning(found, measured=False)
-    course = _Course(
+    course = Course(
         bound,
         _options(bound, choices, origin),
-        seconds or _USUAL_SECONDS,
+        _USUAL_SECONDS if seconds is None else seconds,
         feeds if feeds is not None else _made_up(bound),
         progress or Progress(),
+        _circumstances(bound),
     )
-    with course.stack:
-        placement = course.run()
+    placement = course.run()
     placement = replace(placement, figures={"asked": asked, **placement.figures})
     if placement.circumstances:
         keep_placement(placement, anybody)
@@ -137,6 +165,13 @@ def _of_one_backend(placement: Placement) -> dict[str, float]:
         for one in placement.figures["contenders"]
         if one["subgraphs"] == 1 and one["seconds"] and one["label"].isidentifier()
     }
+
+
+def _circumstances(bound: BoundModel) -> Mapping[str, Any]:
+    try:
+        return circumstances(bound, bound.settings)
+    except NoKeyError:
+        return {}
 
 
 def _made_up(bound: BoundModel) -> dict[str, Any]:
@@ -160,127 +195,3 @@ def _plain(value: Any) -> Any:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError):
         return str(value)
-
-
-@dataclass(eq=False)
-class _Course:
-    """The order of events: backends alone, then composed."""
-
-    bound: BoundModel
-    options: dict[str, dict[str, Any]]
-    seconds: float
-    feeds: Mapping[str, Any]
-    progress: Progress
-    stack: ExitStack = field(default_factory=ExitStack)
-    contenders: list[Contender] = field(default_factory=list)
-    out: dict[str, str] = field(default_factory=dict)
-    expected: list[Any] | None = None
-    complete: bool = True
-
-    def __post_init__(self) -> None:
-        table = self.bound.table
-        self.names = tuple(
-            table.outputs[node][0]
-            for node in self.bound.order
-            if not self.bound.is_constant_node(node) and table.outputs[node]
-        )
-        try:
-            self.holds = circumstances(self.bound, self.bound.settings)
-        except NoKeyError:
-            self.holds = {}
-
-    def run(self) -> Placement:
-        """Measure, and return the placement that won with the figures."""
-        started = time.monotonic()
-        try:
-            self._run_alone()
-        except KeyboardInterrupt:
-            if not any(one.turns for one in self.contenders):
-                raise
-            self.complete = False
-        ranked = sorted(
-            (one for one in self.contenders if one.turns),
-            key=lambda one: interval(one.turns).median,
-        )
-        figures = {
-            "complete": self.complete,
-            "spent": round(time.monotonic() - started, 3),
-            "contenders": [self._row(one) for one in ranked]
-            + [
-                {"label": name, "seconds": [], "subgraphs": 0, "out": why}
-                for name, why in self.out.items()
-            ],
-        }
-        return replace(ranked[0].placement, figures=figures)
-
-    def _row(self, one: Contender) -> dict[str, Any]:
-        count = len(one.partitioning.subgraphs)
-        return {
-            "label": one.label,
-            "seconds": list(interval(one.turns)),
-            "subgraphs": count,
-            "out": "",
-        }
-
-    def _placed(self, nodes: Mapping[str, tuple[str, ...]]) -> Placement:
-        backends = {name: self.options[name] for name in nodes}
-        return Placement(backends=backends, nodes=nodes, circumstances=self.holds, figures={})
-
-    def _run_alone(self) -> None:
-        """Open every backend with the whole model and let those that are not slow take turns."""
-        # the fallback first: it is what all others are held to
-        last = self.bound.settings.fallback
-        names = sorted(self.options, key=lambda name: name != last)
-        for at, name in enumerate(names):
-            self._tell("opening", at, len(names), name)
-            self._enter(name, self._placed({name: self.names}))
-        if not self.contenders:
-            told = "; ".join(f"{name}: {why}" for name, why in self.out.items())
-            raise BackendError("SGK105", f"no backend can run {self.bound.name!r}: {told}")
-        self._drop_slow()
-        for at in range(_FIRST_ROUNDS):
-            self._tell("measuring", at, _FIRST_ROUNDS)
-            self._take_turns(self.contenders, at)
-
-    def _tell(self, phase: str, done: int, total: int | None = None, message: str = "") -> None:
-        self.progress.check()
-        self.progress(phase, done, total, message)
-
-    def _enter(self, label: str, placement: Placement) -> Contender | None:
-        """Open a contender that computes what the others do; None if it is out."""
-        try:
-            one = Contender(label, self.bound, placement, self.progress)
-            self.stack.enter_context(one)
-            results = one.run(self.feeds)
-        except SubgraphkitError as error:
-            self.out[label] = error.message
-            return None
-        if self.expected is None:
-            self.expected = results
-        elif difference := one.difference(results, self.expected):
-            self.out[label] = f"its results differ: {difference}"
-            one.close()
-            return None
-        self.contenders.append(one)
-        return one
-
-    def _drop_slow(self) -> None:
-        """Leave those out that are slow by nature, after one run that is no first one."""
-        for one in self.contenders:
-            started = time.perf_counter()
-            one.run(self.feeds)
-            one.turns.append(time.perf_counter() - started)
-        best = min(self.contenders, key=lambda one: one.turns[0])
-        for one in list(self.contenders):
-            ratio = one.turns.pop() / best.turns[0] if one is not best else 1.0
-            if ratio > _SLOW:
-                self.out[one.label] = f"{ratio:.2g} times slower than {best.label}"
-                self.contenders.remove(one)
-                one.close()
-        best.turns.clear()
-
-    def _take_turns(self, several: Sequence[Contender], at: int) -> None:
-        at %= len(several)  # so that nobody always comes after the same neighbour
-        for one in (*several[at:], *several[:at]):
-            self.progress.check()
-            one.take_turn(self.feeds)
