@@ -6,6 +6,7 @@ A setting is one line in ``SETTINGS``; its environment variable is its name in c
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from typing import Any, Final, TypedDict
 from subgraphkit.backend.option_values import (
     read_bool,
     read_bytes,
+    read_float,
     read_int,
     read_list,
     read_path,
@@ -71,6 +73,8 @@ class OtherSettings(TypedDict, total=False):
     cache_size: int | str | None
     threads: int | str | None
     build: str | None
+    tune: str | None
+    tune_seconds: float | str | None
     data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
@@ -143,24 +147,17 @@ def read_folders(value: object) -> tuple[Path, ...]:
     return tuple(read_path(os.fspath(path)) for path in value)
 
 
-def _verbosity(value: object) -> int:
-    try:
-        level = read_int(value)
-    except ValueError:
-        level = -1
-    if 0 <= level <= 3:  # noqa: PLR2004 (quiet, info, debug, everything)
-        return level
-    raise ValueError("0, 1, 2 or 3")
+def _number(
+    read: Callable[[object], float], fits: Callable[[float], bool], what: str
+) -> Callable[[object], float]:
+    def checked(value: object) -> float:
+        with suppress(ValueError):
+            number = read(value)
+            if fits(number):
+                return number
+        raise ValueError(what)
 
-
-def _thread_count(value: object) -> int:
-    try:
-        count = read_int(value)
-    except ValueError:
-        count = 0
-    if count > 0:
-        return count
-    raise ValueError("a number of threads, 1 or more")
+    return checked
 
 
 _ALL: Final = (
@@ -236,7 +233,7 @@ _ALL: Final = (
     Setting("cache_size", read_bytes, 16 << 30, "How many bytes of engines are kept at most."),
     Setting(
         "threads",
-        _thread_count,
+        _number(read_int, lambda count: count > 0, "a number of threads, 1 or more"),
         None,
         "How many threads a run computes with, on every backend; unless given, as many as CPU "
         "affinity, the quota of the control group and OMP_NUM_THREADS allow.",
@@ -248,12 +245,29 @@ _ALL: Final = (
         "Whether a session is built before it answers, or answers on what opens quickly meanwhile.",
     ),
     Setting(
+        "tune",
+        _one_of("off", "first", "background"),
+        "off",
+        "Whether a session on auto measures who runs a model best: before it opens, or beside it.",
+    ),
+    Setting(
+        "tune_seconds",
+        _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
+        20.0,
+        "About how long to measure.",
+    ),
+    Setting(
         "data_roots",
         read_folders,
         (),
         "Folders in or below which a model may have external data, beside its own.",
     ),
-    Setting("verbose", _verbosity, 0, "How much to log to standard error, 0 to 3."),
+    Setting(
+        "verbose",
+        _number(read_int, range(4).__contains__, "0, 1, 2 or 3"),
+        0,
+        "How much to log to standard error, 0 to 3.",
+    ),
     Setting(
         "raise_plugin_errors",
         read_bool,

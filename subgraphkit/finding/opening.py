@@ -5,7 +5,7 @@ with a word in the log, a ``FallbackEvent``, and a warning where something is br
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from subgraphkit.backend.contract import Backend
@@ -27,7 +27,7 @@ from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
 from subgraphkit.finding.loading import BackendFactory, adopt, build, build_planner, probe
 from subgraphkit.finding.registry import find_record, load_record, probe_record
 
-__all__ = ["load_in_turn", "open_backends", "open_fallback", "open_in_turn"]
+__all__ = ["Among", "load_in_turn", "open_backends", "open_fallback", "open_in_turn"]
 
 _LOGGER: Final = logging.getLogger("subgraphkit.registry")
 _CANNOT_BE_USED: Final = (
@@ -37,6 +37,10 @@ _CANNOT_BE_USED: Final = (
     BackendIncompatibleError,
     BackendConflictError,
 )
+
+
+Among = Callable[[Sequence[str]], Iterable[str]]
+"""Picks those to open from the names that ``auto`` stands for, each when it is its turn."""
 
 
 def open_backends(
@@ -52,6 +56,7 @@ def open_in_turn(
     *,
     on_skip: Callable[[FallbackEvent], None] | None = None,
     dry_run: bool = False,
+    among: Among | None = None,
 ) -> Iterator[list[Backend]]:
     """Build the backends a bind has selected, those that ``auto`` stands for one at a time.
 
@@ -63,6 +68,9 @@ def open_in_turn(
         dry_run: Whether a backend that would raise because it cannot run here is opened all the
             same, to plan, if it can do that much; it has ``cannot_run`` set. What would be left
             out is left out.
+        among: Picks and orders the backends that ``auto``, at the end of a selection, stands for:
+            it is given their names by priority, and asked for the next when one more is needed. If
+            not given, all of them.
 
     Yields:
         New instances in order, one for each choice that can be used; none for ``none``. If ``auto``
@@ -90,7 +98,7 @@ def open_in_turn(
     _warn_of_unused_options(resolved, [choice for choice, _ in choices])
     in_turn = bool(resolved.backends) and resolved.backends[-1].name == AUTO
     handed_out = False
-    for choice, automatic in choices:
+    for choice, automatic in _in_order(choices, among if in_turn else None):
         try:
             opened.append(_open(choice, resolved))
         except _CANNOT_BE_USED as error:
@@ -107,6 +115,18 @@ def open_in_turn(
                 yield list(opened)
     if not handed_out:  # or the last list would come twice, and with it a whole partition pass
         yield opened
+
+
+def _in_order(
+    choices: Sequence[tuple[BackendChoice, bool]], among: Among | None
+) -> Iterator[tuple[BackendChoice, bool]]:
+    """Yield the choices; those that were found rather than named as they are picked."""
+    if among is None:
+        yield from choices
+        return
+    yield from ((choice, automatic) for choice, automatic in choices if not automatic)
+    found = {choice.name: choice for choice, automatic in choices if automatic}
+    yield from ((found[name], True) for name in among(list(found)))
 
 
 def load_in_turn(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, BackendFactory]]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import compress
 from typing import Any, overload
 
@@ -17,14 +17,13 @@ from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.partitioning.algorithms.collector import collector_paused
 from subgraphkit.partitioning.claiming.claimants import (
     Claim,
-    choose_claimants,
     choose_claimants_within,
 )
 from subgraphkit.partitioning.claiming.constraints import (
+    NO_DEMANDS,
     Constraints,
     ResolvedConstraints,
     configured,
-    resolve_constraints,
 )
 from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.partitioning.claiming.turns import (
@@ -34,6 +33,7 @@ from subgraphkit.partitioning.claiming.turns import (
     take_turns,
 )
 from subgraphkit.partitioning.claiming.work_table import WorkTable
+from subgraphkit.partitioning.division import claimed, divided
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
@@ -299,20 +299,12 @@ def partition(
         InternalError: The verifier found a broken promise (SGK900).
     """
     if isinstance(bound, Subgraph):
-        return partition_within(bound, backends, bound.backend, ResolvedConstraints({}, {}))
+        return partition_within(bound, backends, bound.backend, NO_DEMANDS)
     settings, placed = _selected(bound, backends, constraints)
     demands = placed or configured(settings, constraints)
     named: dict[str, str] = {}
-    takes_all = partial(_takes_all, bound)
-    choices = choose_claimants(bound, settings, takes_all, named, dry_run=dry_run)
-    # a demand may name any of them, so then all are opened at once
-    claims = next(choices) if demands is None else list(choices)[-1]
-    names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
-    demanded = resolve_constraints(bound, demands, names)
     with collector_paused():
-        work, turns = _claimed(bound, claims, demanded)
-        while _wants_more(work) and (wider := next(choices, None)) is not None:
-            work, turns = _claimed(bound, wider, demanded)
+        work, turns, demanded = divided(bound, settings, demands, named=named, dry_run=dry_run)
         partitioning = _finished(work, turns, demanded, named)
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
@@ -367,26 +359,7 @@ def partition_within(
     inside = within(bound, subgraph)
     claims = choose_claimants_within(inside, properties, divider)
     with collector_paused():
-        return _finished(*_claimed(inside, claims, demanded), demanded)
-
-
-def _claimed(
-    bound: BoundModel, claims: Sequence[Claim], demanded: ResolvedConstraints
-) -> tuple[WorkTable, Turns]:
-    work = WorkTable(bound, claims)
-    refusals = [demanded.refusals_for(claim.backend.name) for claim in claims]
-    return work, take_turns(work, lambda index: refusals[index])
-
-
-def _wants_more(work: WorkTable) -> bool:
-    """Say whether one more backend could have nodes: those that nobody took, or the fallback."""
-    return any(work.free) or any(
-        work.inquiries[region.claimant].claim.is_fallback for region in work.regions
-    )
-
-
-def _takes_all(bound: BoundModel, claims: Sequence[Claim]) -> bool:
-    return not any(_claimed(bound, claims, ResolvedConstraints({}, {}))[0].free)
+        return _finished(*claimed(inside, claims, demanded), demanded)
 
 
 def _finished(
