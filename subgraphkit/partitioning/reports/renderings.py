@@ -11,7 +11,7 @@ from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
 
-__all__ = ["as_data", "as_networkx", "as_text"]
+__all__ = ["aligned", "as_data", "as_networkx", "as_text"]
 
 _SHOWN_SUBGRAPHS = 40
 _SHOWN_VALUES = 4
@@ -160,7 +160,7 @@ def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
     shown = partitioning.subgraphs if verbose else partitioning.subgraphs[:_SHOWN_SUBGRAPHS]
     for subgraph in shown:
         rows += _subgraph_rows(subgraph, verbose=verbose)
-    lines = _aligned(rows, right={2})
+    lines = aligned(rows, right={2})
     if len(shown) < len(partitioning.subgraphs):
         lines.append(f"... and {len(partitioning.subgraphs) - len(shown)} more subgraphs")
     return "\n".join(lines)
@@ -227,7 +227,7 @@ def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
         (backend, str(count), operator, code, text)
         for (backend, code, operator, text), count in shown
     ]
-    lines = _aligned(rows, right={1})
+    lines = aligned(rows, right={1})
     if len(shown) < len(ordered):
         lines.append(f"... and {len(ordered) - len(shown)} more reasons")
     return "\n".join(lines)
@@ -249,7 +249,7 @@ def _quality_lines(quality: Quality, *, verbose: bool) -> str:
         )
         for one in quality.backends
     ]
-    lines = _aligned(rows, right={1, 2, 3, 4, 5, 6})
+    lines = aligned(rows, right={1, 2, 3, 4, 5, 6})
     lines.append(
         f"cut: {_counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
         f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
@@ -282,7 +282,8 @@ def _known(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
+    """Return rows as lines with aligned columns; those in ``right`` are aligned on the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     to_the_right = frozenset(right)
     lines = []
