@@ -12,7 +12,7 @@ from subgraphkit.partitioning.reports.causes import Roots, example_sizes, find_c
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
 
-__all__ = ["as_data", "as_networkx", "as_text", "dry_run_lines"]
+__all__ = ["aligned", "as_data", "as_networkx", "as_text", "dry_run_lines"]
 
 _SHOWN_SUBGRAPHS = 40
 _SHOWN_VALUES = 4
@@ -177,7 +177,7 @@ def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
     shown = running if verbose else running[:_SHOWN_SUBGRAPHS]
     for subgraph in shown:
         rows += _subgraph_rows(subgraph, verbose=verbose)
-    lines = _aligned(rows, right={2})
+    lines = aligned(rows, right={2})
     if len(shown) < len(running):
         lines.append(f"... and {len(running) - len(shown)} more subgraphs")
     if idle := [one for one in partitioning.subgraphs if not one.outputs]:
@@ -250,7 +250,7 @@ def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
         (one.backend, str(len(one.nodes)), operators_of(graph, one.nodes), one.code, one.text)
         for one in shown
     ]
-    lines = _aligned(rows, right={1})
+    lines = aligned(rows, right={1})
     if len(shown) < len(causes):
         lines.append(f"... and {len(causes) - len(shown)} more reasons")
     return "\n".join(lines)
@@ -272,7 +272,7 @@ def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool) -> str
         )
         for one in quality.backends
     ]
-    lines = _aligned(rows, right={1, 2, 3, 4, 5, 6})
+    lines = aligned(rows, right={1, 2, 3, 4, 5, 6})
     lines.append(
         f"cut: {_counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
         f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
@@ -328,7 +328,8 @@ def _known(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
+    """Return rows as lines with aligned columns; those in ``right`` are aligned on the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     to_the_right = frozenset(right)
     lines = []
