@@ -69,6 +69,7 @@ class ResolvedConfig:
         tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
             beside it; ``"off"``, ``"first"`` or ``"background"``.
         tune_seconds: About how long to measure.
+        build: Whether a session is built before it answers.
         data_roots: Folders in or below which a model may have external data, beside its own.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
@@ -97,6 +98,7 @@ class ResolvedConfig:
     threads: int | None
     tune: Literal["off", "first", "background"]
     tune_seconds: float
+    build: Literal["now", "background"]
     data_roots: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool

@@ -28,7 +28,7 @@ from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
 from subgraphkit.finding.loading import BackendFactory, adopt, build, probe
 from subgraphkit.finding.registry import find_record, load_record, probe_record
 
-__all__ = ["Among", "open_backends", "open_fallback", "open_in_turn"]
+__all__ = ["Among", "load_in_turn", "open_backends", "open_fallback", "open_in_turn"]
 
 _LOGGER: Final = logging.getLogger("subgraphkit.registry")
 _CANNOT_BE_USED: Final = (
@@ -114,6 +114,31 @@ def open_in_turn(
                 yield list(opened)
     if not handed_out:  # or the last list would come twice, and with it a whole partition pass
         yield opened
+
+
+def load_in_turn(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, BackendFactory]]:
+    """Load the backends a bind has selected, and the fallback, without opening any.
+
+    Yields:
+        The choices in order, each with what builds it; those that cannot be loaded are left out.
+
+    Raises:
+        BackendError: As ``open_in_turn``, for a backend that somebody named.
+    """
+    named = [choice for choice, _ in _expand(resolved)]
+    fallback = {resolved.fallback} - {AUTO, NONE} - {choice.name for choice in named}
+    found = [(BackendChoice(name, optional=True), True) for name in fallback]
+    for choice, automatic in [*_expand(resolved), *found]:
+        target = choice.target
+        try:
+            if target is not None:
+                yield choice, target if isinstance(target, type) else type(target)
+            else:
+                record = find_record(choice, resolved)
+                yield choice, load_record(record, raise_errors=resolved.raise_plugin_errors)
+        except _CANNOT_BE_USED:
+            if not (choice.optional or automatic or resolved.on_missing == "warn"):
+                raise
 
 
 def open_fallback(resolved: ResolvedConfig) -> Backend | None:

@@ -13,9 +13,13 @@ from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
-from subgraphkit.partitioning.claiming.placements import find_placement
-from subgraphkit.placing.tuning import tune
-from subgraphkit.placing.tuning_child import BackgroundTuning, goes_by_measuring, placed
+from subgraphkit.placing.background import (
+    BackgroundBuild,
+    SubgraphStatus,
+    starting_plan,
+    statuses,
+)
+from subgraphkit.placing.tuning_child import BackgroundTuning, tuned, wanted_tuning
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
@@ -48,8 +52,17 @@ class InferenceSession(Session):
         SubgraphkitError: Whatever a step of the road raises; see ``load``, ``bind``, ``partition``
             and ``compile_subgraphs``; for a bundle, see ``open_bundle``.
 
+    With the setting ``build="background"`` the session answers at once, on a backend of the
+    selection that opens quickly, while a thread compiles for the others and exchanges each subgraph
+    between two runs; see ``ready``, ``wait`` and ``status``. With ``tune="first"`` a session on
+    ``auto`` opens on what measures best; with ``tune="background"`` a child process measures while
+    it runs, and the session takes over what won; see ``tuning``.
+
     Thread-safety: as ``Session``.
     """
+
+    _build: BackgroundBuild | None = None
+    _tuning: BackgroundTuning | None = None
 
     def __init__(  # noqa: PLR0913 (each step of the road has its own)
         self,
@@ -64,31 +77,66 @@ class InferenceSession(Session):
         **settings: Unpack[OtherSettings],
     ) -> None:
         refuse_arguments(settings)
-        self._tuning: BackgroundTuning | None = None
         if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)
             call = BundleCall(backend, shapes, options, settings, constraints)
             super().__init__(open_bundle(Path(source), call, trust=trust))
             return
         model = load(source, data_roots=settings.get("data_roots"))
         bound = bind(model, shapes, backend=backend, options=options, **settings)
-        mode = bound.settings.tune if goes_by_measuring(bound, constraints) else "off"
-        if mode == "first":
-            seconds = bound.settings.tune_seconds
-            placement = tune(bound, seconds=seconds, progress=progress).placement
-            partitioning = placed(bound, placement)
+        tuning = wanted_tuning(bound, constraints)
+        start = None
+        if bound.settings.build == "background" and tuning != "first":
+            start = starting_plan(bound, constraints)
+        if start is not None:
+            super().__init__(start)
+            self._build = BackgroundBuild(self, progress)
         else:
-            partitioning = partition(bound, constraints=constraints)
-        super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))
-        if mode == "background" and find_placement(bound, bound.settings) is None:
-            self._tuning = BackgroundTuning(self, source, shapes)
+            measured = tuning == "first"
+            found = (
+                tuned(bound, progress) if measured else partition(bound, constraints=constraints)
+            )
+            super().__init__(plan(found, compile_subgraphs(found, progress=progress)))
+        if tuning == "background":
+            self._tuning = BackgroundTuning(self, source, shapes, self._build)
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing is left to be built in the background, be it done or failed."""
+        return self._build is None or self._build.ready
 
     @property
     def tuning(self) -> BackgroundTuning | None:
-        """The measuring in the background; None where there is none."""
+        """What measures in the background, with its state; None where nothing does."""
         return self._tuning
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is left to be built in the background.
+
+        Args:
+            timeout: Seconds to wait at most; None for as long as it takes.
+
+        Returns:
+            ``ready``, as it is then.
+        """
+        return self._build is None or self._build.wait(timeout)
+
+    def status(self) -> dict[str, SubgraphStatus]:
+        """Return, by subgraph id, which backend runs it, which is to, and how far that is."""
+        running, tuning = self.plan, self._tuning
+        if self._build is None or (tuning is not None and tuning.state == "exchanged"):
+            return statuses(running)
+        return self._build.status(running)
+
     def close(self) -> None:
-        """End what goes on in the background, and release what the operators hold."""
-        if self._tuning is not None:
-            self._tuning.stop()
+        """Release what the operators hold, and stop what is built or measured in the background.
+
+        Waits for the backend that is compiling to come to its next step. May be called more than
+        once.
+        """
+        for one in (self._tuning, self._build):
+            if one is not None:
+                one.stop()
         super().close()
+        for one in (self._tuning, self._build):
+            if one is not None:
+                one.wait()

@@ -5,7 +5,7 @@ from typing import Any
 
 from subgraphkit.errors import CallerError, InputError
 
-__all__ = ["no_output", "not_a_list", "run_closed", "unknown_run_options"]
+__all__ = ["no_output", "not_a_list", "other_model", "run_closed", "unknown_run_options"]
 
 
 def run_closed(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
@@ -38,4 +38,13 @@ def no_output(name: object, outputs: Iterable[str]) -> InputError:
         "SGK143",
         f"the model has no output {name!r}",
         hint="Its outputs: " + ", ".join(map(repr, outputs)) + ".",
+    )
+
+
+def other_model() -> CallerError:
+    """Word that a plan is of another bound model than the session's (SGK123)."""
+    return CallerError(
+        "SGK123",
+        "the plan given to exchange() is of another bound model than the session's",
+        hint="Call partition() on session.graph, compile and plan what it returns.",
     )

@@ -18,7 +18,6 @@ from subgraphkit.bundling import BundleContents, check_target, collect, write_bu
 from subgraphkit.compiling import close_all, compile_elsewhere
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import (
-    CallerError,
     ExecutionError,
     InvalidModelError,
     SubgraphkitWarning,
@@ -29,7 +28,13 @@ from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import Emitted, emit, picked
 from subgraphkit.running.failures import movable
 from subgraphkit.running.gate import Gate
-from subgraphkit.running.messages import no_output, not_a_list, run_closed, unknown_run_options
+from subgraphkit.running.messages import (
+    no_output,
+    not_a_list,
+    other_model,
+    run_closed,
+    unknown_run_options,
+)
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.values import NodeArg, node_args
@@ -204,42 +209,40 @@ class Session:
 
         return self._gate.alone(update)
 
-    def exchange(self, plan: Plan) -> None:
+    def exchange(self, plan: Plan | Callable[[Plan], Plan]) -> None:
         """Run another plan of the same bound model from now on.
 
         Runs under way finish with the old plan; later ones see the new one, whole, with the weights
-        of today. The new plan may have operators of the old one; what it does not have is closed.
-        From the call on its operators are the session's, which closes them if it cannot run them.
+        of today: its operators are refitted, or compiled again, where they have older ones. It may
+        have operators of the old plan; what it does not have is closed. Its operators are the
+        session's from now on, which closes them if it cannot run them.
 
         Args:
-            plan: Made of a partitioning of ``session.graph``.
+            plan: Made of a partitioning of ``session.graph``; or what makes it of the plan of the
+                moment, called while nothing runs.
 
         Raises:
-            CallerError: The plan is of another bound model (SGK123), and remains the caller's; or
-                the session is closed (SGK144).
-            WeightUpdateError: The plan cannot take weights that were replaced meanwhile (SGK133).
+            CallerError: The plan is of another bound model (SGK123), and stays the caller's; or the
+                session is closed (SGK144).
+            WeightUpdateError: The plan cannot take weights that were replaced (SGK133).
         """
-        if plan.graph is not self.graph:
-            raise CallerError(
-                "SGK123",
-                "the plan given to exchange() is of another bound model than the session's",
-                hint="Call partition() on session.graph, compile and plan what it returns.",
-            )
-        latest = plan
+        given: list[Plan] = []
 
         def take() -> None:
-            nonlocal latest
+            latest = plan if isinstance(plan, Plan) else plan(self._plan)
+            if latest.graph is not self.graph:
+                raise other_model()
+            given.append(latest)
             self._check_open()
-            latest = self._weights.brought(latest)
-            self._go_on_with(latest)
+            given.append(self._weights.brought(latest))
+            before = self._plan
+            self._take(given[-1])
+            self._close_unless_used(before)
 
         try:
-            # Weights are handed over ahead, while runs go on: it may mean to compile again.
-            shared = {step.operator for step in self._plan.steps}
-            latest = self._weights.brought(plan, apart_from=shared)
             self._gate.alone(take)
         except BaseException:
-            self._gate.alone(lambda: self._close_unless_used(latest))
+            self._gate.alone(lambda: [self._close_unless_used(one) for one in given])
             raise
 
     def export(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -310,11 +313,6 @@ class Session:
         emitted = self._emit(plan)
         self._plan, self._bound = plan, None
         self._emitted, self._execute = emitted, emitted.execute
-
-    def _go_on_with(self, plan: Plan) -> None:
-        before = self._plan
-        self._take(plan)
-        self._close_unless_used(before)
 
     def _close_unless_used(self, plan: Plan) -> None:
         used = set() if self._closed else {step.operator for step in self._plan.steps}

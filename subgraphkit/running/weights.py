@@ -1,7 +1,7 @@
 """Weights that change under a running session: versioned, all or nothing."""
 
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -73,18 +73,14 @@ class Weights:
         self.versions |= {name: renewed[name].version for name in arrays}
         return plan, outcome
 
-    def brought(self, plan: Plan, *, apart_from: Container[SubgraphOperator] = ()) -> Plan:
+    def brought(self, plan: Plan) -> Plan:
         """Hand the weights of today to the operators of another plan that have older ones.
-
-        Args:
-            plan: The plan.
-            apart_from: Operators that are left as they are.
 
         Raises:
             WeightUpdateError: An operator cannot take them (SGK133); all have their old ones.
         """
         renewed = {name: stored for name, stored in self._current.items() if stored.version}
-        return _handed(plan, renewed, apart_from)[0]
+        return _handed(plan, renewed)[0]
 
     def _checked(self, name: str, value: Any) -> _Array:
         stored = self._current.get(name)
@@ -161,11 +157,7 @@ def _copy(stored: Initializer) -> _Array:
     return stored.array().copy()
 
 
-def _handed(
-    plan: Plan,
-    renewed: Mapping[str, Initializer],
-    apart_from: Container[SubgraphOperator] = (),
-) -> tuple[Plan, dict[str, str]]:
+def _handed(plan: Plan, renewed: Mapping[str, Initializer]) -> tuple[Plan, dict[str, str]]:
     """Hand new weights to the operators that use them and do not have them yet.
 
     Returns:
@@ -184,7 +176,7 @@ def _handed(
             for name in renewed
             if name in constants and constants[name].version != renewed[name].version
         )
-        if not held or step.operator in apart_from:
+        if not held:
             continue
         try:
             mine = {name: renewed[name].array() for name in held}

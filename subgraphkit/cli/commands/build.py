@@ -126,7 +126,7 @@ def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, A
     partitioning = compiled.partitioning
     for subgraph, operator in zip(partitioning.subgraphs, compiled, strict=True):
         backend = partitioning.claim_of(subgraph).backend
-        is_lost = is_kept and subgraph.outputs and stores_engines(backend)
+        is_lost = is_kept and subgraph.outputs and stores_engines(type(backend))
         engine = "not kept" if is_lost else _NEEDS_NONE
         if subgraph.id in compiled.restored:
             engine = "found"

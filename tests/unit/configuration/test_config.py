@@ -92,6 +92,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "THREADS": "3",
         "TUNE": "first",
         "TUNE_SECONDS": "1.5",
+        "BUILD": "background",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
@@ -111,6 +112,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors
+    assert resolved.build == "background"
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
 

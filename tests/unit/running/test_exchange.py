@@ -102,7 +102,7 @@ def test_another_plan_may_divide_the_model_in_another_way() -> None:
         # What both plans have stays open.
         second = session.plan
         renewed = ReferenceOperator(second.steps[1].subgraph)
-        session.exchange(second.with_operator(1, renewed))
+        session.exchange(lambda now: now.with_operator(1, renewed))
         assert value(session) == [19, 32]
         assert [operator.closed for operator in operators(second)] == [0, 1]
     assert renewed.closed == 1
