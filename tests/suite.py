@@ -42,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "the full check: 1,008 in all)",
     )
     parser.addoption(
+        "--random-graphs",
+        type=int,
+        default=2000,
+        help="random graphs that are partitioned by random backends (10000 is the full check)",
+    )
+    parser.addoption(
         "--folded-graphs",
         type=int,
         default=80,
