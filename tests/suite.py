@@ -60,6 +60,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="real models that are run on several libraries in one session (9 is all)",
     )
     parser.addoption(
+        "--large-networks",
+        action="store_true",
+        help="vgg19 and zfnet512 are run by oneDNN and cut at random, too, as the seven others are",
+    )
+    parser.addoption(
         "--claimed-cases",
         type=int,
         default=120,
