@@ -29,7 +29,7 @@ from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import ModelSource, read_model
 
-__all__ = ["Benchmark", "Measured", "Schedule", "Share", "bench"]
+__all__ = ["Benchmark", "Measured", "Schedule", "Share", "bench", "file_of"]
 
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
@@ -247,7 +247,7 @@ def bench(
     with tempfile.TemporaryDirectory(prefix="subgraphkit-bench-") as folder, ExitStack() as stack:
         store_values(feeds, Path(folder) / "feeds")
         job = {
-            "model": _file_of(source, Path(folder)),
+            "model": file_of(source, Path(folder)),
             "feeds": os.fspath(Path(folder) / "feeds"),
             "settings": settings,
             "threads": schedule.threads,
@@ -262,7 +262,7 @@ def bench(
         return Benchmark(model, schedule, tuple(_all_measured(entries, tolerance)))
 
 
-def _file_of(source: Any, folder: Path) -> str:
+def file_of(source: Any, folder: Path) -> str:
     """Return the path of the model, stored now if it is not in a file."""
     if isinstance(source, str | os.PathLike):
         return os.path.abspath(source)  # noqa: PTH100 (a path-like of any kind)

@@ -116,7 +116,7 @@ def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, A
         if not subgraph.outputs:
             continue  # nothing is made of what nobody reads
         backend = partitioning.claim_of(subgraph).backend
-        is_lost = is_kept and stores_engines(backend)
+        is_lost = is_kept and stores_engines(type(backend))
         engine = "not kept" if is_lost else _NEEDS_NONE
         if subgraph.id in compiled.restored:
             engine = "found"

@@ -16,6 +16,7 @@ from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning.reports.renderings import dry_run_lines
 
 __all__ = ["COMMAND"]
 
@@ -24,9 +25,12 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Load, bind and partition a model, and show what came of it."""
     with report.doing("partitioning"):
         bound = bind_as_told(load_as_told(arguments), arguments, require=arguments.min_coverage)
-        partitioning = partition(bound)
+        partitioning = partition(bound, dry_run=True)
     nodes = _named(partitioning, arguments.explain) if arguments.explain else []
     report.data = _data(partitioning, arguments, nodes)
+    if arguments.dot or nodes:  # else it is part of what is shown
+        for line in dry_run_lines(partitioning):
+            report.note(line)
     _show(partitioning, arguments, nodes, report)
     # After what is shown: who has too little is what a reader wants to see the rest for.
     if (shortfall := partitioning.shortfall()) is not None:

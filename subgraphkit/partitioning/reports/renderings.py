@@ -12,7 +12,7 @@ from subgraphkit.partitioning.reports.causes import Roots, example_sizes, find_c
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
 
-__all__ = ["as_data", "as_networkx", "as_text", "counted"]
+__all__ = ["aligned", "as_data", "as_networkx", "as_text", "counted", "dry_run_lines"]
 
 _SHOWN_SUBGRAPHS = 40
 _SHOWN_VALUES = 4
@@ -30,6 +30,11 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
         "node_count": len(partitioning.graph.order),
         "left_out": {str(node): became for node, became in partitioning.graph.left_out.items()},
         "backends": list(partitioning.backends),
+        "evidence": dict(partitioning.evidence),
+        "cannot_run": {
+            name: {"code": error.code, "message": error.message, "hint": error.hint}
+            for name, error in partitioning.cannot_run.items()
+        },
         "subgraphs": [
             {
                 "id": subgraph.id,
@@ -129,16 +134,26 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
     """
     count = len(partitioning.graph.order)
     subgraphs = len(partitioning.subgraphs)
+    rest_on = [f"{name} ({evidence})" for name, evidence in partitioning.evidence.items()]
     head = (
         f"{partitioning.graph.name}: {counted(count, 'node')} in {counted(subgraphs, 'subgraph')}"
-        f", backends {', '.join(partitioning.backends) or 'none'}"
+        f", backends {', '.join(rest_on) or 'none'}"
     )
-    parts = ["\n".join([head, *_left_out_lines(partitioning)])]
+    left_out = _left_out_lines(partitioning)
+    parts = ["\n".join([head, *dry_run_lines(partitioning), *left_out])]
     if subgraphs:
         parts.append(_subgraph_table(partitioning, verbose=verbose))
     parts.append(_refusal_table(partitioning, verbose=verbose))
     parts.append(_quality_lines(partitioning.graph, quality, verbose=verbose))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def dry_run_lines(partitioning: PartitioningData) -> list[str]:
+    """Say of every backend that plans here and cannot run what it lacks, in one line."""
+    return [
+        f"dry run, nothing can run here: {name}: {error.context.get('problem', error.message)}"
+        for name, error in partitioning.cannot_run.items()
+    ]
 
 
 def _left_out_lines(partitioning: PartitioningData) -> list[str]:
@@ -162,7 +177,7 @@ def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
     shown = running if verbose else running[:_SHOWN_SUBGRAPHS]
     for subgraph in shown:
         rows += _subgraph_rows(subgraph, verbose=verbose)
-    lines = _aligned(rows, right={2})
+    lines = aligned(rows, right={2})
     if len(shown) < len(running):
         lines.append(f"... and {len(running) - len(shown)} more subgraphs")
     if idle := [one for one in partitioning.subgraphs if not one.outputs]:
@@ -235,7 +250,7 @@ def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
         (one.backend, str(len(one.nodes)), operators_of(graph, one.nodes), one.code, one.text)
         for one in shown
     ]
-    lines = _aligned(rows, right={1})
+    lines = aligned(rows, right={1})
     if len(shown) < len(causes):
         lines.append(f"... and {len(causes) - len(shown)} more reasons")
     return "\n".join(lines)
@@ -257,7 +272,7 @@ def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool) -> str
         )
         for one in quality.backends
     ]
-    lines = _aligned(rows, right={1, 2, 3, 4, 5, 6})
+    lines = aligned(rows, right={1, 2, 3, 4, 5, 6})
     lines.append(
         f"cut: {counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
         f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
@@ -313,7 +328,8 @@ def _known(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
+    """Return rows as lines with aligned columns; those in ``right`` are aligned on the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     to_the_right = frozenset(right)
     lines = []

@@ -17,8 +17,8 @@ __all__ = ["Gain", "Worth", "worth_of_operators"]
 
 # Reasons that would remain if the backend had the operator.
 _NOT_ABOUT_THE_OPERATOR = frozenset(
-    {"excluded", "filtered", "group", "not_accepted", "not_convex", "pinned", "too_large",
-     "too_small"}
+    {"excluded", "filtered", "group", "not_accepted", "not_convex", "not_worth", "pinned",
+     "too_large", "too_small"}
 )  # fmt: skip
 
 # Units and edges to go through for one backend. Growing connected regions looks at each many times,
