@@ -185,6 +185,22 @@ def test_a_bundle_is_held_against_what_is_required(
     assert caplog.records == []
 
 
+def test_a_session_that_is_built_in_the_background_says_it_when_it_is_built(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = claiming(["Relu", "Neg", "Abs"], "half")
+    with sk.InferenceSession(parsed(DIAMOND), ["numpy", one], build="background") as session:
+        assert session.wait(60)
+    assert caplog.records == []
+    with sk.InferenceSession(parsed(DIAMOND), [one], build="background") as session:
+        assert session.wait(60)
+        assert "half" in {step.subgraph.backend for step in session.plan.steps}
+    (said,) = [one.getMessage() for one in caplog.records]
+    assert said.startswith("half has 3 of 4 nodes (75.0% of FLOPs), numpy 1 (25.0%). Main reason")
+    with pytest.raises(UnclaimedNodesError, match="required of 'half'"):
+        sk.InferenceSession(parsed(DIAMOND), [one], build="background", require={"half": 0.9})
+
+
 class Listener:
     """Keeps the events of level ``partition``."""
 
