@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import index as as_index
 from types import MappingProxyType
 from typing import Any, Self, overload
 
@@ -15,9 +14,9 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator
-from subgraphkit.compiling.creation import Creation, close_all, failure
+from subgraphkit.compiling.creation import Creation, close_all, failure, named_nodes
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import CompileError, SelectorContractError
+from subgraphkit.errors import CompileError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
@@ -330,33 +329,8 @@ def _given_back(
     else:
         if settings.on_unsupported == "raise":
             raise failure(subgraph, error) from error
-        refusal, nodes = error.refusal, _named_nodes(subgraph, error) or subgraph.nodes
+        refusal, nodes = error.refusal, named_nodes(subgraph, error) or subgraph.nodes
     return dict.fromkeys(nodes, refusal)
-
-
-def _named_nodes(subgraph: Subgraph, error: Unsupported) -> tuple[int, ...]:
-    """Return the nodes that a backend gives back by name.
-
-    Raises:
-        SelectorContractError: They are no node indices, or not of the subgraph (SGK122).
-    """
-    nodes: tuple[int, ...] = ()
-    try:
-        nodes = tuple(map(as_index, error.nodes))
-    except TypeError:
-        problem = f"nodes {error.nodes!r}, expected indices of nodes"
-    else:
-        foreign = sorted(set(nodes).difference(subgraph.nodes))
-        problem = f"nodes {foreign}, which are not in the subgraph" if foreign else ""
-    if problem:
-        raise SelectorContractError(
-            "SGK122",
-            f"Unsupported names {problem}",
-            backend=subgraph.backend,
-            subgraph=subgraph.id,
-            hint="Unsupported(nodes=...) takes a tuple of indices into the model's node list.",
-        ) from error
-    return nodes
 
 
 def _tell_given_back(
