@@ -70,6 +70,16 @@ class Roots:
         ]
         return _NONE.union(*found)
 
+    def sizes(self, origins: _Origins) -> list[str]:
+        """Return the open sizes among origins, in the order of the inputs."""
+        return [one for one in self._slots if one in origins]
+
+    @cached_property
+    def _slots(self) -> Mapping[str, None]:
+        types = self._graph.types
+        slots = [one for name in self._graph.inputs for one in _open_slots(name, types.get(name))]
+        return dict.fromkeys(slots)
+
     def _is_open(self, value: str) -> bool:
         return _is_open(self._graph.types.get(value))
 
@@ -115,14 +125,14 @@ def find_causes(
     sizes: dict[str, None] = {}
     for node, refusal in refused:
         origins = roots.of(node, refusal)
-        maker = next((one for one in origins if isinstance(one, int)), None)
+        maker = min((one for one in origins if isinstance(one, int)), default=None)
         code, text = refusal.code, refusal.text
         if maker is not None:
             code = "dynamic_shape"
             text = f"the shape of what {Node(graph, maker).label} makes is known only at a run"
         elif origins:
             code, text = "dynamic_shape", ""
-            sizes.update(dict.fromkeys(str(one) for one in sorted(origins, key=str)))
+            sizes.update(dict.fromkeys(roots.sizes(origins)))
         key = (code, _nameless(text, Node(graph, node)))
         texts.setdefault(key, {})[text] = None
         nodes.setdefault(key, {})[node] = None

@@ -288,6 +288,6 @@ class _Supposing:
                     continue  # no operator, and no size that is given, would help
                 if origins:
                     name = _SIZES
-                    self.sizes.update(dict.fromkeys(str(one) for one in sorted(origins, key=str)))
+                    self.sizes.update(dict.fromkeys(roots.sizes(origins)))
                 found.setdefault(name, []).append(node)
         return found
