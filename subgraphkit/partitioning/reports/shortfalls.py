@@ -9,6 +9,7 @@ elsewhere is no shortfall, nor is what backends before it in the list have taken
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from subgraphkit.backend.events import FallbackEvent
@@ -112,6 +113,8 @@ class _Work:
         self._total = quality.flops or quality.nodes
         self._of: Mapping[str, BackendQuality] = {one.backend: one for one in quality.backends}
         self._roots = Roots(partitioning.graph)
+        # Each node is weighed several times: as refused, as run elsewhere, and by its cause.
+        self._flops = cache(lambda node: estimate_flops(Node(self._graph, node)))
 
     def share(self, name: str) -> float:
         """Return the share of the work that a backend has."""
@@ -198,7 +201,7 @@ class _Work:
     def _weight(self, nodes: Collection[int]) -> float:
         if not self._quality.flops:
             return len(nodes) / self._total
-        return sum(estimate_flops(Node(self._graph, node)) for node in nodes) / self._total
+        return sum(map(self._flops, nodes)) / self._total
 
     def _has_little(self, name: str, refused: Collection[int]) -> bool:
         left, had = self._weight(refused), self.share(name)
