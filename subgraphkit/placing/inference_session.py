@@ -1,6 +1,7 @@
 """The whole road in one call."""
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
@@ -13,6 +14,15 @@ from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
+from subgraphkit.partitioning.claiming.placements import find_placement
+from subgraphkit.placing.background import (
+    BackgroundBuild,
+    SubgraphStatus,
+    starting_plan,
+    statuses,
+)
+from subgraphkit.placing.tuning import tune
+from subgraphkit.placing.tuning_child import BackgroundTuning, goes_by_measuring, placed
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
@@ -45,8 +55,15 @@ class InferenceSession(Session):
         SubgraphkitError: Whatever a step of the road raises; see ``load``, ``bind``, ``partition``
             and ``compile_subgraphs``; for a bundle, see ``open_bundle``.
 
+    With the setting ``build="background"`` the session answers at once, on a backend of the
+    selection that opens quickly, while a thread compiles for the others and exchanges each subgraph
+    between two runs; see ``ready``, ``wait`` and ``status``.
+
     Thread-safety: as ``Session``.
     """
+
+    _build: BackgroundBuild | None = None
+    _tuning: BackgroundTuning | None = None
 
     def __init__(  # noqa: PLR0913 (each step of the road has its own)
         self,
@@ -67,5 +84,64 @@ class InferenceSession(Session):
             return
         model = load(source, data_roots=settings.get("data_roots"))
         bound = bind(model, shapes, backend=backend, options=options, **settings)
-        partitioning = partition(bound, constraints=constraints)
-        super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))
+        mode = bound.settings.tune if goes_by_measuring(bound, constraints) else "off"
+        tuned = None
+        if mode == "first":
+            tuned = tune(bound, seconds=bound.settings.tune_seconds, progress=progress)
+        start = starting_plan(bound, constraints) if bound.settings.build == "background" else None
+        if start is not None:
+            super().__init__(start)
+            self._build = BackgroundBuild(self, progress)
+        else:
+            if tuned is None:
+                partitioning = partition(bound, constraints=constraints)
+            else:
+                partitioning = placed(bound, tuned.placement)
+            super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))
+        if mode == "background" and find_placement(bound, bound.settings) is None:
+            self._tuning = BackgroundTuning(self, source, shapes, after=self._build)
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing is left to be built or measured in the background, done or failed."""
+        return all(one.ready for one in self._background)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is left to be built or measured in the background.
+
+        Args:
+            timeout: Seconds to wait at most; None for as long as it takes.
+
+        Returns:
+            ``ready``, as it is then.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        for one in self._background:
+            one.wait(None if end is None else max(0.0, end - time.monotonic()))
+        return self.ready
+
+    def status(self) -> dict[str, SubgraphStatus]:
+        """Return, by subgraph id, which backend runs it, which is to, and how far that is."""
+        running = self.plan
+        return statuses(running) if self._build is None else self._build.status(running)
+
+    @property
+    def tuning(self) -> BackgroundTuning | None:
+        """The measuring in the background; None where there is none."""
+        return self._tuning
+
+    def close(self) -> None:
+        """Release what the operators hold, and stop what goes on in the background.
+
+        Waits for the backend that is compiling to come to its next step. May be called more than
+        once.
+        """
+        for one in self._background:
+            one.stop()
+        super().close()
+        for one in self._background:
+            one.wait()
+
+    @property
+    def _background(self) -> list[BackgroundBuild | BackgroundTuning]:
+        return [one for one in (self._build, self._tuning) if one is not None]

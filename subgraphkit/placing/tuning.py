@@ -18,6 +18,7 @@ from subgraphkit.partitioning.claiming.placements import (
     find_placement,
     keep_placement,
 )
+from subgraphkit.partitioning.costs import Costs
 from subgraphkit.partitioning.reports.renderings import aligned
 from subgraphkit.placing.course import Course
 from subgraphkit.placing.measuring import Arena
@@ -164,7 +165,17 @@ def tune(
     placement = replace(placement, figures={"asked": asked, **placement.figures})
     if placement.circumstances:
         keep_placement(placement, anybody)
+        Costs(bound, anybody).learn(_of_one_backend(placement))
     return Tuning(placement, measured=True)
+
+
+def _of_one_backend(placement: Placement) -> dict[str, float]:
+    """Return the seconds of the backends that ran the whole model."""
+    return {
+        one["label"]: one["seconds"][0]
+        for one in placement.figures["contenders"]
+        if one["subgraphs"] == 1 and one["seconds"] and one["label"].isidentifier()
+    }
 
 
 def _circumstances(bound: BoundModel) -> Mapping[str, Any]:

@@ -42,9 +42,8 @@ _LOCK_TIMEOUT: Final = 600.0
 _logger = logging.getLogger("subgraphkit.cache")
 
 
-def stores_engines(backend: Backend) -> bool:
-    """Say whether a backend can restore what its operators serialize."""
-    kind = type(backend)
+def stores_engines(kind: type[Backend]) -> bool:
+    """Say whether a kind of backend can restore what its operators serialize."""
     return kind.deserialize is not Backend.deserialize or kind.restore is not Backend.restore
 
 
