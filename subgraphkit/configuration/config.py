@@ -69,10 +69,10 @@ class ResolvedConfig:
         cache_size: How many bytes of engines are kept at most.
         threads: How many threads a run computes with, on every backend; None where nobody said and
             nothing limits the process, so that each library takes as many as it finds right.
-        build: Whether a session is built before it answers.
         tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
             beside it; ``"off"``, ``"first"`` or ``"background"``.
         tune_seconds: About how long to measure.
+        build: Whether a session is built before it answers.
         data_roots: Folders in or below which a model may have external data, beside its own.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
@@ -101,9 +101,9 @@ class ResolvedConfig:
     cache_dir: Path | None
     cache_size: int
     threads: int | None
-    build: Literal["now", "background"]
     tune: Literal["off", "first", "background"]
     tune_seconds: float
+    build: Literal["now", "background"]
     data_roots: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool

@@ -72,9 +72,9 @@ class OtherSettings(TypedDict, total=False):
     cache_dir: Path | str | None
     cache_size: int | str | None
     threads: int | str | None
-    build: str | None
     tune: str | None
     tune_seconds: float | str | None
+    build: str | None
     data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
@@ -121,6 +121,11 @@ def _one_of(*words: str) -> Callable[[object], str]:
     return read
 
 
+def _choice(name: str, words: str, text: str) -> Setting:
+    """Return a setting that is one of some words, the first of them if nobody says."""
+    return Setting(name, _one_of(*words.split("|")), words.split("|", maxsplit=1)[0], text)
+
+
 def _names(value: object) -> frozenset[str]:
     if isinstance(value, set | frozenset):
         value = sorted(value)
@@ -163,12 +168,7 @@ def _number(
 _ALL: Final = (
     Setting("backend", lambda value: value, AUTO, "Which backends, in the order of claiming."),
     Setting("strict", read_bool, default=False, help="Whether each node must be claimed by name."),
-    Setting(
-        "on_missing",
-        _one_of("error", "warn"),
-        "error",
-        "What to do if a backend that was named cannot be used.",
-    ),
+    _choice("on_missing", "error|warn", "What to do if a backend that was named cannot be used."),
     Setting(
         "fallback",
         backend_name,
@@ -176,10 +176,9 @@ _ALL: Final = (
         "Which backend runs what nobody claimed; auto is numpy where it is installed, else the "
         "first ready one that takes every node.",
     ),
-    Setting(
+    _choice(
         "on_fallback",
-        _one_of("warn", "ok", "error"),
-        "warn",
+        "warn|ok|error",
         "What to do if a backend that was named gets little to do, or was left out, or work goes "
         "to a fallback that nobody named.",
     ),
@@ -191,24 +190,15 @@ _ALL: Final = (
     ),
     Setting("pin", pins, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
     Setting("keep_off", pins, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
-    Setting(
+    _choice(
         "on_unsupported",
-        _one_of("repartition", "raise"),
-        "repartition",
+        "repartition|raise",
         "What to do if a backend gives nodes back while compiling.",
     ),
-    Setting(
-        "on_compile_error",
-        _one_of("raise", "fallback"),
-        "raise",
-        "What to do if a backend fails to compile a subgraph.",
+    _choice(
+        "on_compile_error", "raise|fallback", "What to do if a backend fails to compile a subgraph."
     ),
-    Setting(
-        "on_run_error",
-        _one_of("raise", "fallback"),
-        "raise",
-        "What to do if a subgraph fails while running.",
-    ),
+    _choice("on_run_error", "raise|fallback", "What to do if a subgraph fails while running."),
     Setting(
         "checked",
         read_bool,
@@ -238,16 +228,9 @@ _ALL: Final = (
         "How many threads a run computes with, on every backend; unless given, as many as CPU "
         "affinity, the quota of the control group and OMP_NUM_THREADS allow.",
     ),
-    Setting(
-        "build",
-        _one_of("now", "background"),
-        "now",
-        "Whether a session is built before it answers, or answers on what opens quickly meanwhile.",
-    ),
-    Setting(
+    _choice(
         "tune",
-        _one_of("off", "first", "background"),
-        "off",
+        "off|first|background",
         "Whether a session on auto measures who runs a model best: before it opens, or beside it.",
     ),
     Setting(
@@ -255,6 +238,11 @@ _ALL: Final = (
         _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
         20.0,
         "About how long to measure.",
+    ),
+    _choice(
+        "build",
+        "now|background",
+        "Whether a session is built before it answers, or answers on what opens quickly meanwhile.",
     ),
     Setting(
         "data_roots",

@@ -38,7 +38,7 @@ from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.quality import Quality, measure
-from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text
+from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
 from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall, is_as_asked
 
 __all__ = ["Partitioning", "partition", "partition_within"]
@@ -245,8 +245,8 @@ class Partitioning(PartitioningData):
 
     def __repr__(self) -> str:
         """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs)``."""
-        nodes = _counted(len(self.graph.order), "node")
-        subgraphs = _counted(len(self.subgraphs), "subgraph")
+        nodes = counted(len(self.graph.order), "node")
+        subgraphs = counted(len(self.subgraphs), "subgraph")
         return f"Partitioning({self.graph.name!r}, {nodes} in {subgraphs})"
 
 
@@ -302,9 +302,10 @@ def partition(
         return partition_within(bound, backends, bound.backend, NO_DEMANDS)
     settings, placed = _selected(bound, backends, constraints)
     demands = placed or configured(settings, constraints)
-    named: dict[str, str] = {}
+    named: dict[str, str] = {}  # nobody in a placement: what was measured is as asked
+    told = None if placed else named
     with collector_paused():
-        work, turns, demanded = divided(bound, settings, demands, named=named, dry_run=dry_run)
+        work, turns, demanded = divided(bound, settings, demands, named=told, dry_run=dry_run)
         partitioning = _finished(work, turns, demanded, named)
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
@@ -359,14 +360,11 @@ def partition_within(
     inside = within(bound, subgraph)
     claims = choose_claimants_within(inside, properties, divider)
     with collector_paused():
-        return _finished(*claimed(inside, claims, demanded), demanded)
+        return _finished(*claimed(inside, claims, demanded), demanded, {})
 
 
 def _finished(
-    work: WorkTable,
-    turns: Turns,
-    demanded: ResolvedConstraints,
-    named: Mapping[str, str] | None = None,
+    work: WorkTable, turns: Turns, demanded: ResolvedConstraints, named: Mapping[str, str]
 ) -> Partitioning:
     require_all_claimed(work, turns, demanded)
     made = cut(work, turns)
@@ -376,11 +374,7 @@ def _finished(
         turns=turns,
         claimed_by=tuple(index for _, index in made),
         constraints=demanded,
-        named=named or {},
+        named=named,
     )
     finish_turns(work.graph, partitioning, turns)
     return partitioning
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

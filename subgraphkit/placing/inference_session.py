@@ -14,15 +14,13 @@ from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
-from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.placing.background import (
     BackgroundBuild,
     SubgraphStatus,
     starting_plan,
     statuses,
 )
-from subgraphkit.placing.tuning import tune
-from subgraphkit.placing.tuning_child import BackgroundTuning, goes_by_measuring, placed
+from subgraphkit.placing.tuning_child import BackgroundTuning, tuned, wanted_tuning
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
@@ -57,7 +55,9 @@ class InferenceSession(Session):
 
     With the setting ``build="background"`` the session answers at once, on a backend of the
     selection that opens quickly, while a thread compiles for the others and exchanges each subgraph
-    between two runs; see ``ready``, ``wait`` and ``status``.
+    between two runs; see ``ready``, ``wait`` and ``status``. With ``tune="first"`` a session on
+    ``auto`` opens on what measures best; with ``tune="background"`` a child process measures while
+    it runs, and the session takes over what won; see ``tuning``.
 
     Thread-safety: as ``Session``.
     """
@@ -84,27 +84,31 @@ class InferenceSession(Session):
             return
         model = load(source, data_roots=settings.get("data_roots"))
         bound = bind(model, shapes, backend=backend, options=options, **settings)
-        mode = bound.settings.tune if goes_by_measuring(bound, constraints) else "off"
-        tuned = None
-        if mode == "first":
-            tuned = tune(bound, seconds=bound.settings.tune_seconds, progress=progress)
-        start = starting_plan(bound, constraints) if bound.settings.build == "background" else None
+        tuning = wanted_tuning(bound, constraints)
+        start = None
+        if bound.settings.build == "background" and tuning != "first":
+            start = starting_plan(bound, constraints)
         if start is not None:
             super().__init__(start)
             self._build = BackgroundBuild(self, progress)
         else:
-            if tuned is None:
-                partitioning = partition(bound, constraints=constraints)
-            else:
-                partitioning = placed(bound, tuned.placement)
-            super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))
-        if mode == "background" and find_placement(bound, bound.settings) is None:
-            self._tuning = BackgroundTuning(self, source, shapes, after=self._build)
+            measured = tuning == "first"
+            found = (
+                tuned(bound, progress) if measured else partition(bound, constraints=constraints)
+            )
+            super().__init__(plan(found, compile_subgraphs(found, progress=progress)))
+        if tuning == "background":
+            self._tuning = BackgroundTuning(self, source, shapes, self._build)
 
     @property
     def ready(self) -> bool:
         """Whether nothing is left to be built or measured in the background, done or failed."""
         return all(one.ready for one in self._background)
+
+    @property
+    def tuning(self) -> BackgroundTuning | None:
+        """What measures in the background, with its state; None where nothing does."""
+        return self._tuning
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until nothing is left to be built or measured in the background.
@@ -122,16 +126,13 @@ class InferenceSession(Session):
 
     def status(self) -> dict[str, SubgraphStatus]:
         """Return, by subgraph id, which backend runs it, which is to, and how far that is."""
-        running = self.plan
-        return statuses(running) if self._build is None else self._build.status(running)
-
-    @property
-    def tuning(self) -> BackgroundTuning | None:
-        """The measuring in the background; None where there is none."""
-        return self._tuning
+        running, tuning = self.plan, self._tuning
+        if self._build is None or (tuning is not None and tuning.state == "exchanged"):
+            return statuses(running)
+        return self._build.status(running)
 
     def close(self) -> None:
-        """Release what the operators hold, and stop what goes on in the background.
+        """Release what the operators hold, and stop what is built or measured in the background.
 
         Waits for the backend that is compiling to come to its next step. May be called more than
         once.
@@ -144,4 +145,4 @@ class InferenceSession(Session):
 
     @property
     def _background(self) -> list[BackgroundBuild | BackgroundTuning]:
-        return [one for one in (self._build, self._tuning) if one is not None]
+        return [one for one in (self._tuning, self._build) if one is not None]

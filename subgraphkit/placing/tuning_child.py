@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.benching import file_of
 from subgraphkit.compiling import compile_subgraphs
@@ -27,14 +28,18 @@ from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.partitioning.claiming.constraints import configured
-from subgraphkit.partitioning.claiming.placements import Placement, placement_of
+from subgraphkit.partitioning.claiming.placements import (
+    Placement,
+    find_placement,
+    placement_of,
+)
 from subgraphkit.placing.background import BackgroundBuild
 from subgraphkit.placing.tuning import tune
 from subgraphkit.planning import plan
 from subgraphkit.processes import AnsweringChild, NoAnswer
 from subgraphkit.running import Session
 
-__all__ = ["BackgroundTuning", "goes_by_measuring", "main", "placed"]
+__all__ = ["BackgroundTuning", "main", "tuned", "wanted_tuning"]
 
 _logger: Final = logging.getLogger("subgraphkit.placement")
 
@@ -47,20 +52,31 @@ _NICENESS: Final = 10
 _LAST_OUTPUT: Final = 2000
 
 
-def placed(bound: BoundModel, placement: Placement) -> Partitioning:
+def _placed(bound: BoundModel, placement: Placement) -> Partitioning:
     """Return the partitioning of a placement."""
     origin = "a placement measured here"
     return partition(bound, placement.choices(origin), constraints=placement.constraints(bound))
 
 
-def goes_by_measuring(bound: BoundModel, constraints: Constraints | None) -> bool:
-    """Say whether a bind leaves the choice to ``auto`` alone, so that measuring may decide it."""
+def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
+    """Return when a session is to measure: ``"first"``, ``"background"``, or ``"off"``.
+
+    Nothing is measured for backends that are named, for pinned nodes, or a second time.
+    """
     settings = bound.settings
-    only = len(settings.backends) == 1 and settings.backends[0]
-    return (
-        bool(only and only.name == AUTO and only.plan is None)
-        and configured(settings, constraints) is None
-    )
+    if settings.tune == "off":
+        return "off"
+    open_choice = [(one.name, one.plan) for one in settings.backends] == [(AUTO, None)]
+    if not open_choice or configured(settings, constraints) is not None:
+        _logger.info("tune=%r measures for backend='auto' without pins alone", settings.tune)
+        return "off"
+    return "off" if find_placement(bound, settings) is not None else settings.tune
+
+
+def tuned(bound: BoundModel, progress: Progress | None) -> Partitioning:
+    """Measure here and now, and return the partitioning that won."""
+    found = tune(bound, seconds=bound.settings.tune_seconds, progress=progress)
+    return _placed(bound, found.placement)
 
 
 class BackgroundTuning:
@@ -72,16 +88,16 @@ class BackgroundTuning:
         session: The session; not kept alive.
         source: What its model was loaded from.
         shapes: The shapes it was bound with.
-        after: What is to have ended before the session takes over what won.
+        build: What is built in the background, which is waited for.
 
     Thread-safety: all methods may be called from any thread.
     """
 
     def __init__(
-        self, session: Session, source: Any, shapes: Any, after: BackgroundBuild | None = None
+        self, session: Session, source: Any, shapes: Any, build: BackgroundBuild | None = None
     ) -> None:
         self._session = weakref.ref(session)
-        self._after = after
+        self._build = build
         self._state = "measuring"
         self._job = {
             "shapes": _plain(shapes),
@@ -163,12 +179,12 @@ class BackgroundTuning:
         return placement_of(answer["placement"])
 
     def _improve(self, placement: Placement) -> str:
-        if self._after is not None:
-            self._after.wait()
+        if self._build is not None:
+            self._build.wait()
         session = self._session()
-        if session is None:
+        if session is None or self._state != "measuring":
             return "stopped"
-        partitioning = placed(session.graph, placement)
+        partitioning = _placed(session.graph, placement)
         if _divided(partitioning) == _divided(session.partitioning):
             return "kept"
         session.exchange(plan(partitioning, compile_subgraphs(partitioning)))

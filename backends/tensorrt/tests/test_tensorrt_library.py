@@ -224,6 +224,8 @@ def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(
     assert caught.value.code == "SGK104"
     assert "can build engines here but cannot run them: there is no NVIDIA GPU" in str(caught.value)
     assert "build_only=true" in caught.value.hint
+    planner = TensorRTBackend.planner(Options(flavour="tensorrt_rtx"))
+    assert (planner.evidence, planner.library) == ("asked", found.library)
     backend = TensorRTBackend(Options(flavour="tensorrt_rtx", build_only=True))
     assert backend.library is found.library
     assert backend.fingerprint().startswith("tensorrt_rtx;1.")

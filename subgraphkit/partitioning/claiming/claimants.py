@@ -86,8 +86,7 @@ def choose_claimants(
         SelectorContractError: A property declares something its contract forbids (SGK122).
     """
     named = {} if named is None else named
-    if resolved.sources["backend"][0] != "placement":  # there measuring named them, and nobody else
-        named.update((one.name, "") for one in resolved.backends if one.name != AUTO)
+    named.update((one.name, "") for one in resolved.backends if one.name != AUTO)
     fallback = None if resolved.strict else open_fallback(resolved)
     find = resolved.fallback == AUTO and not resolved.strict
     chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []

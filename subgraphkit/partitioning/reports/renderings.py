@@ -12,7 +12,7 @@ from subgraphkit.partitioning.reports.causes import Roots, example_sizes, find_c
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
 
-__all__ = ["aligned", "as_data", "as_networkx", "as_text", "dry_run_lines"]
+__all__ = ["aligned", "as_data", "as_networkx", "as_text", "counted", "dry_run_lines"]
 
 _SHOWN_SUBGRAPHS = 40
 _SHOWN_VALUES = 4
@@ -136,7 +136,7 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
     subgraphs = len(partitioning.subgraphs)
     rest_on = [f"{name} ({evidence})" for name, evidence in partitioning.evidence.items()]
     head = (
-        f"{partitioning.graph.name}: {_counted(count, 'node')} in {_counted(subgraphs, 'subgraph')}"
+        f"{partitioning.graph.name}: {counted(count, 'node')} in {counted(subgraphs, 'subgraph')}"
         f", backends {', '.join(rest_on) or 'none'}"
     )
     left_out = _left_out_lines(partitioning)
@@ -161,11 +161,11 @@ def _left_out_lines(partitioning: PartitioningData) -> list[str]:
     computed = sum(became == "computed at bind" for became in left_out)
     replaced = sum(became.endswith("branch is taken, known at bind") for became in left_out)
     others = len(left_out) - computed - replaced
-    said = [f"{_counted(computed, 'node')} computed at bind"] if computed else []
+    said = [f"{counted(computed, 'node')} computed at bind"] if computed else []
     if replaced:
-        said.append(f"{_counted(replaced, 'If')} replaced by the branch that is taken")
+        said.append(f"{counted(replaced, 'If')} replaced by the branch that is taken")
     if others:
-        said.append(f"{_counted(others, 'node')} left out, as a copy or because nothing reads it")
+        said.append(f"{counted(others, 'node')} left out, as a copy or because nothing reads it")
     return ["; ".join(said)] if said else []
 
 
@@ -182,7 +182,7 @@ def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
         lines.append(f"... and {len(running) - len(shown)} more subgraphs")
     if idle := [one for one in partitioning.subgraphs if not one.outputs]:
         nodes = sum(len(one.nodes) for one in idle)
-        lines.append(f"not run, because nothing reads it: {_counted(nodes, 'node')}")
+        lines.append(f"not run, because nothing reads it: {counted(nodes, 'node')}")
     return "\n".join(lines)
 
 
@@ -274,14 +274,14 @@ def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool) -> str
     ]
     lines = aligned(rows, right={1, 2, 3, 4, 5, 6})
     lines.append(
-        f"cut: {_counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
+        f"cut: {counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
         f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
     )
     if quality.has_open_flops:
         lines.append("+: at least, because dimensions that are not known count as 1")
     lines.append(f"largest subgraph: {quality.largest_share:.1%} of the nodes")
     if quality.copied_nodes:
-        lines.append(f"copied: {_counted(quality.copied_nodes, 'node')}")
+        lines.append(f"copied: {counted(quality.copied_nodes, 'node')}")
     for one in quality.backends:
         lines += _supposed(graph, quality, one, verbose=verbose)
     return "\n".join(lines)
@@ -301,7 +301,7 @@ def _supposed(
     for gain in shown:
         share = f" ({gain.flops / quality.flops:.1%} of the FLOPs)" if gain.flops else ""
         said = [
-            f"{_counted(gain.nodes, 'node')} gained{share}",
+            f"{counted(gain.nodes, 'node')} gained{share}",
             *_fewer(gain.regions_saved, "region"),
             *(f"{text} across backends" for text in _fewer(gain.crossings_saved, "value")),
         ]
@@ -315,13 +315,13 @@ def _supposed(
         )
         lines.append(f"{took}: {', '.join(said)}")
     if one.uncounted_operators:
-        left_out = _counted(len(one.uncounted_operators), "more operator")
+        left_out = counted(len(one.uncounted_operators), "more operator")
         lines.append(f"if {one.backend} took {left_out}: not counted in a graph of this size")
     return lines
 
 
 def _fewer(count: int, noun: str) -> list[str]:
-    return [f"{_counted(abs(count), noun)} {'fewer' if count > 0 else 'more'}"] if count else []
+    return [f"{counted(abs(count), noun)} {'fewer' if count > 0 else 'more'}"] if count else []
 
 
 def _known(number: int | None) -> str:
@@ -342,7 +342,8 @@ def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
     return lines
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """Write a number with its noun, in the plural where there is not one."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
