@@ -91,8 +91,9 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
         SubgraphkitError: A backend that was named is not installed, or the one to start on fails.
     """
     settings = bound.settings
-    if configured(settings, constraints) is not None:
-        _logger.info("pins hold from the first run on: the session is built before it answers")
+    demands = bool(settings.require) or settings.on_fallback == "error"
+    if demands or configured(settings, constraints) is not None:
+        _logger.info("demands hold from the first run on: the session is built before it answers")
         return None
     placement = find_placement(bound, settings)
     if placement is not None:
@@ -110,7 +111,10 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
         found = partitioning if takes_all or found is None else found
         if takes_all:
             break
-    return None if found is None else plan(found, compile_subgraphs(found))
+    if found is None:
+        return None
+    found = replace(found, named={})  # only of what is built in the end there is something to say
+    return plan(found, compile_subgraphs(found))
 
 
 class BackgroundBuild:
@@ -192,6 +196,7 @@ class BackgroundBuild:
         wanted = partition(self._start.graph)
         if _work(wanted) == _work(self._start):
             self._statuses, self._is_decided = dict(self._started), True
+            _report(wanted)
             return
         self._wanted, self._is_decided = wanted, True
         means = Means.of(wanted, self._course, shares_processors=len(wanted.subgraphs) > 1)
@@ -201,6 +206,7 @@ class BackgroundBuild:
             self._settle(subgraph, means)
         if self._is_running and self._pool:
             self._hand_over()
+        _report(self._wanted)
         self._course("compiling", len(self._statuses), len(self._statuses))
 
     def _next(self) -> Subgraph | None:
@@ -284,6 +290,11 @@ class BackgroundBuild:
 
 def _place(subgraph: Subgraph) -> Any:
     return subgraph.id, subgraph.nodes, subgraph.inputs, subgraph.outputs
+
+
+def _report(partitioning: Partitioning) -> None:
+    if (shortfall := partitioning.shortfall()) is not None:
+        shortfall.report(partitioning)
 
 
 def _work(partitioning: Partitioning) -> list[Any]:
