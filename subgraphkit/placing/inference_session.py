@@ -1,6 +1,7 @@
 """The whole road in one call."""
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
@@ -19,6 +20,7 @@ from subgraphkit.placing.background import (
     starting_plan,
     statuses,
 )
+from subgraphkit.placing.tuning_child import BackgroundTuning, tuned, wanted_tuning
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
@@ -53,12 +55,15 @@ class InferenceSession(Session):
 
     With the setting ``build="background"`` the session answers at once, on a backend of the
     selection that opens quickly, while a thread compiles for the others and exchanges each subgraph
-    between two runs; see ``ready``, ``wait`` and ``status``.
+    between two runs; see ``ready``, ``wait`` and ``status``. With ``tune="first"`` a session on
+    ``auto`` opens on what measures best; with ``tune="background"`` a child process measures while
+    it runs, and the session takes over what won; see ``tuning``.
 
     Thread-safety: as ``Session``.
     """
 
     _build: BackgroundBuild | None = None
+    _tuning: BackgroundTuning | None = None
 
     def __init__(  # noqa: PLR0913 (each step of the road has its own)
         self,
@@ -79,22 +84,34 @@ class InferenceSession(Session):
             return
         model = load(source, data_roots=settings.get("data_roots"))
         bound = bind(model, shapes, backend=backend, options=options, **settings)
-        if bound.settings.build == "background":
+        tuning = wanted_tuning(bound, constraints)
+        start = None
+        if bound.settings.build == "background" and tuning != "first":
             start = starting_plan(bound, constraints)
-            if start is not None:
-                super().__init__(start)
-                self._build = BackgroundBuild(self, progress)
-                return
-        partitioning = partition(bound, constraints=constraints)
-        super().__init__(plan(partitioning, compile_subgraphs(partitioning, progress=progress)))
+        if start is not None:
+            super().__init__(start)
+            self._build = BackgroundBuild(self, progress)
+        else:
+            measured = tuning == "first"
+            found = (
+                tuned(bound, progress) if measured else partition(bound, constraints=constraints)
+            )
+            super().__init__(plan(found, compile_subgraphs(found, progress=progress)))
+        if tuning == "background":
+            self._tuning = BackgroundTuning(self, source, shapes, self._build)
 
     @property
     def ready(self) -> bool:
-        """Whether nothing is left to be built in the background, be it done or failed."""
-        return self._build is None or self._build.ready
+        """Whether nothing is left to be built or measured in the background, done or failed."""
+        return all(one.ready for one in self._background)
+
+    @property
+    def tuning(self) -> BackgroundTuning | None:
+        """What measures in the background, with its state; None where nothing does."""
+        return self._tuning
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is left to be built in the background.
+        """Wait until nothing is left to be built or measured in the background.
 
         Args:
             timeout: Seconds to wait at most; None for as long as it takes.
@@ -102,21 +119,30 @@ class InferenceSession(Session):
         Returns:
             ``ready``, as it is then.
         """
-        return self._build is None or self._build.wait(timeout)
+        end = None if timeout is None else time.monotonic() + timeout
+        for one in self._background:
+            one.wait(None if end is None else max(0.0, end - time.monotonic()))
+        return self.ready
 
     def status(self) -> dict[str, SubgraphStatus]:
         """Return, by subgraph id, which backend runs it, which is to, and how far that is."""
-        running = self.plan
-        return statuses(running) if self._build is None else self._build.status(running)
+        running, tuning = self.plan, self._tuning
+        if self._build is None or (tuning is not None and tuning.state == "exchanged"):
+            return statuses(running)
+        return self._build.status(running)
 
     def close(self) -> None:
-        """Release what the operators hold, and stop what is built in the background.
+        """Release what the operators hold, and stop what is built or measured in the background.
 
         Waits for the backend that is compiling to come to its next step. May be called more than
         once.
         """
-        if self._build is not None:
-            self._build.stop()
+        for one in self._background:
+            one.stop()
         super().close()
-        if self._build is not None:
-            self._build.wait()
+        for one in self._background:
+            one.wait()
+
+    @property
+    def _background(self) -> list[BackgroundBuild | BackgroundTuning]:
+        return [one for one in (self._tuning, self._build) if one is not None]

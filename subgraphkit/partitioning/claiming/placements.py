@@ -26,7 +26,15 @@ from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelec
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 
-__all__ = ["Placement", "circumstances", "find_placement", "keep_placement", "read_placement"]
+__all__ = [
+    "Placement",
+    "circumstances",
+    "find_placement",
+    "keep_placement",
+    "placement_of",
+    "read_placement",
+    "surroundings",
+]
 
 _logger = logging.getLogger("subgraphkit.placement")
 
@@ -97,16 +105,26 @@ def read_placement(path: Path) -> Placement:
     """
     try:
         with path.open("rb") as file:
-            read = json.loads(file.read(_LARGEST))
-        if read.pop("format") != _FORMAT:
-            raise ValueError(f"its format is not {_FORMAT}")  # noqa: TRY301 (as json may itself)
-        return _placement(read)
+            return placement_of(file.read(_LARGEST))
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise ConfigError(
             "SGK124",
             f"plan file {str(path)!r} cannot be read: {type(error).__name__}: {error}",
             hint="Write one: subgraphkit tune MODEL --output plan.json.",
         ) from error
+
+
+def placement_of(text: str | bytes) -> Placement:
+    """Return the placement in the text of a plan file.
+
+    Raises:
+        ValueError: There is none; a TypeError, an AttributeError, a KeyError and a RecursionError
+            say the same.
+    """
+    read = json.loads(text)
+    if read.pop("format") != _FORMAT:
+        raise ValueError(f"its format is not {_FORMAT}")
+    return _placement(read)
 
 
 def _placement(read: Mapping[str, Any]) -> Placement:
@@ -123,21 +141,30 @@ def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]
     """Return all that a measured placement depends on, as plain data.
 
     Keys: ``model`` (a digest of its structure, names and shapes; weights are left out), ``shapes``
-    (of the inputs, for people), ``threads``, ``options``, ``machine`` and ``versions`` (of what is
-    installed).
+    (of the inputs, for people), and those of ``surroundings``.
 
     Raises:
         NoKeyError: Something in the model has no canonical form.
     """
     whole = make_subgraph(bound, bound.order, "model")
+    return {
+        "model": structure_digest(whole, with_names=True),
+        "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
+        **surroundings(settings),
+    }
+
+
+def surroundings(settings: ResolvedConfig) -> dict[str, Any]:
+    """Return all that measured seconds depend on beside the model, as plain data.
+
+    Keys: ``threads``, ``options``, ``machine`` and ``versions`` (of what is installed).
+    """
     options = {
         name: {key: str(value) for key, (value, *_) in sorted(entries.items())}
         for name, entries in sorted(settings.option_sources.items())
         if entries
     }
     return {
-        "model": structure_digest(whole, with_names=True),
-        "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
         "threads": settings.threads,
         "options": options,
         "machine": processor_name(),
