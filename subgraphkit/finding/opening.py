@@ -95,12 +95,11 @@ def open_in_turn(
     _warn_of_unused_options(resolved, [choice for choice, _ in choices])
     in_turn = bool(resolved.backends) and resolved.backends[-1].name == AUTO
     handed_out = False
+    in_order: Iterable[tuple[BackendChoice, bool]] = choices
     if in_turn and among is not None:
         found = {choice.name: choice for choice, automatic in choices if automatic}
         first = [(choice, automatic) for choice, automatic in choices if not automatic]
         in_order = chain(first, ((found[name], True) for name in among(list(found))))
-    else:
-        in_order = iter(choices)
     for choice, automatic in in_order:
         try:
             opened.append(_open(choice, resolved))

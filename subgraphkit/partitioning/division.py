@@ -40,7 +40,7 @@ def divided(
     """
     weighs = demands is None and bool(settings.backends) and settings.backends[-1].name == AUTO
     costs = Costs(bound, settings) if weighs else None
-    among = costs and partial(costs.candidates, fallback=settings.fallback)
+    among = partial(costs.candidates, fallback=settings.fallback) if costs is not None else None
     choices = choose_claimants(bound, settings, partial(_takes_all, bound), among)
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
@@ -63,7 +63,7 @@ def claimed(
 ) -> tuple[WorkTable, Turns]:
     """Let claimants have their turns; ``costs`` weighs their regions."""
     work = WorkTable(bound, claims)
-    work.worth = costs and costs.worth
+    work.worth = costs.worth if costs is not None else None
     refusals = [demanded.refusals_for(claim.backend.name) for claim in claims]
     return work, take_turns(work, lambda index: refusals[index])
 
@@ -75,6 +75,8 @@ def _weighed(
     if len(_taking_part(found[0])) < 2:  # noqa: PLR2004 (nothing is divided)
         return found
     best = claimed(bound, choose_again(bound, claims), costs=costs)
+    if any(best[0].free):  # what was given back nobody else takes
+        best = found
     for name in dict.fromkeys(claim.backend.name for claim in claims):
         seconds = costs.total(best[0])
         alone = claimed(bound, choose_again(bound, claims, name))
