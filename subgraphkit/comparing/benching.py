@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend.conformance import Conformance
+from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.contenders import Contender, Failed
@@ -297,6 +298,8 @@ class _Course:
         contender = Contender(entry.label, job, folder, self._schedule.threads)
         entry.contender = stack.enter_context(contender)
         entry.facts |= self._ask(entry, None, "binding the model")
+        if entry.facts.get("warning"):
+            PLACEMENT_LOG.warning("%s", entry.facts["warning"])
         return entry
 
     def run(self, entries: Sequence[_Entry]) -> None:

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.binding import BoundModel
-from subgraphkit.comparing.sizing import choose_sizes, filled, slot
+from subgraphkit.comparing.sizing import choose_sizes, filled
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
-from subgraphkit.types import DataType, TensorType
+from subgraphkit.types import DataType, TensorType, slot
 
 __all__ = ["Feed", "make_feeds"]
 

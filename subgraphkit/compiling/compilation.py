@@ -95,12 +95,24 @@ def compile_subgraphs(
         The operators, with the partitioning they belong to.
 
     Raises:
+        BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: A backend failed to compile what it claimed (SGK130).
         OptionError: A backend found only now that an option does not fit the model.
-        UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
+        UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120), or a
+            backend that was named has less of the model than it has to (SGK125).
     """
+    _require_no_dry_run(partitioning)
+    shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     means = Means.of(partitioning, progress or Progress())
     compiled = _compiled(partitioning, means)
+    try:
+        if compiled.partitioning is not partitioning:
+            shortfall = compiled.partitioning.shortfall()
+    except BaseException:
+        compiled.close()
+        raise
+    if shortfall is not None:
+        shortfall.report(partitioning)
     means.progress("compiling", len(compiled), len(compiled))
     return compiled
 
@@ -154,9 +166,11 @@ def compile_subgraph(
 
     Raises:
         Unsupported: The backend gives nodes back.
+        BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: The backend failed in any other way (SGK130).
         SelectorContractError: It returned something that is not an operator (SGK122).
     """
+    _require_no_dry_run(partitioning)
     claim = partitioning.claim_of(subgraph)
     if means is None:
         return _obtain(partitioning, subgraph, claim, Means(None, Progress()))[0]
@@ -187,6 +201,11 @@ def compile_elsewhere(
     operator = _composed(means, division)
     operator.made_by = claim.backend.name
     return operator
+
+
+def _require_no_dry_run(partitioning: Partitioning) -> None:
+    for lacking in partitioning.cannot_run.values():
+        raise lacking.with_traceback(None)
 
 
 def given_back(

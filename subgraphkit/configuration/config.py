@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
+from subgraphkit.configuration.demands import Pin
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
 from subgraphkit.configuration.names import BACKEND_NAMES
@@ -28,7 +29,6 @@ from subgraphkit.configuration.settings import (
     SETTINGS,
     Entry,
     Layer,
-    Pin,
     SettingValues,
     make_layer,
 )
@@ -52,6 +52,9 @@ class ResolvedConfig:
         on_missing: What to do if one of them cannot be used.
         fallback: Name of the backend that runs what nobody claimed, or ``"none"``; ``"auto"`` if
             it is to be found and numpy is not installed.
+        on_fallback: What to do if a backend that was named gets little to do, or was left out, or
+            work goes to a fallback that nobody named.
+        require: By backend, the least share of a model's work that it must take, 0 to 1.
         pin: Nodes that a backend must take, each with the backend.
         keep_off: Nodes that a backend must not take, each with the backend.
         on_unsupported: What to do if a backend gives nodes back while compiling.
@@ -83,6 +86,8 @@ class ResolvedConfig:
     strict: bool
     on_missing: Literal["error", "warn"]
     fallback: str
+    on_fallback: Literal["warn", "ok", "error"]
+    require: Mapping[str, float]
     pin: tuple[Pin, ...]
     keep_off: tuple[Pin, ...]
     on_unsupported: Literal["repartition", "raise"]
@@ -156,6 +161,8 @@ class ResolvedConfig:
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "none"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={one}" for key, one in value.items()) or "none"
     if isinstance(value, frozenset):
         return ",".join(sorted(value)) or "none"
     return "" if value is None else str(value)
@@ -201,17 +208,17 @@ def _locate_process(key: str, value: object) -> str:
     return f"config.set({key}={value!r})" if key else "config.set(...)"
 
 
+_DEFAULTS: Final = {
+    name: Entry(
+        parse_selection(setting.default, "the default") if name == "backend" else setting.default,
+        "the default",
+    )
+    for name, setting in SETTINGS.items()
+}
+
+
 def _defaults() -> Layer:
-    values = {
-        name: Entry(
-            parse_selection(setting.default, "the default")
-            if name == "backend"
-            else setting.default,
-            "the default",
-        )
-        for name, setting in SETTINGS.items()
-    }
-    values["threads"] = Entry(*thread_limit(os.environ))
+    values = {**_DEFAULTS, "threads": Entry(*thread_limit(os.environ))}
     return Layer("default", MappingProxyType(values))
 
 

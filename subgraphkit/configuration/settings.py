@@ -5,12 +5,12 @@ A setting is one line in ``SETTINGS``; its environment variable is its name in c
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypedDict, cast
+from typing import Any, Final, TypedDict
 
 from subgraphkit.backend.option_values import (
     read_bool,
@@ -20,8 +20,8 @@ from subgraphkit.backend.option_values import (
     read_list,
     read_path,
 )
-from subgraphkit.backend.plugin_api import BACKEND_NAME
 from subgraphkit.configuration import messages
+from subgraphkit.configuration.demands import backend_name, pins, shares
 from subgraphkit.configuration.selection import AUTO, NONE, Selection, parse_selection
 from subgraphkit.errors import ConfigError
 
@@ -33,7 +33,6 @@ __all__ = [
     "Layer",
     "OptionValues",
     "OtherSettings",
-    "Pin",
     "Setting",
     "SettingValues",
     "make_layer",
@@ -58,6 +57,8 @@ class OtherSettings(TypedDict, total=False):
     strict: bool | str | None
     on_missing: str | None
     fallback: str | None
+    on_fallback: str | None
+    require: object
     on_unsupported: str | None
     on_compile_error: str | None
     on_run_error: str | None
@@ -137,51 +138,6 @@ def _allowed_plugins(value: object) -> frozenset[str]:
     return frozenset() if names == {NONE} else names
 
 
-class Pin(NamedTuple):
-    """Nodes and a backend, for a pin or its opposite.
-
-    Attributes:
-        node: The name of a node or an operator, or a place in the list of nodes.
-        backend: Name of the backend.
-    """
-
-    node: str | int
-    backend: str
-
-    def __str__(self) -> str:
-        return f"{'#' * isinstance(self.node, int)}{self.node}={self.backend}"
-
-
-def _pins(value: object) -> tuple[Pin, ...]:
-    """Read ``Conv=numpy, #12=openvino``, or a mapping from nodes to backends."""
-    if isinstance(value, Mapping):
-        pairs = [(node, names) for node, given in value.items() for names in _several(given)]
-    else:
-        pairs = [item.rpartition("=")[::2] for item in read_list(value)]
-    return tuple(_pin(node, backend) for node, backend in pairs)
-
-
-def _several(given: object) -> Iterable[object]:
-    return given if isinstance(given, list | tuple) else (given,)
-
-
-def _pin(node: object, backend: object) -> Pin:
-    if isinstance(node, str):
-        node = node.strip()
-        number = node.removeprefix("#")
-        node = int(number) if number != node and number.isdecimal() else node
-    is_node = isinstance(node, str | int) and not isinstance(node, bool) and node != ""
-    if is_node and isinstance(backend, str) and BACKEND_NAME.fullmatch(backend.strip()):
-        return Pin(cast("str | int", node), backend.strip())
-    raise ValueError("nodes with backends, such as 'Conv=numpy, #12=openvino'")
-
-
-def _backend_name(value: object) -> str:
-    if isinstance(value, str) and BACKEND_NAME.fullmatch(value.strip()) is not None:
-        return value.strip()
-    raise ValueError("the name of one backend, 'auto' or 'none'")
-
-
 def read_folders(value: object) -> tuple[Path, ...]:
     """Read folders: one, several, or text with a colon (on Windows a semicolon) or comma between.
 
@@ -216,13 +172,25 @@ _ALL: Final = (
     _choice("on_missing", "error|warn", "What to do if a backend that was named cannot be used."),
     Setting(
         "fallback",
-        _backend_name,
+        backend_name,
         AUTO,
         "Which backend runs what nobody claimed; auto is numpy where it is installed, else the "
         "first ready one that takes every node.",
     ),
-    Setting("pin", _pins, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
-    Setting("keep_off", _pins, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
+    _choice(
+        "on_fallback",
+        "warn|ok|error",
+        "What to do if a backend that was named gets little to do, or was left out, or work goes "
+        "to a fallback that nobody named.",
+    ),
+    Setting(
+        "require",
+        shares,
+        MappingProxyType({}),
+        "The least share of a model's work that backends must take: BACKEND=SHARE, ...",
+    ),
+    Setting("pin", pins, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
+    Setting("keep_off", pins, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
     _choice(
         "on_unsupported",
         "repartition|raise",

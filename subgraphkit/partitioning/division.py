@@ -22,11 +22,16 @@ __all__ = ["claimed", "divided"]
 
 
 def divided(
-    bound: BoundModel, settings: ResolvedConfig, demands: Constraints | None
+    bound: BoundModel,
+    settings: ResolvedConfig,
+    demands: Constraints | None,
+    *,
+    named: dict[str, str] | None,
+    dry_run: bool,
 ) -> tuple[WorkTable, Turns, ResolvedConstraints]:
     """Let the selected backends claim, and as many of those behind ``auto`` as can win anything.
 
-    Where ``auto`` ends the selection and nothing is demanded, small regions that cost more to hand
+    Where ``auto`` is all of the selection and nothing is demanded, small regions that cost more to hand
     over than they gain are given back, and all goes to one backend that takes everything where
     that is predicted to be quicker.
 
@@ -34,14 +39,19 @@ def divided(
         bound: The bound model.
         settings: What was configured, with the selection of backends.
         demands: What the user demands.
+        named: Gets the backends that somebody named; see ``choose_claimants``.
+        dry_run: Whether backends claim that can plan here and not run.
 
     Raises:
         SubgraphkitError: As ``partition``.
     """
-    weighs = demands is None and bool(settings.backends) and settings.backends[-1].name == AUTO
+    weighs = demands is None and [one.name for one in settings.backends] == [AUTO]
     costs = Costs(bound, settings) if weighs else None
     among = partial(costs.candidates, fallback=settings.fallback) if costs is not None else None
-    choices = choose_claimants(bound, settings, partial(_takes_all, bound), among)
+    takes_all = partial(_takes_all, bound)
+    choices = choose_claimants(
+        bound, settings, takes_all, named=named, among=among, dry_run=dry_run
+    )
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))

@@ -38,7 +38,8 @@ from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.quality import Quality, measure
-from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text
+from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
+from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall, is_as_asked
 
 __all__ = ["Partitioning", "partition", "partition_within"]
 
@@ -57,6 +58,15 @@ class Partitioning(PartitioningData):
     def quality(self) -> Quality:
         """Regions against the lower bound, coverage, what crosses, what operators are worth."""
         return measure(self)
+
+    def shortfall(self) -> Shortfall | None:
+        """Return what to report because backends that were named have little; None if nothing.
+
+        Raises:
+            UnclaimedNodesError: A backend has less than ``require`` says, or there is something to
+                report and ``on_fallback`` is ``"error"`` (SGK125).
+        """
+        return None if is_as_asked(self) else find_shortfall(self, self.quality)
 
     def explain(self, node: int | Node) -> Explanation:
         """Tell which backends were asked about a node, in which order, and what each said.
@@ -81,9 +91,10 @@ class Partitioning(PartitioningData):
         """Return the partitioning as plain data.
 
         Keys: ``model``, ``node_count``, ``left_out`` (by node, what became of it), ``backends``,
-        ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``copies``, ``inputs``,
-        ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``, ``text``) and
-        ``quality``.
+        ``evidence`` and ``cannot_run`` (both by backend; the latter ``code``, ``message``,
+        ``hint``), ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``copies``,
+        ``inputs``, ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``,
+        ``text``) and ``quality``.
         """
         return as_data(self, self.quality)
 
@@ -234,8 +245,8 @@ class Partitioning(PartitioningData):
 
     def __repr__(self) -> str:
         """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs)``."""
-        nodes = _counted(len(self.graph.order), "node")
-        subgraphs = _counted(len(self.subgraphs), "subgraph")
+        nodes = counted(len(self.graph.order), "node")
+        subgraphs = counted(len(self.subgraphs), "subgraph")
         return f"Partitioning({self.graph.name!r}, {nodes} in {subgraphs})"
 
 
@@ -245,6 +256,7 @@ def partition(
     backends: Selection | None = None,
     *,
     constraints: Constraints | None = None,
+    dry_run: bool = False,
 ) -> Partitioning: ...
 @overload
 def partition(bound: Subgraph, backends: Sequence[SubgraphProperty]) -> Partitioning: ...
@@ -253,6 +265,7 @@ def partition(
     backends: Selection | Sequence[SubgraphProperty] | None = None,
     *,
     constraints: Constraints | None = None,
+    dry_run: bool = False,
 ) -> Partitioning:
     """Divide a model among backends, or a subgraph of one among properties.
 
@@ -270,13 +283,17 @@ def partition(
             the properties in order.
         constraints: Nodes to be pinned to backends or kept from them, beside those that the
             settings ``pin`` and ``keep_off`` name; what is given here wins.
+        dry_run: Whether a backend that is named and cannot run here takes part nevertheless, if its
+            claims need neither its device nor its library. What comes of it can be looked at and
+            not compiled: ``cannot_run`` of the partitioning says why.
 
     Raises:
         ConfigError: The selection cannot be read (SGK107), or a constraint names what does not
             exist or cannot be met, or a subgraph is not of a bound model or not to be divided among
             properties (SGK123), or a plan file cannot be read or is of another model (SGK124).
         BackendNotFoundError: A backend is not installed (SGK101) or not known (SGK102).
-        BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
+        BackendError: A backend cannot be loaded, or cannot run here, nor plan in a dry run (SGK103
+            to SGK105).
         UnclaimedNodesError: Nodes are left that nobody takes (SGK120).
         SelectorContractError: A selector (SGK121) or a property (SGK122) broke its contract.
         InternalError: The verifier found a broken promise (SGK900).
@@ -285,9 +302,11 @@ def partition(
         return partition_within(bound, backends, bound.backend, NO_DEMANDS)
     settings, placed = _selected(bound, backends, constraints)
     demands = placed or configured(settings, constraints)
+    named: dict[str, str] = {}  # nobody in a placement: what was measured is as asked
+    told = None if placed else named
     with collector_paused():
-        work, turns, demanded = divided(bound, settings, demands)
-        partitioning = _finished(work, turns, demanded)
+        work, turns, demanded = divided(bound, settings, demands, named=told, dry_run=dry_run)
+        partitioning = _finished(work, turns, demanded, named)
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
@@ -341,10 +360,12 @@ def partition_within(
     inside = within(bound, subgraph)
     claims = choose_claimants_within(inside, properties, divider)
     with collector_paused():
-        return _finished(*claimed(inside, claims, demanded), demanded)
+        return _finished(*claimed(inside, claims, demanded), demanded, {})
 
 
-def _finished(work: WorkTable, turns: Turns, demanded: ResolvedConstraints) -> Partitioning:
+def _finished(
+    work: WorkTable, turns: Turns, demanded: ResolvedConstraints, named: Mapping[str, str]
+) -> Partitioning:
     require_all_claimed(work, turns, demanded)
     made = cut(work, turns)
     partitioning = Partitioning(
@@ -353,10 +374,7 @@ def _finished(work: WorkTable, turns: Turns, demanded: ResolvedConstraints) -> P
         turns=turns,
         claimed_by=tuple(index for _, index in made),
         constraints=demanded,
+        named=named,
     )
     finish_turns(work.graph, partitioning, turns)
     return partitioning
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -101,7 +101,7 @@ def _alive(bound: BoundModel, order: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _is_narrow(alive: Sequence[tuple[int, int]], at: int, values: int) -> bool:
-    around = alive[max(0, at - _WINDOW) : at + _WINDOW + 1]
+    around = alive[max(0, at - _WINDOW) : min(at + _WINDOW + 1, len(alive) - 1)]
     return alive[at][0] <= values and alive[at][1] <= min(elements for _, elements in around)
 
 

@@ -15,7 +15,7 @@ from subgraphkit.partitioning import Partitioning
 from subgraphkit.placing.candidates import Region
 from subgraphkit.placing.measuring import Interval, interval
 
-__all__ = ["RegionTimes", "choose"]
+__all__ = ["RegionTimes", "choose", "name_choice"]
 
 _LARGEST_TABLE: Final = 1_000_000
 
@@ -150,7 +150,8 @@ class RegionTimes:
     def rows(self, chosen: Partitioning) -> Iterator[dict[str, Any]]:
         """Yield a row for every kind that was measured, with the backends that have it now."""
         for kind, found in self._samples.items():
-            equal = [one for one in self._regions if one.kind == kind]
+            places = [at for at, one in enumerate(self._regions, start=1) if one.kind == kind]
+            equal = [self._regions[at - 1] for at in places]
             nodes, made = equal[0].nodes, chosen.graph.table.outputs
             homes = {chosen.home_of(node).backend for one in equal for node in one.nodes}
             if found:
@@ -158,7 +159,7 @@ class RegionTimes:
                     "from": made[nodes[0]][0],
                     "to": made[nodes[-1]][0],
                     "nodes": len(nodes),
-                    "equal": len(equal),
+                    "places": places,
                     "seconds": {name: list(interval(taken)) for name, taken in found.items()},
                     "chosen": sorted(homes),
                 }
@@ -180,3 +181,14 @@ def _together(
         if edges and all(name in row for row in seconds):
             gains[name] = max(0.0, sum(row[name] for row in seconds) - whole) / edges
     return gains
+
+
+def name_choice(choice: Sequence[str]) -> str:
+    """Return who has which regions, such as ``onednn 1-3, numpy 4``."""
+    runs: list[list[Any]] = []
+    for at, name in enumerate(choice, start=1):
+        if runs and runs[-1][0] == name:
+            runs[-1][2] = at
+        else:
+            runs.append([name, at, at])
+    return ", ".join(f"{name} {a}-{b}" if a < b else f"{name} {a}" for name, a, b in runs)

@@ -1,6 +1,7 @@
 """The whole road in one call."""
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
@@ -101,8 +102,8 @@ class InferenceSession(Session):
 
     @property
     def ready(self) -> bool:
-        """Whether nothing is left to be built in the background, be it done or failed."""
-        return self._build is None or self._build.ready
+        """Whether nothing is left to be built or measured in the background, done or failed."""
+        return all(one.ready for one in self._background)
 
     @property
     def tuning(self) -> BackgroundTuning | None:
@@ -110,7 +111,7 @@ class InferenceSession(Session):
         return self._tuning
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is left to be built in the background.
+        """Wait until nothing is left to be built or measured in the background.
 
         Args:
             timeout: Seconds to wait at most; None for as long as it takes.
@@ -118,7 +119,10 @@ class InferenceSession(Session):
         Returns:
             ``ready``, as it is then.
         """
-        return self._build is None or self._build.wait(timeout)
+        end = None if timeout is None else time.monotonic() + timeout
+        for one in self._background:
+            one.wait(None if end is None else max(0.0, end - time.monotonic()))
+        return self.ready
 
     def status(self) -> dict[str, SubgraphStatus]:
         """Return, by subgraph id, which backend runs it, which is to, and how far that is."""
@@ -133,10 +137,12 @@ class InferenceSession(Session):
         Waits for the backend that is compiling to come to its next step. May be called more than
         once.
         """
-        for one in (self._tuning, self._build):
-            if one is not None:
-                one.stop()
+        for one in self._background:
+            one.stop()
         super().close()
-        for one in (self._tuning, self._build):
-            if one is not None:
-                one.wait()
+        for one in self._background:
+            one.wait()
+
+    @property
+    def _background(self) -> list[BackgroundBuild | BackgroundTuning]:
+        return [one for one in (self._tuning, self._build) if one is not None]

@@ -9,6 +9,7 @@ import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Self
 
@@ -18,13 +19,15 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.differences import first_difference
 from subgraphkit.comparing.step_times import StepTimes
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.claiming.placements import Placement
+from subgraphkit.placing.candidates import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 
-__all__ = ["Contender", "Interval", "interval"]
+__all__ = ["Arena", "Contender", "Interval", "interval", "ratio"]
 
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
@@ -57,6 +60,11 @@ def interval(values: Sequence[float]) -> Interval:
         tail += math.comb(count, below) * 0.5**count
     at = max(below - 1, 0)
     return Interval(statistics.median(ranked), ranked[at], ranked[-1 - at])
+
+
+def ratio(turns: Sequence[float], others: Sequence[float]) -> Interval:
+    """Return what turns took by what others took, round by round."""
+    return interval([one / other for one, other in zip(turns, others, strict=False)])
 
 
 class Contender:
@@ -108,6 +116,17 @@ class Contender:
     def partitioning(self) -> Partitioning:
         """Which nodes run where."""
         return self.session.partitioning
+
+    @property
+    def median(self) -> float:
+        """The median of its turns."""
+        return statistics.median(self.turns)
+
+    def part_on(self, name: str, nodes: Sequence[int], weights: Mapping[int, float]) -> float:
+        """Return the part of nodes, by weight, that is at home on a backend."""
+        homes = ((node, self.partitioning.home_of(node).backend) for node in nodes)
+        here = sum(weights[node] for node, home in homes if home == name)
+        return here / sum(weights[node] for node in nodes)
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Compute all outputs."""
@@ -165,8 +184,8 @@ class Contender:
     def between(self) -> float:
         """Return the median of what a turn takes outside of subgraphs, by subgraph."""
         steps = zip(self.turns, *self._steps.values(), strict=True)
-        outside = statistics.median(whole - sum(inside) for whole, *inside in steps)
-        return max(0.0, outside) / max(1, len(self._steps))
+        outside = [whole - sum(inside) for whole, *inside in steps]
+        return max(0.0, float(statistics.median(outside))) / max(1, len(self._steps))
 
     def close(self) -> None:
         """Release what the operators hold; the times stay."""
@@ -177,6 +196,115 @@ class Contender:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Arena:
+    """A model and what its contenders share: arrays to run on, a reference, a budget of time.
+
+    Contenders that are opened are closed on leaving it, if they were not before.
+
+    Args:
+        bound: The model.
+        options: The options of the backends that take part, by name.
+        feeds: Arrays by input name.
+        progress: Told how far it is; stops it.
+        circumstances: What placements hold for.
+
+    Attributes:
+        bound: The model.
+        options: The options of the backends that take part, by name.
+        feeds: Arrays by input name.
+        weights: The nodes in order of running, with what each weighs.
+        began: When it was made, on the monotonic clock.
+        seconds: About how long all of it may take.
+        out: By label, why a contender is out.
+        notes: What else there is to say.
+
+    Thread-safety: used by one thread.
+    """
+
+    def __init__(
+        self,
+        bound: BoundModel,
+        options: Mapping[str, Mapping[str, Any]],
+        feeds: Mapping[str, Any],
+        progress: Progress,
+        circumstances: Mapping[str, Any],
+    ) -> None:
+        self.bound, self.options, self.feeds = bound, options, feeds
+        self.weights = node_weights(bound)
+        self.began, self.seconds = time.monotonic(), math.inf
+        self.out: dict[str, str] = {}
+        self.notes: list[str] = []
+        self._progress, self._holds = progress, circumstances
+        self._quiet = Progress(lambda _: progress.check())
+        self._expected: list[Any] | None = None
+        self._is_first = True
+        self._stack = ExitStack()
+
+    def tell(self, phase: str, done: int, total: int | None = None, message: str = "") -> None:
+        """Report what comes next, unless it is to stop."""
+        self._progress.check()
+        self._progress(phase, done, total, message)
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return self.began + self.seconds - time.monotonic()
+
+    def placed(self, nodes: Mapping[str, Sequence[int]]) -> Placement:
+        """Return a placement of nodes by backend; the last one takes what the others refuse."""
+        made = self.bound.table.outputs
+        return Placement(
+            backends={name: self.options.get(name, {}) for name in nodes},
+            nodes={
+                name: tuple(made[node][0] for node in several if made[node])
+                for name, several in nodes.items()
+            },
+            circumstances=self._holds,
+            figures={},
+        )
+
+    def opened(
+        self, label: str, placement: Placement, *, clocked: bool = False
+    ) -> Contender | None:
+        """Open a contender and let it run once; None if it cannot, or its results differ.
+
+        The results of the first one are what all others are held to, unless they vary.
+        """
+        try:
+            one = Contender(label, self.bound, placement, self._quiet, clocked=clocked)
+            self._stack.enter_context(one)
+            results = one.run(self.feeds)
+            if self._is_first:
+                self._take_for_reference(one, results)
+        except SubgraphkitError as error:
+            self.out[label] = error.message
+            return None
+        if self._expected is not None and (wrong := one.difference(results, self._expected)):
+            self.out[label] = f"out, because its results differ: {wrong}"
+            one.close()
+            return None
+        return one
+
+    def _take_for_reference(self, one: Contender, results: list[Any]) -> None:
+        self._is_first = False
+        self._expected = results
+        if one.difference(one.run(self.feeds), results):
+            self._expected = None
+            self.notes.append("results vary from run to run, so they are not compared")
+
+    def take_turns(self, several: Sequence[Contender], at: int) -> None:
+        """Let contenders take a turn each, in another order every round."""
+        at %= max(1, len(several))  # so that nobody always comes after the same neighbour
+        for one in (*several[at:], *several[:at]):
+            self._progress.check()
+            one.take_turn(self.feeds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
 
 def _alone(bound: BoundModel, placement: Placement) -> BoundModel:

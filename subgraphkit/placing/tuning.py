@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
@@ -19,11 +19,11 @@ from subgraphkit.partitioning.claiming.placements import (
     keep_placement,
 )
 from subgraphkit.partitioning.costs import Costs
+from subgraphkit.partitioning.reports.renderings import aligned
 from subgraphkit.placing.course import Course
+from subgraphkit.placing.measuring import Arena
 
 __all__ = ["Tuning", "tune"]
-
-_USUAL_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Tuning:
 
         Keys: ``contenders`` (what ran as a whole, the quickest first: ``label``, ``seconds``,
         ``ratio`` to the best single backend, ``subgraphs``), ``out`` (by label, why one is out),
-        ``regions`` (``from`` and ``to`` the first value made, ``nodes``, how many are ``equal``,
-        ``seconds`` by backend, ``chosen``), ``handing`` (by backend, seconds to hand over),
-        ``single`` and ``best`` (labels), ``ratio`` of these, ``notes``, ``spent`` (seconds),
-        ``asked`` (which backends) and ``complete``. Every time and ratio is a median with the
-        interval that holds the true one with a confidence of 95 %.
+        ``regions`` (``places`` of those that are equal, ``from`` and ``to`` the first and the
+        last value made, ``nodes``, ``seconds`` by backend, ``chosen``), ``handing`` (by backend,
+        seconds to hand over), ``single`` and ``best`` (labels), ``ratio`` of these, ``notes``,
+        ``spent`` (seconds), ``asked`` (which backends) and ``complete``. A time or ratio is a
+        median with the interval that holds the true one with a confidence of 95 %.
         """
         return self.placement.figures
 
@@ -68,28 +68,40 @@ class Tuning:
 
 
 def _report(figures: Mapping[str, Any]) -> Iterator[str]:
+    single, best = figures["single"], figures["best"]
+    rows: list[Sequence[str]] = [("whole model", "median", "interval", f"of {single}", "subgraphs")]
     for one in figures["contenders"]:
-        against = f", {_ratio(one['ratio'])} of {figures['single']}" if one["ratio"] else ""
-        yield f"{one['label']}: {_time(one['seconds'])}{against}"
+        against = _ratio(one["ratio"]) if one["ratio"] else ""
+        rows.append((one["label"], *_times(one["seconds"]), against, str(one["subgraphs"])))
+    yield from aligned(rows, right={1, 4})
     yield from (f"{label}: {why}" for label, why in figures["out"].items())
-    for one in figures["regions"]:
-        times = ", ".join(f"{name} {_time(seconds)}" for name, seconds in one["seconds"].items())
-        equal = f", {one['equal']} of them" if one["equal"] > 1 else ""
-        where = f"{one['from']} to {one['to']} ({one['nodes']} nodes{equal})"
-        yield f"{where}: {times}; on {' and '.join(one['chosen'])}"
-    for name, seconds in figures["handing"].items():
-        yield f"handing over between {figures['single']} and {name}: {seconds * 1e6:.0f} us"
+    if figures["regions"]:
+        yield ""
+        yield from _region_table(figures["regions"])
+        handing = (f"{name} {taken * 1e6:.0f} us" for name, taken in figures["handing"].items())
+        yield f"handing over, beside {single}: {', '.join(handing)}"
     yield from figures["notes"]
-    if figures["best"] == figures["single"]:
-        yield f"decision: {figures['single']} alone; nothing composed measured better"
+    if best == single:
+        yield f"decision: {single} alone; nothing else measured better"
     else:
-        against = f"{_ratio(figures['ratio'])} of {figures['single']} alone"
-        yield f"decision: {figures['best']}, {against}"
+        yield f"decision: {best}, at {_ratio(figures['ratio'])} of {single} alone"
 
 
-def _time(seconds: Sequence[float]) -> str:
+def _region_table(regions: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = list(dict.fromkeys(name for one in regions for name in one["seconds"]))
+    rows: list[Sequence[str]] = [("region", "values", "nodes", *names, "goes to")]
+    for one in regions:
+        found = one["seconds"]
+        cells = [" ".join(_times(found[name])) if name in found else "-" for name in names]
+        where = f"{one['from']} .. {one['to']}"
+        places = ",".join(map(str, one["places"]))
+        rows.append((places, where, str(one["nodes"]), *cells, " and ".join(one["chosen"])))
+    return aligned(rows, right={2})
+
+
+def _times(seconds: Sequence[float]) -> tuple[str, str]:
     median, low, high = (one * 1e3 for one in seconds)
-    return f"{median:.3g} ms ({low:.3g} to {high:.3g})"
+    return f"{median:.3g} ms", f"({low:.3g} to {high:.3g})"
 
 
 def _ratio(ratio: Sequence[float]) -> str:
@@ -113,7 +125,7 @@ def tune(
 
     Args:
         bound: The model, with the shapes it is to be measured with.
-        seconds: About how long to measure, not counting the first run of each backend; None for 20.
+        seconds: About how long it may take; None for what suits the model, 20 to 90.
         backends: The backends that take part, as for ``partition``; None for all that ``auto``
             stands for.
         feeds: Arrays by input name; None for random ones.
@@ -142,15 +154,14 @@ def tune(
     found = None if again else find_placement(bound, anybody)
     if found is not None and found.figures.get("asked") == asked and found.figures["complete"]:
         return Tuning(found, measured=False)
-    course = Course(
+    arena = Arena(
         bound,
         _options(bound, choices, origin),
-        _USUAL_SECONDS if seconds is None else seconds,
         feeds if feeds is not None else _made_up(bound),
         progress or Progress(),
         _circumstances(bound),
     )
-    placement = course.run()
+    placement = Course(arena, seconds).run()
     placement = replace(placement, figures={"asked": asked, **placement.figures})
     if placement.circumstances:
         keep_placement(placement, anybody)

@@ -120,10 +120,15 @@ class BackgroundTuning:
         """
         return self._state
 
+    @property
+    def ready(self) -> bool:
+        """Whether it has ended."""
+        return not self._thread.is_alive()
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until it has ended; return whether it has."""
         self._thread.join(seconds)
-        return not self._thread.is_alive()
+        return self.ready
 
     def stop(self) -> None:
         """End the child; what it has not found by now is lost."""

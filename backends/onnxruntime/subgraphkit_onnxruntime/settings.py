@@ -33,12 +33,10 @@ _LEVELS: Final = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_QUIET: Final = {
-    "session.intra_op.allow_spinning": "0",
-    "session.inter_op.allow_spinning": "0",
-}
-"""Makes threads sleep while they have nothing to do. Otherwise each waits for the next run by
-spinning for tens of milliseconds, on a processor that another backend may be computing on."""
+_QUIET: Final = {"session.force_spinning_stop": "1"}
+"""Makes threads sleep when a run is over. Otherwise each waits for the next by spinning for tens of
+milliseconds, on a processor that another backend may be computing on. Between two operators of a
+run they do spin, because to wake them there takes longer than most operators."""
 
 _MODES: Final = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
 _SEVERITIES: Final = {"verbose": 0, "info": 1, "warning": 2, "error": 3, "fatal": 4}

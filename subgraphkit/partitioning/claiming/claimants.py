@@ -60,7 +60,10 @@ def choose_claimants(
     bound: BoundModel,
     resolved: ResolvedConfig,
     takes_all: Callable[[Sequence[Claim]], bool],
+    *,
+    named: dict[str, str] | None = None,
     among: Among | None = None,
+    dry_run: bool = False,
 ) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
@@ -68,7 +71,10 @@ def choose_claimants(
         bound: The bound graph.
         resolved: What was configured, with the selection of backends.
         takes_all: Says whether nobody else would be needed for the graph.
+        named: Gets the backends that somebody named, in order, each with why it was left out, or
+            an empty text.
         among: Chooses among the backends that ``auto`` stands for; see ``open_in_turn``.
+        dry_run: Whether backends claim that can plan here and not run.
 
     Yields:
         The claimants; then more of them, for those who have nodes left: one more backend that
@@ -79,10 +85,13 @@ def choose_claimants(
         BackendError: A backend cannot be loaded or cannot run here.
         SelectorContractError: A property declares something its contract forbids (SGK122).
     """
+    named = {} if named is None else named
+    named.update((one.name, "") for one in resolved.backends if one.name != AUTO)
     fallback = None if resolved.strict else open_fallback(resolved)
     find = resolved.fallback == AUTO and not resolved.strict
     chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
-    for opened in open_in_turn(resolved, on_skip=partial(_tell_skipped, bound), among=among):
+    on_skip = partial(_tell_skipped, bound, named)
+    for opened in open_in_turn(resolved, on_skip=on_skip, among=among, dry_run=dry_run):
         chosen = [(backend, properties_of(backend)) for backend in opened]
         if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
             fallback, find = _found_fallback(bound, resolved, takes_all), False
@@ -197,7 +206,9 @@ def _claims(
     return claims
 
 
-def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
+def _tell_skipped(bound: BoundModel, named: dict[str, str], event: FallbackEvent) -> None:
+    if event.backend in named:
+        named[event.backend] = event.reason
     bound.extensions.notify("subgraphkit_fallback", event=event)
 
 

@@ -77,6 +77,8 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "STRICT": "yes",
         "ON_MISSING": "WARN",
         "FALLBACK": "none",
+        "ON_FALLBACK": "ok",
+        "REQUIRE": "a=0.9, b=1",
         "PIN": "Conv=a, #3=b",
         "KEEP_OFF": "head=a",
         "ON_UNSUPPORTED": "raise",
@@ -101,6 +103,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     resolved = resolve()
     assert [str(choice) for choice in resolved.backends] == ["a", "b?"]
     assert (resolved.strict, resolved.on_missing, resolved.fallback) == (True, "warn", "none")
+    assert (resolved.on_fallback, dict(resolved.require)) == ("ok", {"a": 0.9, "b": 1.0})
     assert resolved.pin == (("Conv", "a"), (3, "b"))
     assert resolved.keep_off == (("head", "a"),)
     assert (resolved.on_unsupported, resolved.on_compile_error) == ("raise", "fallback")
