@@ -31,9 +31,9 @@ def divided(
 ) -> tuple[WorkTable, Turns, ResolvedConstraints]:
     """Let the selected backends claim, and as many of those behind ``auto`` as can win anything.
 
-    Where ``auto`` is all of the selection and nothing is demanded, small regions that cost more to hand
-    over than they gain are given back, and all goes to one backend that takes everything where
-    that is predicted to be quicker.
+    Where ``auto`` is all of the selection and nothing is demanded, small regions that cost more to
+    hand over than they gain are given back, and all goes to one backend that takes everything
+    where that is predicted to be quicker.
 
     Args:
         bound: The bound model.
