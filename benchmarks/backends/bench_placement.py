@@ -34,6 +34,7 @@ from measuring import Table, base_parser, machine, rendered, store  # noqa: E402
 from real_models import MODELS as REAL  # noqa: E402 (see above)
 
 from subgraphkit.comparing import Measured, Schedule, bench  # noqa: E402 (see above)
+from subgraphkit.comparing.stored_values import store_values  # noqa: E402 (see above)
 from subgraphkit.processes import AnsweringChild, NoAnswer  # noqa: E402 (see above)
 from subgraphkit.testing import light_models as light  # noqa: E402 (see above)
 
@@ -175,7 +176,8 @@ def _row(name: str, threads: int, arguments: Namespace) -> dict[str, Any]:
     """Tune, measure all contenders in turns, and return the figures as plain data."""
     model = _models()[name]()
     installed = {"numpy", "onnxruntime", "openvino", "onednn", "tvm", "tensorrt"}
-    settings: dict[str, Any] = {"block": sorted(installed.difference(arguments.backends))}
+    blocked = sorted(installed.difference(arguments.backends))
+    settings: dict[str, Any] = {"block": blocked, "on_fallback": "ok"}
     if model.shapes is not None:
         settings["shapes"] = model.shapes
     with tempfile.TemporaryDirectory() as folder:
@@ -186,6 +188,7 @@ def _row(name: str, threads: int, arguments: Namespace) -> dict[str, Any]:
         started = time.monotonic()
         plan, problem = Path(folder) / "plan.json", ""
         try:
+            store_values(model.feeds, Path(folder) / "feeds")
             plan.write_text(_tuned(path, settings, threads, arguments.seconds, Path(folder)))
         except (NoAnswer, RuntimeError) as error:
             problem = f"{type(error).__name__}: {error}"
@@ -233,6 +236,7 @@ def _tuned(
     }
     shapes = given.pop("shapes", None)
     job = {"model": os.fspath(path), "shapes": shapes, "options": {}, "settings": given}
+    job["feeds"] = str(folder / "feeds")
     file = folder / "job.json"
     file.write_text(json.dumps(job))
     variables = dict.fromkeys(_VARIABLES, str(threads))

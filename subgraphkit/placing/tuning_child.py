@@ -1,7 +1,7 @@
 """A measuring beside a running session, in a child process, whose result the session takes over.
 
 ``python -m subgraphkit.placing.tuning_child JOB`` reads the job from a file, measures, and answers
-with the placement, as JSON. It ends with its parent.
+with the placement, as JSON. A job may name a folder of feeds. It ends with its parent.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from typing import Any, Final
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.benching import file_of
+from subgraphkit.comparing.stored_values import restore_values
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.configuration.settings import SETTINGS
@@ -246,7 +247,8 @@ def _measured(job: Mapping[str, Any]) -> Placement:
         options=job["options"],
         **settings,
     )
-    return tune(bound, seconds=bound.settings.tune_seconds).placement
+    feeds = restore_values(Path(job["feeds"])) if "feeds" in job else None
+    return tune(bound, seconds=bound.settings.tune_seconds, feeds=feeds).placement
 
 
 def _end_with_parent() -> None:
