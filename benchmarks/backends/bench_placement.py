@@ -290,7 +290,7 @@ def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
             one.threads,
             one.best,
             f"{(one.seconds(one.best) or 0) * 1e3:.2f} ms",
-            *(_ratio(one.ratio(label, one.best)) for label in shown),
+            *(_ratio(one, label) for label in shown),
             _runs_on(one.contenders[TUNED]),
         ]
         for one in read
@@ -298,6 +298,7 @@ def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
     notes = [
         f"Medians of {arguments.repeat} turns, by that of the best single, NumPy behind it.",
         f"Backends: {', '.join(arguments.backends)}; {arguments.seconds:g} s to tune.",
+        "differs: its results are not those of NumPy, to the tolerance; it counts nowhere.",
         f"{machine()}.",
     ]
     yield Table("Placement", columns, cells, notes)
@@ -364,7 +365,11 @@ def _costs(rows: Sequence[Row]) -> Table:
     return Table("Placement, time to open and peak memory", columns, cells)
 
 
-def _ratio(ratio: float | None) -> str:
+def _ratio(row: Row, label: str) -> str:
+    found = row.contenders.get(label, {})
+    if "seconds" in found and not found["agrees"]:
+        return "differs"
+    ratio = row.ratio(label, row.best)
     return "-" if ratio is None else f"{ratio:.3f}"
 
 

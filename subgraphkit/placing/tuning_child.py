@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,6 @@ from subgraphkit.partitioning.claiming.placements import (
     find_placement,
     placement_of,
 )
-from subgraphkit.placing.background import BackgroundBuild
 from subgraphkit.placing.tuning import tune
 from subgraphkit.planning import plan
 from subgraphkit.processes import AnsweringChild, NoAnswer
@@ -89,16 +88,16 @@ class BackgroundTuning:
         session: The session; not kept alive.
         source: What its model was loaded from.
         shapes: The shapes it was bound with.
-        build: What is built in the background, which is waited for.
+        before: Called before the session gets another plan, to wait for what makes it one.
 
     Thread-safety: all methods may be called from any thread.
     """
 
     def __init__(
-        self, session: Session, source: Any, shapes: Any, build: BackgroundBuild | None = None
+        self, session: Session, source: Any, shapes: Any, before: Callable[[], object] | None = None
     ) -> None:
         self._session = weakref.ref(session)
-        self._build = build
+        self._before = before
         self._state = "measuring"
         self._job = {
             "shapes": _plain(shapes),
@@ -180,8 +179,8 @@ class BackgroundTuning:
         return placement_of(answer["placement"])
 
     def _improve(self, placement: Placement) -> str:
-        if self._build is not None:
-            self._build.wait()
+        if self._before is not None:
+            self._before()
         session = self._session()
         if session is None or self._state != "measuring":
             return "stopped"
