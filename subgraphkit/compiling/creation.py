@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import index as as_index
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
@@ -22,7 +21,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim, Partitioning, partition_within
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 
-__all__ = ["Creation", "close_all", "failure", "named_nodes"]
+__all__ = ["Creation", "close_all", "failure"]
 
 _logger = logging.getLogger("subgraphkit.compile")
 
@@ -133,31 +132,6 @@ def failure(subgraph: Subgraph, error: Exception) -> CompileError:
         hint="To run these nodes elsewhere, leave the backend out of the list or set "
         "on_compile_error='fallback'.",
     )
-
-
-def named_nodes(subgraph: Subgraph, error: Unsupported) -> tuple[int, ...]:
-    """Return the nodes that a backend gives back by name.
-
-    Raises:
-        SelectorContractError: They are no node indices, or not of the subgraph (SGK122).
-    """
-    nodes: tuple[int, ...] = ()
-    try:
-        nodes = tuple(map(as_index, error.nodes))
-    except TypeError:
-        problem = f"nodes {error.nodes!r}, expected indices of nodes"
-    else:
-        foreign = sorted(set(nodes).difference(subgraph.nodes))
-        problem = f"nodes {foreign}, which are not in the subgraph" if foreign else ""
-    if problem:
-        raise SelectorContractError(
-            "SGK122",
-            f"Unsupported names {problem}",
-            backend=subgraph.backend,
-            subgraph=subgraph.id,
-            hint="Unsupported(nodes=...) takes a tuple of indices into the model's node list.",
-        ) from error
-    return nodes
 
 
 def close_all(operators: Iterable[SubgraphOperator]) -> None:

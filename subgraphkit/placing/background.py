@@ -91,9 +91,11 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
         SubgraphkitError: A backend that was named is not installed, or the one to start on fails.
     """
     settings = bound.settings
-    demands = bool(settings.require) or settings.on_fallback == "error"
-    if demands or configured(settings, constraints) is not None:
-        _logger.info("demands hold from the first run on: the session is built before it answers")
+    is_held_to = settings.require or settings.on_fallback == "error"
+    if is_held_to or configured(settings, constraints) is not None:
+        _logger.info(
+            "what is demanded of the placement holds from the first run on: nothing starts"
+        )
         return None
     placement = find_placement(bound, settings)
     if placement is not None:
@@ -113,7 +115,8 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
             break
     if found is None:
         return None
-    found = replace(found, named={})  # only of what is built in the end there is something to say
+    # Nobody asked for this placement, so there is nothing to be reported of it.
+    found = replace(found, named={})
     return plan(found, compile_subgraphs(found))
 
 
@@ -196,17 +199,23 @@ class BackgroundBuild:
         wanted = partition(self._start.graph)
         if _work(wanted) == _work(self._start):
             self._statuses, self._is_decided = dict(self._started), True
-            _report(wanted)
-            return
-        self._wanted, self._is_decided = wanted, True
-        means = Means.of(wanted, self._course, shares_processors=len(wanted.subgraphs) > 1)
+        else:
+            self._wanted, self._is_decided = wanted, True
+            self._build_all()
+            wanted = self._wanted
+        shortfall = wanted.shortfall()
+        if shortfall is not None:
+            shortfall.report(wanted)
+
+    def _build_all(self) -> None:
+        shares = len(self._wanted.subgraphs) > 1
+        means = Means.of(self._wanted, self._course, shares_processors=shares)
         while (subgraph := self._next()) is not None:
             self._course.check()
             self._course("compiling", len(self._statuses), len(self._wanted.subgraphs), subgraph.id)
             self._settle(subgraph, means)
         if self._is_running and self._pool:
             self._hand_over()
-        _report(self._wanted)
         self._course("compiling", len(self._statuses), len(self._statuses))
 
     def _next(self) -> Subgraph | None:
@@ -290,11 +299,6 @@ class BackgroundBuild:
 
 def _place(subgraph: Subgraph) -> Any:
     return subgraph.id, subgraph.nodes, subgraph.inputs, subgraph.outputs
-
-
-def _report(partitioning: Partitioning) -> None:
-    if (shortfall := partitioning.shortfall()) is not None:
-        shortfall.report(partitioning)
 
 
 def _work(partitioning: Partitioning) -> list[Any]:
