@@ -4,6 +4,7 @@ from pathlib import Path
 
 import onnx
 import onnx.backend.test
+import pytest
 from onnx import parser
 
 import subgraphkit as sk
@@ -16,6 +17,12 @@ def parsed(body: str, opset: int = 18, header: str = "") -> onnx.ModelProto:
     """Parse the text of a graph into a model of IR version 10."""
     imports = header or f'"" : {opset}'
     return parser.parse_model(f"<ir_version: 10, opset_import: [{imports}]>\n{body}")
+
+
+def skip_if_large(name: str, config: pytest.Config) -> None:
+    """Skip a real network of some hundred megabytes, unless it is asked for."""
+    if name in {"vgg19", "zfnet512"} and not config.getoption("--large-networks"):
+        pytest.skip("a long check: --large-networks")
 
 
 def bound(body: str, backend: object = "none", **symbols: int) -> BoundModel:

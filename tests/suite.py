@@ -42,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "the full check: 1,008 in all)",
     )
     parser.addoption(
+        "--random-graphs",
+        type=int,
+        default=2000,
+        help="random graphs that are partitioned by random backends (10000 is the full check)",
+    )
+    parser.addoption(
         "--folded-graphs",
         type=int,
         default=80,
@@ -52,6 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=2,
         help="real models that are run on several libraries in one session (9 is all)",
+    )
+    parser.addoption(
+        "--large-networks",
+        action="store_true",
+        help="vgg19 and zfnet512 are run by oneDNN and cut at random, too, as the seven others are",
     )
     parser.addoption(
         "--claimed-cases",

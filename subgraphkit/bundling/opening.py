@@ -183,7 +183,7 @@ def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[C
         SubgraphkitError: As ``choose_claimants``; for a missing backend the text names the bundle.
     """
     try:
-        return next(choose_claimants(bound, None, lambda _: False))
+        return next(choose_claimants(bound, bound.settings, lambda _: False))
     except (BackendNotFoundError, BackendUnavailableError) as error:
         backend = error.context.get("backend") or getattr(error, "backend", None)
         mine = sum(one.backend == backend for one in manifest.subgraphs)

@@ -76,12 +76,14 @@ class _Contender:
     def described(self) -> dict[str, Any]:
         """Return what became of the bind."""
         settings = self._plan.graph.settings
+        shortfall = self._plan.partitioning.shortfall()
         declared = declared_tolerances(self._plan.partitioning.backends, settings)
         return {
             "model": self._plan.graph.name,
             "selection": ",".join(map(str, settings.backends)) or "none",
             "tolerances": declared.tolerances,
             "bind_seconds": self._bind_seconds,
+            "warning": "" if shortfall is None else str(shortfall),
             "subgraphs": [
                 {"id": one.id, "backend": one.backend, "nodes": len(one.nodes)}
                 for one in (step.subgraph for step in self._plan.steps)

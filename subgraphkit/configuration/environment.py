@@ -24,6 +24,7 @@ __all__ = ["read_environment"]
 
 _OPTIONS: Final = "SUBGRAPH_OPTIONS"
 _APART: Final = frozenset({_OPTIONS, "SUBGRAPH_CONFIG"})
+_BY_VARIABLE: Final = {setting.env: setting.name for setting in SETTINGS.values()}
 
 
 def read_environment(environ: Mapping[str, str], backends: Callable[[], Collection[str]]) -> Layer:
@@ -42,14 +43,13 @@ def read_environment(environ: Mapping[str, str], backends: Callable[[], Collecti
     """
     stated = {
         name: value
-        for name, value in environ.items()
-        if name.startswith(ENV_PREFIX) and value.strip()
+        for name in environ
+        if name.startswith(ENV_PREFIX) and (value := environ.get(name, "")).strip()
     }
-    by_variable = {setting.env: setting.name for setting in SETTINGS.values()}
-    given = {by_variable[name]: stated[name] for name in stated if name in by_variable}
+    given = {_BY_VARIABLE[name]: stated[name] for name in stated if name in _BY_VARIABLE}
     layer = make_layer("environment", given, _locate)
     options = _options_from_json(stated.get(_OPTIONS, "{}"))
-    others = [name for name in stated if name not in by_variable and name not in _APART]
+    others = [name for name in stated if name not in _BY_VARIABLE and name not in _APART]
     names = backends() if others else ()
     unknown = []
     for name in others:
@@ -60,7 +60,7 @@ def read_environment(environ: Mapping[str, str], backends: Callable[[], Collecti
         else:
             unknown.append(name)
     if unknown:
-        known = [*by_variable, *sorted(_APART)]
+        known = [*_BY_VARIABLE, *sorted(_APART)]
         warn_user(messages.unknown_setting(sorted(unknown), "the environment", known))
     frozen = {backend: MappingProxyType(values) for backend, values in options.items()}
     return Layer("environment", layer.values, MappingProxyType(frozen))

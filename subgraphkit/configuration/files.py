@@ -118,13 +118,15 @@ def _project_file(working_directory: Path) -> Iterator[Path]:
 def _mentions_us(path: Path) -> bool:
     # Looking at the text first keeps somebody else's malformed pyproject.toml from stopping a bind.
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        content = path.read_bytes()
+    except OSError:
         return False
-    if _TABLE not in text:
+    if _TABLE.encode() not in content:
         return False
     try:
-        return _tool_table(tomllib.loads(text)) is not None
+        return _tool_table(tomllib.loads(content.decode("utf-8"))) is not None
+    except UnicodeDecodeError:
+        return False
     except tomllib.TOMLDecodeError:
         return True
 

@@ -6,15 +6,36 @@ bind on.
 
 import math
 import os
+import platform
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from itertools import accumulate
+from pathlib import Path
 from typing import Final
 
-__all__ = ["thread_limit"]
+__all__ = ["processor_name", "thread_limit"]
 
-_PROC: Final = Path("/proc/self/cgroup")
-_GROUPS: Final = Path("/sys/fs/cgroup")
+_PROC: Final = "/proc/self/cgroup"
+_GROUPS: Final = "/sys/fs/cgroup"
+_INFO: Final = Path("/proc/cpuinfo")
 _VARIABLE: Final = "OMP_NUM_THREADS"
+_MOST_BYTES: Final = 65_536
+_TELLING: Final = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "asimd", "sve")
+"""Instruction sets that decide which kernels a library has."""
+
+
+def processor_name() -> str:
+    """Return the processor's model and those of its instruction sets that decide how fast it is."""
+    facts: dict[str, str] = {}
+    try:
+        lines = _INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        key, _, value = line.partition(":")
+        facts.setdefault(key.strip().lower(), value.strip())
+    model = facts.get("model name") or platform.processor() or platform.machine()
+    has = frozenset((facts.get("flags") or facts.get("features", "")).split())
+    return " ".join([model, *(name for name in _TELLING if name in has)])
 
 
 def thread_limit(environ: Mapping[str, str]) -> tuple[int | None, str]:
@@ -42,17 +63,17 @@ def thread_limit(environ: Mapping[str, str]) -> tuple[int | None, str]:
     return (None if count >= machine else count), why
 
 
-def _quotas(own: Path, root: Path) -> Iterator[float]:
+def _quotas(own: str, root: str) -> Iterator[float]:
     """Yield the CPUs granted by the control group of this process and by those around it."""
-    group = PurePosixPath("/")
+    group = "/"
     for line in _text(own).splitlines():
         if line.startswith("0::/"):
-            group = PurePosixPath(line.removeprefix("0::"))
-    for folder in (group, *group.parents):
-        yield from _ratio(_text(root / str(folder)[1:] / "cpu.max").split())
-    first = root / "cpu"  # version 1
+            group = line.removeprefix("0::")
+    for folder in accumulate(filter(None, group.split("/")), "{}/{}".format, initial=root):
+        yield from _ratio(_text(f"{folder}/cpu.max").split())
+    first = f"{root}/cpu"  # version 1
     yield from _ratio(
-        [*_text(first / "cpu.cfs_quota_us").split(), *_text(first / "cpu.cfs_period_us").split()]
+        [*_text(f"{first}/cpu.cfs_quota_us").split(), *_text(f"{first}/cpu.cfs_period_us").split()]
     )
 
 
@@ -65,8 +86,13 @@ def _ratio(words: list[str]) -> Iterator[float]:
         yield quota / period
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
+    # At every bind: a stream and its decoder cost more than what is read.
     try:
-        return path.read_text(encoding="ascii")
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            return os.read(descriptor, _MOST_BYTES).decode("ascii")
+        finally:
+            os.close(descriptor)
     except (OSError, UnicodeDecodeError):
         return ""

@@ -13,7 +13,8 @@ from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError, ConfigError, UnclaimedNodesError
 from subgraphkit.finding.registry import find_record, load_record
-from subgraphkit.running import InferenceSession, Session
+from subgraphkit.placing import InferenceSession
+from subgraphkit.running import Session
 from subgraphkit.testing.official_cases import as_value
 
 __all__ = ["onnx_backend"]

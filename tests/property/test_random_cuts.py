@@ -14,6 +14,7 @@ from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.testing import light_models
 from tests.fakes import backend_of
+from tests.models import skip_if_large
 
 
 def random_half(seed: int) -> type[sk.Backend]:
@@ -41,6 +42,7 @@ Network = tuple[onnx.ModelProto, dict[str, np.ndarray]]
 
 @pytest.fixture(scope="module", params=light_models.LIGHT_MODELS)
 def network(request: pytest.FixtureRequest) -> Network:
+    skip_if_large(request.param, request.config)
     proto = light_models.seeded_model(request.param)
     return proto, light_models.seeded_feeds(proto)
 

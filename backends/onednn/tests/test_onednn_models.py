@@ -12,6 +12,7 @@ from subgraphkit import InferenceSession
 from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_feeds, seeded_model
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit_onednn.lowering import LOWERINGS
+from tests.models import skip_if_large
 
 FED = {"Pow", "ReduceMean", "ReduceSum", "Reshape", "Resize", "Squeeze", "Unsqueeze", "Upsample"}
 """Operators whose official cases feed what must be constant here, such as axes or scales."""
@@ -41,7 +42,8 @@ def test_whatever_is_claimed_of_the_official_cases_is_right(operator: str) -> No
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)
-def test_a_real_model_agrees_with_onnxruntime(name: str) -> None:
+def test_a_real_model_agrees_with_onnxruntime(name: str, pytestconfig: pytest.Config) -> None:
+    skip_if_large(name, pytestconfig)
     model = seeded_model(name)
     feeds = seeded_feeds(model, seed=1)
     runtime = onnxruntime.InferenceSession(model.SerializeToString())

@@ -10,6 +10,7 @@ from subgraphkit.backend import (
     BindContext,
     Conformance,
     Connectivity,
+    Evidence,
     Pool,
     ProbeResult,
     Refusal,
@@ -100,6 +101,7 @@ class OpenVINOBackend(Backend[Options]):
     name: ClassVar[str] = "openvino"
     api: ClassVar[str] = "1.0"
     pool: Pool = "sleeps"
+    evidence: Evidence = "asked"
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -208,31 +209,44 @@ def test_where_there_is_not_enough_room_nothing_is_left(limit: int) -> None:
 KILLED = """
 import os, signal, sys
 import subgraphkit as sk
-session = sk.InferenceSession("wide.onnx", backend="numpy", shapes={"N": 2})
-left = int(sys.argv[1])
-def counted(event, arguments):
-    global left
-    if event in ("open", "os.rename", "os.mkdir", "os.rmdir") and "bundle" in str(arguments):
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(counted)
-session.export("bundle", overwrite=True)
+def export(left):
+    def counted(event, arguments):
+        nonlocal left
+        if event in ("open", "os.rename", "os.mkdir", "os.rmdir") and "bundle" in str(arguments):
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+    session = sk.InferenceSession("wide.onnx", backend="numpy", shapes={"N": 2})
+    sys.addaudithook(counted)
+    session.export("bundle", overwrite=True)
+    os._exit(0)
+import numpy, onnx, subgraphkit.bundling.writing  # once for all steps
+for line in sys.stdin:
+    if not os.fork():
+        export(int(line))
+    print(os.wait()[1], flush=True)
 """
 
 
 def test_a_kill_at_any_step_leaves_all_of_a_bundle_or_none() -> None:
     onnx.save(wide(), "wide.onnx")
     ended, whole = 1, 0
-    for step in range(40):
-        if not Path("bundle").exists():
-            _export()
-        ended = subprocess.run([sys.executable, "-c", KILLED, str(step)], check=False).returncode
-        if Path("bundle").exists():
-            assert _computes()
-            whole += 1
-        if ended == 0:
-            break
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for step in range(40):
+            if not Path("bundle").exists():
+                _export()
+            print(step, file=child.stdin, flush=True)
+            ended = int(child.stdout.readline())
+            assert ended in {0, signal.SIGKILL}
+            if Path("bundle").exists():
+                assert _computes()
+                whole += 1
+            if ended == 0:
+                break
     assert ended == 0
     assert whole > 1
 

@@ -16,8 +16,8 @@ CPUS = 8
 def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: CPUS)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(CPUS), raising=False)
-    monkeypatch.setattr(processors, "_PROC", tmp_path / "own")
-    monkeypatch.setattr(processors, "_GROUPS", tmp_path)
+    monkeypatch.setattr(processors, "_PROC", str(tmp_path / "own"))
+    monkeypatch.setattr(processors, "_GROUPS", str(tmp_path))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 
