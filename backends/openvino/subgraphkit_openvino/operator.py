@@ -195,8 +195,9 @@ class _Result:
         self.dtype = type_.dtype.numpy
         shape = type_.shape
         # Where OpenVINO does not know the shape it makes an array of its own, though ONNX may know.
-        known = is_static and shape is not None and all(isinstance(dim, int) for dim in shape)
-        self.shape = shape if known else None
+        sizes = tuple(dim for dim in shape or () if isinstance(dim, int))
+        known = is_static and shape is not None and len(sizes) == len(shape)
+        self.shape = sizes if known else None
         self.nbytes = (type_.nbytes or 0) if known else 0
         self._seen_as_other = self.dtype.isbuiltin != 1
 

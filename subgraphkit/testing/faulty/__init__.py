@@ -36,6 +36,7 @@ FAULTS: Final = (
     Fault(choosing.AbortsInProbe, "L0/import", Outcome.CRASH),
     Fault(choosing.OptionUnexplained, "L1/options", Outcome.FAIL_CONTRACT),
     Fault(keeping.StartsThreads, "L1/keeps_to_one_thread", Outcome.FAIL_CONTRACT),
+    Fault(keeping.SpinsBesideOthers, "L1/keeps_to_one_thread", Outcome.FAIL_CONTRACT),
     Fault(choosing.SharesProperty, "L1/properties", Outcome.FAIL_CONTRACT),
     Fault(choosing.AnswersWithText, "L1/answers", Outcome.FAIL_SELECT),
     Fault(choosing.AnswersByTurns, "L1/answers", Outcome.FAIL_SELECT),

@@ -5,6 +5,7 @@ import atexit
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -25,6 +26,7 @@ __all__ = [
     "LeaksRuns",
     "LeaksSessions",
     "LeavesNumPyStrict",
+    "SpinsBesideOthers",
     "StartsThreads",
     "Stores",
     "StoresAddresses",
@@ -34,6 +36,7 @@ __all__ = [
 
 _KEPT: list[Any] = []
 _DIGEST: Final = 32
+_SPIN_SECONDS: Final = 0.04
 
 
 class _LeakingRuns(WrappedOperator):
@@ -100,6 +103,26 @@ class StartsThreads(WrappingBackend):
 
     pool: Pool = "sleeps"
     operator_class: ClassVar[type[WrappedOperator]] = _Crowded
+
+
+class _Restless(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        results = super().run(inputs)
+        threading.Thread(target=_look_for_work, daemon=True).start()
+        return results
+
+
+def _look_for_work() -> None:
+    end = time.monotonic() + _SPIN_SECONDS
+    while time.monotonic() < end:
+        pass
+
+
+class SpinsBesideOthers(WrappingBackend):
+    """Waits for its next run by spinning, on processors that others compute on."""
+
+    pool: Pool = "spins"
+    operator_class: ClassVar[type[WrappedOperator]] = _Restless
 
 
 class _Unwritable(WrappedOperator):
