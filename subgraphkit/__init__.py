@@ -14,7 +14,7 @@ __version__: Final = "0.1.0"
 _HOMES: Final = {
     "Backend": "subgraphkit.backend.contract",
     "Graph": "subgraphkit.ir",
-    "InferenceSession": "subgraphkit.running",
+    "InferenceSession": "subgraphkit.placing",
     "Node": "subgraphkit.ir",
     "OpSelector": "subgraphkit.backend.selector",
     "Option": "subgraphkit.backend.options",

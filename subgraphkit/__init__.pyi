@@ -62,11 +62,13 @@ from subgraphkit.loading import (
 from subgraphkit.partitioning import (
     partition,
 )
+from subgraphkit.placing import (
+    InferenceSession,
+)
 from subgraphkit.planning import (
     plan,
 )
 from subgraphkit.running import (
-    InferenceSession,
     Session,
 )
 

@@ -66,6 +66,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK121": "a selector broke its contract",
         "SGK122": "a property broke its contract",
         "SGK123": "a constraint on the partitioning cannot be met",
+        "SGK124": "a plan file cannot be read, or is of another model",
+        "SGK125": "a backend that was named has less of a model than was asked for",
         # compiling and running
         "SGK130": "a backend claimed a subgraph but failed to compile it",
         "SGK131": "a subgraph failed while running",
@@ -240,7 +242,7 @@ class InputError(CallerError, ValueError):
 
 
 class UnclaimedNodesError(CallerError):
-    """Some nodes are claimed by no selected backend and no fallback is installed."""
+    """Nodes are claimed by no backend, or less of a model by one than was asked for."""
 
 
 class CacheError(CallerError, OSError):

@@ -32,6 +32,7 @@ __all__ = [
     "fits",
     "named",
     "repeated_names",
+    "slot",
 ]
 
 Dim = int | str | None
@@ -310,6 +311,11 @@ class MapType:
 
 ValueType = TensorType | SparseTensorType | SequenceType | OptionalType | MapType
 """The type of any value."""
+
+
+def slot(name: str, axis: int, dim: Dim) -> str:
+    """Return how ``shapes`` calls a dimension of a value: its name, or ``x[2]`` without one."""
+    return dim if isinstance(dim, str) else f"{name}[{axis}]"
 
 
 def fits(shape: tuple[int, ...], declared: Shape) -> bool:

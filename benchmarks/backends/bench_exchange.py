@@ -5,9 +5,15 @@ Usage: ``python benchmarks/backends/bench_exchange.py [--models A,B] [--backends
 The node list is cut where exactly one value is alive. The network runs on ONNX Runtime, then with
 one part after the other on another backend. The cost is the time of the mixed session, less that of
 the whole on ONNX Runtime with the time of the part there taken out and the time of the part on the
-other backend put in; both are measured on the part as a model of its own. Four processes, one for
-each of these sessions, take turns, so that a machine that slows down slows all of them down, and
-the threads of one do not disturb another.
+other backend put in; both are measured on the part as a model of its own.
+
+A part of that cost is none of the other backend's: ONNX Runtime fuses nothing across a cut, and
+there brings its values into the plain layout. So the network is also run in pieces, cut at the same
+places, all on ONNX Runtime: what that takes beyond the whole is the cut, the rest is the handing
+over.
+
+Five processes, one for each of these, take turns, so that a machine that slows down slows all of
+them down, and the threads of one do not disturb another.
 """
 
 import statistics
@@ -39,6 +45,9 @@ OTHERS: Final = "openvino,onednn,tvm,numpy"
 PAUSE: Final = 0.05
 RUNS_PER_TURN: Final = 3
 GOAL: Final = 0.03
+PIECES: Final = ("before", "part", "behind")
+RESTING: Final = "session.force_spinning_stop=1"
+"""What the backend tells ONNX Runtime itself where others share the processors of a session."""
 
 
 class Part(NamedTuple):
@@ -46,6 +55,28 @@ class Part(NamedTuple):
 
     first: int
     last: int
+
+
+class Cost(NamedTuple):
+    """What an exchange costs beyond the part, as fractions of the time of the whole."""
+
+    beyond: float
+    cut: float
+
+    @property
+    def handing_over(self) -> float:
+        """What is left without the cut."""
+        return self.beyond - self.cut
+
+
+class Job(NamedTuple):
+    """Models that run one after the other, the first on backends of which ``other`` has a part."""
+
+    models: Sequence[str]
+    main: str = WHOLE_ON
+    other: str | None = None
+    part: Part | None = None
+    threads: int = THREADS
 
 
 def main() -> int:
@@ -60,14 +91,14 @@ def main() -> int:
     parser.add_argument("--parts", type=int, default=10, help="parts of a network at most")
     parser.add_argument("--threads", type=int, default=THREADS, help=f"default: {THREADS}")
     arguments = parser.parse_args()
-    costs: dict[str, list[float]] = {name: [] for name in arguments.backends.split(",")}
+    costs: dict[str, list[Cost]] = {name: [] for name in arguments.backends.split(",")}
     rows, failed = [], 0
     for name in arguments.models.split(",") if arguments.models else _networks():
         with tempfile.TemporaryDirectory() as folder:
             model = _model(name)
             onnx.save(model, Path(folder) / "whole.onnx")
             for part in _parts(model, arguments.parts):
-                onnx.save(_alone(model, part), Path(folder) / "part.onnx")
+                _save_pieces(folder, model, part)
                 for other, seen in costs.items():
                     try:
                         cost, row = _measured(folder, part, other, arguments)
@@ -78,10 +109,15 @@ def main() -> int:
                     seen.append(cost)
                     rows.append([name, f"{part.first}..{part.last}", other, *row])
                     print(*rows[-1], file=sys.stderr, flush=True)
-    columns = ["network", "nodes", "part on", "whole", "mixed", "beyond the part"]
+    columns = ["network", "nodes", "part on", "whole", "mixed", "beyond the part", "of it the cut"]
     notes = [f"Medians of {arguments.repeat} turns, {arguments.threads} threads; {machine()}"]
-    for table in (Table("Exchanging a part", columns, rows, notes), _distribution(costs)):
-        show(table, markdown=arguments.markdown)
+    show(Table("Exchanging a part", columns, rows, notes), markdown=arguments.markdown)
+    for title, one in (
+        ("Cost of an exchange beyond the part itself", "beyond"),
+        ("The same without that of the cut: the handing over", "handing_over"),
+    ):
+        seen_ = {name: [getattr(cost, one) for cost in seen] for name, seen in costs.items()}
+        show(_distribution(title, seen_), markdown=arguments.markdown)
     return failed
 
 
@@ -147,34 +183,46 @@ def _alone(model: onnx.ModelProto, part: Part) -> onnx.ModelProto:
     )
 
 
-def _measured(folder: str, part: Part, other: str, arguments: Any) -> tuple[float, list[str]]:
-    whole, alone = f"{folder}/whole.onnx", f"{folder}/part.onnx"
+def _save_pieces(folder: str, model: onnx.ModelProto, part: Part) -> None:
+    """Write the part, and what is before and behind it, as models of their own."""
+    ends = Part(0, part.first - 1), part, Part(part.last + 1, len(model.graph.node) - 1)
+    for name, piece in zip(PIECES, ends, strict=True):
+        path = Path(folder) / f"{name}.onnx"
+        path.unlink(missing_ok=True)
+        if piece.first <= piece.last:
+            onnx.save(_alone(model, piece), path)
+
+
+def _measured(folder: str, part: Part, other: str, arguments: Any) -> tuple[Cost, list[str]]:
+    whole, *pieces = (f"{folder}/{name}.onnx" for name in ("whole", *PIECES))
+    _, alone, _ = pieces
     jobs = (
-        (whole, WHOLE_ON, None, None),
-        (whole, WHOLE_ON, other, part),
-        (alone, WHOLE_ON, None, None),
-        (alone, other, None, None),
+        Job([whole]),
+        Job([whole], other=other, part=part),
+        Job([alone]),
+        Job([alone], main=other),
+        Job([piece for piece in pieces if Path(piece).exists()]),
     )
     with ExitStack() as stack:
-        turns = [stack.enter_context(_Turns(*job, arguments.threads)) for job in jobs]
+        turns = [
+            stack.enter_context(_Turns(job._replace(threads=arguments.threads))) for job in jobs
+        ]
         for _ in range(arguments.repeat):
             for one in turns:
                 one.take()
-    all_, mixed, here, there = (statistics.median(one.seconds) for one in turns)
-    cost = (mixed - (all_ - here + there)) / all_
-    return cost, [f"{all_ * 1e3:.1f} ms", f"{mixed * 1e3:.1f} ms", f"{cost:+.1%}"]
+    all_, mixed, here, there, cut = (statistics.median(one.seconds) for one in turns)
+    cost = Cost((mixed - (all_ - here + there)) / all_, cut / all_ - 1)
+    shown = [f"{all_ * 1e3:.1f} ms", f"{mixed * 1e3:.1f} ms", f"{cost.beyond:+.1%}"]
+    return cost, [*shown, f"{cost.cut:+.1%}"]
 
 
 class _Turns:
-    """A session in a process of its own, which runs when told to."""
+    """A job in a process of its own, which runs when told to."""
 
-    def __init__(
-        self, path: str, main_: str, other: str | None, part: Part | None, threads: int
-    ) -> None:
+    def __init__(self, job: Job) -> None:
         context = get_context("spawn")
         self._ours, theirs = context.Pipe()
-        arguments = (theirs, path, main_, other, part, threads)
-        self._process = context.Process(target=_serve, args=arguments, daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, job), daemon=True)
         self.seconds: list[float] = []
 
     def __enter__(self) -> Self:
@@ -194,40 +242,45 @@ class _Turns:
         self.seconds += self._ours.recv()
 
 
-def _serve(
-    pipe: Connection, path: str, main_: str, other: str | None, part: Part | None, threads: int
-) -> None:
+def _serve(pipe: Connection, job: Job) -> None:
     try:
-        model = sk.load(path)
-        session = _opened(model, main_, other, part, threads)
-        feeds = _feeds(session)
-        session.run(None, feeds)
+        sessions = [_opened(sk.load(path), job) for path in job.models]
+        feeds = _feeds(sessions[0])
+        _run(sessions, feeds)
     except Exception as error:  # noqa: BLE001 (the parent says what it was)
         pipe.send(f"{type(error).__name__}: {error}")
         return
     pipe.send("")
     while pipe.recv():
         time.sleep(PAUSE)
-        session.run(None, feeds)
+        _run(sessions, feeds)
         seconds = []
         for _ in range(RUNS_PER_TURN):
             started = time.perf_counter()
-            session.run(None, feeds)
+            _run(sessions, feeds)
             seconds.append(time.perf_counter() - started)
         pipe.send(seconds)
 
 
-def _opened(
-    model: Any, main_: str, other: str | None, part: Part | None, threads: int
-) -> sk.Session:
-    names = [one for one in (other, main_, "numpy") if one]
-    bound = sk.bind(model, backend=list(dict.fromkeys(names)), threads=threads)
+def _run(sessions: Sequence[sk.Session], feeds: Mapping[str, Any]) -> None:
+    values = dict(feeds)
+    for session in sessions:
+        read = {one.name: values[one.name] for one in session.get_inputs()}
+        made = session.run(None, read)
+        values |= {one.name: value for one, value in zip(session.get_outputs(), made, strict=True)}
+
+
+def _opened(model: Any, job: Job) -> sk.Session:
+    names = [one for one in (job.other, job.main, "numpy") if one]
+    options = {WHOLE_ON: {"session_config": [RESTING]}} if len(job.models) > 1 else None
+    settings: dict[str, Any] = {"options": options, "threads": job.threads}
+    bound = sk.bind(model, backend=list(dict.fromkeys(names)), **settings)
     constraints = None
-    if other is not None and part is not None:
+    if job.other is not None and job.part is not None:
         nodes = [node.id for node in bound.nodes if not bound.is_constant_node(node.id)]
-        inside = [node for node in nodes if part.first <= node <= part.last]
-        outside = [node for node in nodes if not part.first <= node <= part.last]
-        constraints = Constraints(exclusions={other: outside, main_: inside})
+        inside = [node for node in nodes if job.part.first <= node <= job.part.last]
+        outside = [node for node in nodes if not job.part.first <= node <= job.part.last]
+        constraints = Constraints(exclusions={job.other: outside, job.main: inside})
     partitioning = sk.partition(bound, constraints=constraints)
     return sk.Session(sk.plan(partitioning, sk.compile_subgraphs(partitioning)))
 
@@ -243,7 +296,7 @@ def _feeds(session: sk.Session) -> Mapping[str, Any]:
     return feeds
 
 
-def _distribution(costs: Mapping[str, Sequence[float]]) -> Table:
+def _distribution(title: str, costs: Mapping[str, Sequence[float]]) -> Table:
     rows = []
     for other, seen in costs.items():
         if len(seen) > 1:
@@ -254,7 +307,6 @@ def _distribution(costs: Mapping[str, Sequence[float]]) -> Table:
             rows.append([other, str(len(seen)), *shown, f"{within} of {len(seen)}"])
     columns = ["part on", "parts", "least", "quartile", "median", "quartile", "most"]
     notes = ["Of the time of the whole; less than nothing is noise, or a cut that suits."]
-    title = "Cost of an exchange beyond the part itself"
     return Table(title, [*columns, f"up to {GOAL:.0%}"], rows, notes)
 
 

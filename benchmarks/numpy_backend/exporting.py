@@ -140,16 +140,18 @@ def export(name: str, path: Path, *, dynamic: bool = False) -> None:
     feeds = {key: torch.from_numpy(value) for key, value in seeded_feeds(name, SEED + 1).items()}
     with torch.no_grad():
         _scale(network, feeds)
-        called = _by_place(network, feeds) if dynamic else (network, (), feeds)
+        # A dimension that is seen to be 1 would be 1 for good.
+        fed = tuple(torch.cat([one, one]) if dynamic else one for one in feeds.values())
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
-                *called,
+                _by_place(network, feeds),
+                fed,
                 input_names=list(feeds),
                 output_names=[architecture.output],
                 opset_version=OPSET,
                 dynamo=True,
-                dynamic_shapes=(*DYNAMIC[name].values(),) if dynamic else None,
+                dynamic_shapes=((*DYNAMIC[name].values(),),) if dynamic else None,
             )
     weights = sum(tensor.nbytes for tensor in network.state_dict().values())
     program.save(os.fspath(path), external_data=weights > _LARGEST_FILE * 0.95)
@@ -226,27 +228,24 @@ def _network(architecture: Architecture) -> Any:
     return Network(part).eval()
 
 
-def _by_place(network: Any, feeds: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
-    """Return a network of one input as PyTorch wants it where dimensions are symbols, and its call.
+def _by_place(network: Any, feeds: Mapping[str, Any]) -> Any:
+    """Return a network that takes its inputs by place, as PyTorch wants it to export them.
 
-    Of an argument that is one of ``**feeds`` it cannot be told which dimensions are.
+    Of an argument that is one of ``**feeds`` it loses sight, and of which dimensions are symbols.
     """
     import torch  # noqa: PLC0415 (see above)
 
-    ((name, fed),) = feeds.items()
-
     class Called(torch.nn.Module):
-        """The network, called with its input alone."""
+        """The network, called with its inputs in order."""
 
         def __init__(self) -> None:
             super().__init__()
             self.network = network
 
-        def forward(self, fed: Any) -> Any:
-            return self.network(**{name: fed})
+        def forward(self, *fed: Any) -> Any:
+            return self.network(**dict(zip(feeds, fed, strict=True)))
 
-    # A dimension that is seen to be 1 would be 1 for good.
-    return Called().eval(), (torch.cat([fed, fed]),)
+    return Called().eval()
 
 
 def _scale(network: Any, feeds: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ _HOMES: Final = {
     "Conformance": "subgraphkit.backend.conformance",
     "Connectivity": "subgraphkit.backend.property",
     "EngineOrigin": "subgraphkit.backend.contract",
+    "Evidence": "subgraphkit.backend.contract",
     "FallbackEvent": "subgraphkit.backend.events",
     "Manifest": "subgraphkit.backend.manifest",
     "ModelOpener": "subgraphkit.backend.selftest",

@@ -6,6 +6,7 @@ from subgraphkit.backend.conformance import (
 from subgraphkit.backend.contract import (
     Backend,
     EngineOrigin,
+    Evidence,
     Pool,
     ProbeResult,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "Conformance",
     "Connectivity",
     "EngineOrigin",
+    "Evidence",
     "FallbackEvent",
     "Manifest",
     "ModelOpener",

@@ -15,9 +15,13 @@ from subgraphkit.backend.plugin_api import PLUGIN_API, Dated
 from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
 from subgraphkit.backend.selftest import ModelOpener
+from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import Subgraph
 
-__all__ = ["PLUGIN_API", "Backend", "EngineOrigin", "Pool", "ProbeResult"]
+__all__ = ["PLUGIN_API", "Backend", "EngineOrigin", "Evidence", "Pool", "ProbeResult"]
+
+Evidence = Literal["declared", "asked"]
+"""What claims rest on: tables and rules of the backend alone, or answers of its library as well."""
 
 Pool = Literal["none", "sleeps", "spins", "unknown"]
 """What becomes, between two runs, of the threads that compute beside the calling one."""
@@ -94,6 +98,17 @@ class Backend(Dated, ABC, Generic[OptionsT]):
 
     An instance may have another than its class if its library is another."""
 
+    evidence: Evidence = "declared"
+    """What its claims rest on:
+
+    * ``"declared"``: the tables and rules of the backend, which need no library;
+    * ``"asked"``: its library too, which was asked what it parses or its device takes.
+
+    An instance may have another than its class if its library cannot be asked here."""
+
+    cannot_run: BackendUnavailableError | None = None
+    """Why nothing can run here, on what ``planner`` made; set by the core, raised at compile."""
+
     option_class: ClassVar[Callable[..., Any]] = PlainOptions
     """What holds their values: ``Options`` in a ``Backend[Options]``; not to be set by hand."""
 
@@ -136,6 +151,22 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         """
         del deep
         return ProbeResult(available=True, devices=("cpu",))
+
+    @classmethod
+    def planner(cls, options: OptionsT) -> "Backend[OptionsT] | None":
+        """Make an instance that claims here although it cannot run; for dry runs alone.
+
+        Called where ``probe`` or making an ordinary instance has found that the machine lacks
+        something (SGK104). None of its operators is ever made.
+
+        Args:
+            options: As for an ordinary instance.
+
+        Returns:
+            The instance, with its ``evidence``; None if nothing is known without what is missing.
+        """
+        del options
+        return None
 
     @classmethod
     def conformance(cls, suite: Conformance) -> None:

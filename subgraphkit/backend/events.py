@@ -33,8 +33,8 @@ class FallbackEvent:
     """Something ran, or will run, elsewhere than the user's list says.
 
     Attributes:
-        level: Which step was given up: choosing the backend, compiling (``Unsupported``, or an
-            error), or running.
+        level: Which step was given up: choosing the backend, partitioning (a backend that was
+            named has little of the model), compiling (``Unsupported``, or an error), or running.
         backend: The backend that was to do it.
         target: The backend that does it instead, or an empty string if that is not known yet.
         code: Code of the error or of the refusal.
@@ -43,7 +43,7 @@ class FallbackEvent:
         node_count: How many nodes are concerned; zero if that is not known yet.
     """
 
-    level: Literal["selection", "unsupported", "compile", "run"]
+    level: Literal["selection", "partition", "unsupported", "compile", "run"]
     backend: str
     target: str
     code: str

@@ -1,12 +1,16 @@
-"""Warnings at the line of the caller, and notes on exceptions that a plugin raised."""
+"""Warnings at the line of the caller or in the log, and notes on what a plugin raised."""
 
 import inspect
+import logging
 import warnings
 from typing import Final
 
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 
-__all__ = ["is_of_plugin", "mark_as_plugin_error", "warn_user"]
+__all__ = ["PLACEMENT_LOG", "is_of_plugin", "mark_as_plugin_error", "warn_user"]
+
+PLACEMENT_LOG: Final = logging.getLogger("subgraphkit.placement")
+"""Where one warning of a session says that its placement is not as asked."""
 
 _MARK: Final = "raised by "
 

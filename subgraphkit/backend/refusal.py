@@ -35,6 +35,7 @@ REFUSAL_CODES: Final[Mapping[str, str]] = MappingProxyType(
         "group": "another node of an atomic group was refused",
         "filtered": "the selector's filter dropped the node",
         "not_accepted": "the property's review did not accept the region",
+        "not_worth": "handing the region over would cost more than it gains",
     }
 )
 """Codes used by the core; a backend may add its own, in ``snake_case``."""

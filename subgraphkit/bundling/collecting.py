@@ -13,9 +13,9 @@ from subgraphkit.bundling.manifest import BackendEntry
 from subgraphkit.bundling.origins import origin_here
 from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.compiling.caching import stores_engines
-from subgraphkit.compiling.caching.structure import NoKeyError, structure_digest
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
+from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.planning import Plan, Step
 
@@ -113,7 +113,7 @@ def _engine(partitioning: Partitioning, step: Step, claim: Claim) -> bytes | Non
     """Return the engine of a step, or None if its backend compiles it when it is opened."""
     subgraph, operator = step.subgraph, step.operator
     # What another backend made, this one could not restore.
-    if not stores_engines(claim.backend) or operator.made_by not in {"", subgraph.backend}:
+    if not stores_engines(type(claim.backend)) or operator.made_by not in {"", subgraph.backend}:
         return None
     if not _holds_new_weights(claim.backend, subgraph):
         engine = _serialized(operator, subgraph)

@@ -22,9 +22,9 @@ from subgraphkit.bundling.manifest import (
     write_manifest,
 )
 from subgraphkit.bundling.reading import MANIFEST, is_bundle
-from subgraphkit.compiling.caching.digests import data_digest
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir import BoundGraph
+from subgraphkit.ir.digests import data_digest
 from subgraphkit.onnx_io import write_bundled_model
 from subgraphkit.storing.files import flush_folder, new_file
 from subgraphkit.types import TensorType

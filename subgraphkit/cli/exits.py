@@ -45,7 +45,7 @@ EXIT_CODES: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.USAGE: "the command, a setting or an input is wrong",
         ExitCode.BACKEND: "a backend is missing, broken or incompatible, or cannot run here",
         ExitCode.MODEL: "the model cannot be read or is not valid",
-        ExitCode.UNCLAIMED: "no backend claims some of the nodes",
+        ExitCode.UNCLAIMED: "no backend claims some nodes, or one has less than is required",
         ExitCode.FAILURE: "a subgraph failed to compile or to run",
         ExitCode.BUG: "a bug in subgraphkit",
         ExitCode.INTERRUPTED: "interrupted from the keyboard",

@@ -7,6 +7,7 @@ document.
 
 import errno
 import json
+import logging
 import os
 import sys
 import traceback
@@ -17,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
-from subgraphkit.backend.notices import is_of_plugin
+from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin
 from subgraphkit.backend.progress import Progress
 from subgraphkit.cli.progress import ProgressWriter, is_terminal
 from subgraphkit.cli.tables import Table, plain_table, rich_table
@@ -79,7 +80,7 @@ class CommandReport:
 
     @contextmanager
     def collecting_warnings(self) -> Iterator[None]:
-        """Report warnings in our own form, and keep them for the document."""
+        """Report warnings, those of the placement too, in our own form and keep them."""
 
         def tell(
             message: Warning | str,
@@ -93,10 +94,18 @@ class CommandReport:
             self._warnings.append({"type": category.__name__, "message": str(message)})
             _write(sys.stderr, f"warning: {message}\n")
 
+        def keep(record: logging.LogRecord) -> bool:
+            tell(record.getMessage(), SubgraphkitWarning, "", 0)
+            return False
+
         with warnings.catch_warnings():
             warnings.simplefilter("always", SubgraphkitWarning)
             warnings.showwarning = tell
-            yield
+            PLACEMENT_LOG.addFilter(keep)
+            try:
+                yield
+            finally:
+                PLACEMENT_LOG.removeFilter(keep)
 
     def deliver(self) -> None:
         """Write the data to standard output.

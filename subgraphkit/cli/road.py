@@ -20,8 +20,13 @@ def load_as_told(arguments: Namespace) -> Model:
     return load(arguments.model, data_roots=arguments.data_root)
 
 
-def bind_as_told(model: Model, arguments: Namespace) -> BoundModel:
+def bind_as_told(model: Model, arguments: Namespace, *, require: str | None = None) -> BoundModel:
     """Bind a model with the shapes, backends and options of a command line.
+
+    Args:
+        model: The model.
+        arguments: The command line.
+        require: The least shares of the work for backends, as the setting takes them.
 
     Raises:
         CallerError: Something is given twice (SGK301).
@@ -36,6 +41,7 @@ def bind_as_told(model: Model, arguments: Namespace) -> BoundModel:
         fold=arguments.fold,
         pin=arguments.pin,
         keep_off=arguments.keep_off,
+        require=require,
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend.conformance import Conformance
+from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.contenders import Contender, Failed
@@ -28,7 +29,7 @@ from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import ModelSource, read_model
 
-__all__ = ["Benchmark", "Measured", "Schedule", "Share", "bench"]
+__all__ = ["Benchmark", "Measured", "Schedule", "Share", "bench", "file_of"]
 
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
@@ -246,7 +247,7 @@ def bench(
     with tempfile.TemporaryDirectory(prefix="subgraphkit-bench-") as folder, ExitStack() as stack:
         store_values(feeds, Path(folder) / "feeds")
         job = {
-            "model": _file_of(source, Path(folder)),
+            "model": file_of(source, Path(folder)),
             "feeds": os.fspath(Path(folder) / "feeds"),
             "settings": settings,
             "threads": schedule.threads,
@@ -261,7 +262,7 @@ def bench(
         return Benchmark(model, schedule, tuple(_all_measured(entries, tolerance)))
 
 
-def _file_of(source: Any, folder: Path) -> str:
+def file_of(source: Any, folder: Path) -> str:
     """Return the path of the model, stored now if it is not in a file."""
     if isinstance(source, str | os.PathLike):
         return os.path.abspath(source)  # noqa: PTH100 (a path-like of any kind)
@@ -297,6 +298,8 @@ class _Course:
         contender = Contender(entry.label, job, folder, self._schedule.threads)
         entry.contender = stack.enter_context(contender)
         entry.facts |= self._ask(entry, None, "binding the model")
+        if entry.facts.get("warning"):
+            PLACEMENT_LOG.warning("%s", entry.facts["warning"])
         return entry
 
     def run(self, entries: Sequence[_Entry]) -> None:

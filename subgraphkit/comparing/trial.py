@@ -129,6 +129,8 @@ def _tried(backend: Any, operators: str, offer: _Offer, *, runs: bool) -> Trial 
         on_run_error="raise",
         on_compile_error="raise",
         strict=False,
+        on_fallback="ok",
+        require={},
         cache=False,  # an engine of another day would hide that it no longer compiles
         fallback=_healthy_fallback(),
     )

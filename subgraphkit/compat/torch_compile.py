@@ -23,7 +23,7 @@ from torch.export import Dim
 from torch.nn import functional
 
 from subgraphkit.errors import CallerError, InputError, UnsupportedModelError, describe_exception
-from subgraphkit.running import InferenceSession
+from subgraphkit.placing import InferenceSession
 
 __all__ = ["compile_graph"]
 

@@ -2,16 +2,20 @@
 
 from subgraphkit.compiling.compilation import (
     CompiledSubgraphs,
+    Means,
     compile_elsewhere,
     compile_subgraph,
     compile_subgraphs,
 )
 from subgraphkit.compiling.creation import close_all
+from subgraphkit.compiling.giving_back import given_back
 
 __all__ = [
     "CompiledSubgraphs",
+    "Means",
     "close_all",
     "compile_elsewhere",
     "compile_subgraph",
     "compile_subgraphs",
+    "given_back",
 ]

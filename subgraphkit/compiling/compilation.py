@@ -5,25 +5,31 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import index as as_index
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any, Self, overload
 
-from subgraphkit.backend.events import CompileEvent, FallbackEvent
+from subgraphkit.backend.events import CompileEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.refusal import Refusal, Unsupported
+from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator
-from subgraphkit.compiling.creation import Creation, close_all, failure
-from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import CompileError, SelectorContractError
+from subgraphkit.compiling.creation import Creation, close_all
+from subgraphkit.compiling.giving_back import given_back
+from subgraphkit.errors import CompileError
 from subgraphkit.finding.extensions import ExtensionManager
+from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning import Partitioning
+from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
 
-__all__ = ["CompiledSubgraphs", "compile_elsewhere", "compile_subgraph", "compile_subgraphs"]
+__all__ = [
+    "CompiledSubgraphs",
+    "Means",
+    "compile_elsewhere",
+    "compile_subgraph",
+    "compile_subgraphs",
+]
 
 _logger = logging.getLogger("subgraphkit.compile")
 
@@ -87,19 +93,29 @@ def compile_subgraphs(
         The operators, with the partitioning they belong to.
 
     Raises:
+        BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: A backend failed to compile what it claimed (SGK130).
         OptionError: A backend found only now that an option does not fit the model.
-        UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120).
+        UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120), or a
+            backend that was named has less of the model than it has to (SGK125).
     """
-    cache = _cache_of(partitioning.graph.settings)
-    means = _Means(cache, progress or Progress())
+    _require_no_dry_run(partitioning)
+    shortfall = partitioning.shortfall()  # what is to be an error is one before the work
+    means = Means.of(partitioning, progress or Progress())
     compiled = _compiled(partitioning, means)
+    try:
+        if compiled.partitioning is not partitioning:
+            shortfall = compiled.partitioning.shortfall()
+    except BaseException:
+        compiled.close()
+        raise
+    if shortfall is not None:
+        shortfall.report(partitioning)
     means.progress("compiling", len(compiled), len(compiled))
     return compiled
 
 
-def _compiled(partitioning: Partitioning, means: "_Means") -> CompiledSubgraphs:
-    extensions = partitioning.graph.extensions
+def _compiled(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
     current, cache, progress = partitioning, means.cache, means.progress
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
@@ -112,18 +128,16 @@ def _compiled(partitioning: Partitioning, means: "_Means") -> CompiledSubgraphs:
             progress.check()
             if means.tells:
                 progress("compiling", place, len(current.subgraphs), subgraph.id)
-            started = time.perf_counter()
             try:
                 claim = current.turns.claims[current.claimed_by[place]]
-                operator, from_cache = _obtain(current, subgraph, claim, means)
+                operator, spent, from_cache = _reported(current, subgraph, claim, means)
             except (Unsupported, CompileError) as error:
-                current = _repartitioned(current, done, error)
+                before, current = current, given_back(current, place, error)
+                _close_misinformed(before, current, done)
                 continue
             done.append(operator)
-            seconds[subgraph.id] = time.perf_counter() - started
+            seconds[subgraph.id] = spent
             restored.update([subgraph.id] if from_cache else [])
-            spent = seconds[subgraph.id]
-            _tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
     except BaseException:
         close_all(done)
         raise
@@ -137,59 +151,80 @@ def _compiled(partitioning: Partitioning, means: "_Means") -> CompiledSubgraphs:
     )
 
 
-def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
-    """Compile one subgraph on the backend that claimed it, past the cache.
+def compile_subgraph(
+    partitioning: Partitioning, subgraph: Subgraph, means: "Means | None" = None
+) -> SubgraphOperator:
+    """Compile one subgraph on the backend that claimed it.
 
-    For new weights: those of a session that is being trained would only fill the cache.
+    Args:
+        partitioning: Who compiles what.
+        subgraph: One of its subgraphs, perhaps with new weights.
+        means: What to compile with. None to go past the cache, which new weights, those of a
+            session that is being trained, would only fill.
 
     Raises:
         Unsupported: The backend gives nodes back.
+        BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: The backend failed in any other way (SGK130).
         SelectorContractError: It returned something that is not an operator (SGK122).
     """
+    _require_no_dry_run(partitioning)
     claim = partitioning.claim_of(subgraph)
-    return _obtain(partitioning, subgraph, claim, _Means(None, Progress()))[0]
+    if means is None:
+        return _obtain(partitioning, subgraph, claim, Means(None, Progress()))[0]
+    return _reported(partitioning, subgraph, claim, means)[0]
 
 
-def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
-    """Compile one subgraph on the fallback backend instead of the one that claimed it.
+def compile_elsewhere(
+    partitioning: Partitioning, subgraph: Subgraph, claim: Claim | None = None
+) -> SubgraphOperator:
+    """Compile one subgraph on another backend than the one that claimed it.
+
+    Args:
+        partitioning: Who claimed what.
+        subgraph: One of its subgraphs.
+        claim: Any claim of the other backend, which leaves what it does not take to the fallback
+            backend; None for the fallback backend alone.
 
     Raises:
         LookupError: There is no fallback backend.
-        Exception: Whatever the fallback backend raises.
+        Exception: Whatever the other backend raises.
     """
-    claim = partitioning.claim_of(subgraph)
-    creation = _creation(partitioning, _Means(None, Progress()))
-    return creation.on_fallback(subgraph, claim)
+    means = Means(None, Progress(), shares_processors=claim is not None)
+    if claim is None:
+        creation = _creation(partitioning, means)
+        return creation.on_fallback(subgraph, partitioning.claim_of(subgraph))
+    properties = list(properties_of(claim.backend))
+    division = partition_within(subgraph, properties, claim, partitioning.constraints)
+    operator = _composed(means, division)
+    operator.made_by = claim.backend.name
+    return operator
 
 
-def _repartitioned(
-    current: Partitioning, done: list[SubgraphOperator], error: Unsupported | CompileError
-) -> Partitioning:
-    """Return the partitioning without what is given back of the subgraph after those done.
+def _require_no_dry_run(partitioning: Partitioning) -> None:
+    for lacking in partitioning.cannot_run.values():
+        raise lacking.with_traceback(None)
 
-    If the processors are shared now and were not, or the other way round, an operator whose threads
-    may spin was told what no longer holds: it is compiled again, and what comes after it.
+
+def _close_misinformed(
+    before: Partitioning, after: Partitioning, done: list[SubgraphOperator]
+) -> None:
+    """Close operators that were told what no longer holds, to be compiled again.
+
+    If the processors are shared now and were not, or the other way round, those are the first whose
+    threads may spin, and all after it.
     """
-    place, graph = len(done), current.graph
-    subgraph = current.subgraphs[place]
-    refused = _given_back(subgraph, error, graph.settings)
-    _tell_given_back(graph.extensions, subgraph, error, refused)
-    after = current.repartition_at(place, refused)
-    if after.shares_processors != current.shares_processors:
-        pools = [current.turns.claims[at].backend.pool for at in current.claimed_by[:place]]
-        first = next((at for at, pool in enumerate(pools) if pool in {"spins", "unknown"}), place)
-        close_all(done[first:])
-        del done[first:]
-    return after
-
-
-def _cache_of(settings: ResolvedConfig) -> EngineCache | None:
-    return EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
+    if after.shares_processors == before.shares_processors:
+        return
+    place = len(done)
+    pools = [before.turns.claims[at].backend.pool for at in before.claimed_by[:place]]
+    first = next((at for at, pool in enumerate(pools) if pool in {"spins", "unknown"}), place)
+    close_all(done[first:])
+    del done[first:]
 
 
 @dataclass(frozen=True, slots=True)
-class _Means:
+class Means:
     """What subgraphs are compiled with.
 
     Attributes:
@@ -204,27 +239,48 @@ class _Means:
     tells: bool = True
     shares_processors: bool = False
 
+    @classmethod
+    def of(
+        cls, partitioning: Partitioning, progress: Progress, *, shares_processors: bool = False
+    ) -> Self:
+        """Return what the settings of a bind say."""
+        settings = partitioning.graph.settings
+        cache = EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
+        return cls(cache, progress, shares_processors=shares_processors)
+
+
+def _reported(
+    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, means: Means
+) -> tuple[SubgraphOperator, float, bool]:
+    """Obtain an operator and say so; return how long it took and whether it was in the cache."""
+    started = time.perf_counter()
+    operator, from_cache = _obtain(partitioning, subgraph, claim, means)
+    spent = time.perf_counter() - started
+    extensions = partitioning.graph.extensions
+    _tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
+    return operator, spent, from_cache
+
 
 def _obtain(
-    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, means: _Means
+    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, means: Means
 ) -> tuple[SubgraphOperator, bool]:
     """Return the operator, and whether it came from the cache."""
     if not subgraph.outputs:
         return _Idle(), False
     creation = _creation(partitioning, means)
     compile_ = partial(creation.compiled, subgraph, claim)
-    if means.cache is None or not stores_engines(claim.backend):
+    if means.cache is None or not stores_engines(type(claim.backend)):
         return compile_(), False
     return means.cache.obtain(subgraph, claim, compile_, creation.context(claim))
 
 
-def _creation(partitioning: Partitioning, means: _Means) -> Creation:
+def _creation(partitioning: Partitioning, means: Means) -> Creation:
     shares = means.shares_processors or partitioning.shares_processors
     inner = replace(means, tells=False, shares_processors=shares)
     return Creation(partitioning.constraints, shares, means.progress, partial(_composed, inner))
 
 
-def _composed(means: _Means, division: Partitioning) -> SubgraphOperator:
+def _composed(means: Means, division: Partitioning) -> SubgraphOperator:
     cache = means.cache.apart() if means.cache is not None else None
     compiled = _compiled(division, replace(means, cache=cache))
     parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
@@ -243,74 +299,6 @@ class _Idle(SubgraphOperator):
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         del changed
         return True
-
-
-def _given_back(
-    subgraph: Subgraph, error: Unsupported | CompileError, settings: ResolvedConfig
-) -> dict[int, Refusal]:
-    """Return the nodes to take away from the backend, or raise if the policy says so."""
-    if isinstance(error, CompileError):
-        if settings.on_compile_error != "fallback":
-            raise error
-        refusal, nodes = Refusal("compile_failed", error.message), subgraph.nodes
-    else:
-        if settings.on_unsupported == "raise":
-            raise failure(subgraph, error) from error
-        refusal, nodes = error.refusal, _named_nodes(subgraph, error) or subgraph.nodes
-    return dict.fromkeys(nodes, refusal)
-
-
-def _named_nodes(subgraph: Subgraph, error: Unsupported) -> tuple[int, ...]:
-    """Return the nodes that a backend gives back by name.
-
-    Raises:
-        SelectorContractError: They are no node indices, or not of the subgraph (SGK122).
-    """
-    nodes: tuple[int, ...] = ()
-    try:
-        nodes = tuple(map(as_index, error.nodes))
-    except TypeError:
-        problem = f"nodes {error.nodes!r}, expected indices of nodes"
-    else:
-        foreign = sorted(set(nodes).difference(subgraph.nodes))
-        problem = f"nodes {foreign}, which are not in the subgraph" if foreign else ""
-    if problem:
-        raise SelectorContractError(
-            "SGK122",
-            f"Unsupported names {problem}",
-            backend=subgraph.backend,
-            subgraph=subgraph.id,
-            hint="Unsupported(nodes=...) takes a tuple of indices into the model's node list.",
-        ) from error
-    return nodes
-
-
-def _tell_given_back(
-    extensions: ExtensionManager,
-    subgraph: Subgraph,
-    error: Unsupported | CompileError,
-    refused: Mapping[int, Refusal],
-) -> None:
-    refusal = next(iter(refused.values()))
-    _logger.warning(
-        "backend %r gives back %d of %d nodes of subgraph %r: %s",
-        subgraph.backend,
-        len(refused),
-        len(subgraph.nodes),
-        subgraph.id,
-        refusal.text,
-    )
-    if extensions.implements("subgraphkit_fallback"):
-        event = FallbackEvent(
-            level="unsupported" if isinstance(error, Unsupported) else "compile",
-            backend=subgraph.backend,
-            target="",
-            code=refusal.code,
-            reason=refusal.text,
-            subgraph=subgraph.id,
-            node_count=len(refused),
-        )
-        extensions.notify("subgraphkit_fallback", event=event)
 
 
 def _tell_compiled(

@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
+from subgraphkit.configuration.demands import Pin
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
 from subgraphkit.configuration.names import BACKEND_NAMES
@@ -28,7 +29,6 @@ from subgraphkit.configuration.settings import (
     SETTINGS,
     Entry,
     Layer,
-    Placement,
     SettingValues,
     make_layer,
 )
@@ -52,6 +52,9 @@ class ResolvedConfig:
         on_missing: What to do if one of them cannot be used.
         fallback: Name of the backend that runs what nobody claimed, or ``"none"``; ``"auto"`` if
             it is to be found and numpy is not installed.
+        on_fallback: What to do if a backend that was named gets little to do, or was left out, or
+            work goes to a fallback that nobody named.
+        require: By backend, the least share of a model's work that it must take, 0 to 1.
         pin: Nodes that a backend must take, each with the backend.
         keep_off: Nodes that a backend must not take, each with the backend.
         on_unsupported: What to do if a backend gives nodes back while compiling.
@@ -66,6 +69,10 @@ class ResolvedConfig:
         cache_size: How many bytes of engines are kept at most.
         threads: How many threads a run computes with, on every backend; None where nobody said and
             nothing limits the process, so that each library takes as many as it finds right.
+        tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
+            beside it; ``"off"``, ``"first"`` or ``"background"``.
+        tune_seconds: About how long to measure.
+        build: Whether a session is built before it answers.
         data_roots: Folders in or below which a model may have external data, beside its own.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
@@ -79,8 +86,10 @@ class ResolvedConfig:
     strict: bool
     on_missing: Literal["error", "warn"]
     fallback: str
-    pin: tuple[Placement, ...]
-    keep_off: tuple[Placement, ...]
+    on_fallback: Literal["warn", "ok", "error"]
+    require: Mapping[str, float]
+    pin: tuple[Pin, ...]
+    keep_off: tuple[Pin, ...]
     on_unsupported: Literal["repartition", "raise"]
     on_compile_error: Literal["raise", "fallback"]
     on_run_error: Literal["raise", "fallback"]
@@ -92,6 +101,9 @@ class ResolvedConfig:
     cache_dir: Path | None
     cache_size: int
     threads: int | None
+    tune: Literal["off", "first", "background"]
+    tune_seconds: float
+    build: Literal["now", "background"]
     data_roots: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool
@@ -106,6 +118,28 @@ class ResolvedConfig:
         """
         entries = self.option_sources.get(name, {})
         return {key: (value, location) for key, (value, _, location) in entries.items()}
+
+    def selecting(
+        self, choices: tuple[BackendChoice, ...], layer: str, location: str
+    ) -> "ResolvedConfig":
+        """Return the settings with other backends; the options chosen with them win.
+
+        Args:
+            choices: The backends, with options.
+            layer: The layer that they come from.
+            location: Who chose them.
+        """
+        options = dict(self.option_sources)
+        for one in choices:
+            given = {key: (value, layer, one.origin) for key, value in one.options.items()}
+            if given:
+                options[one.name] = MappingProxyType({**options.get(one.name, {}), **given})
+        return replace(
+            self,
+            backends=choices,
+            sources=MappingProxyType({**self.sources, "backend": (layer, location)}),
+            option_sources=MappingProxyType(options),
+        )
 
     def items(self) -> Iterator[tuple[str, Any, str, str]]:
         """Yield (key, value, layer, location) for every setting and every option given."""
@@ -127,6 +161,8 @@ class ResolvedConfig:
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "none"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={one}" for key, one in value.items()) or "none"
     if isinstance(value, frozenset):
         return ",".join(sorted(value)) or "none"
     return "" if value is None else str(value)

@@ -6,16 +6,36 @@ bind on.
 
 import math
 import os
+import platform
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
+from pathlib import Path
 from typing import Final
 
-__all__ = ["thread_limit"]
+__all__ = ["processor_name", "thread_limit"]
 
 _PROC: Final = "/proc/self/cgroup"
 _GROUPS: Final = "/sys/fs/cgroup"
+_INFO: Final = Path("/proc/cpuinfo")
 _VARIABLE: Final = "OMP_NUM_THREADS"
 _MOST_BYTES: Final = 65_536
+_TELLING: Final = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "asimd", "sve")
+"""Instruction sets that decide which kernels a library has."""
+
+
+def processor_name() -> str:
+    """Return the processor's model and those of its instruction sets that decide how fast it is."""
+    facts: dict[str, str] = {}
+    try:
+        lines = _INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        key, _, value = line.partition(":")
+        facts.setdefault(key.strip().lower(), value.strip())
+    model = facts.get("model name") or platform.processor() or platform.machine()
+    has = frozenset((facts.get("flags") or facts.get("features", "")).split())
+    return " ".join([model, *(name for name in _TELLING if name in has)])
 
 
 def thread_limit(environ: Mapping[str, str]) -> tuple[int | None, str]:

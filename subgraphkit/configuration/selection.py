@@ -2,21 +2,24 @@
 
 Grammar::
 
-    selection := "none" | item ("," item)*
+    selection := "none" | "@" file | item ("," item)*
     item      := name ["@" distribution] ["?"] (":" option "=" value)*
 
 The order says who claims first, ``?`` makes a backend optional, ``@`` picks one of two
-distributions that provide a name, and ``auto`` stands for every backend that is ready. A value that
+distributions that provide a name, and ``auto`` stands for every backend that is ready. A file is a
+plan that ``tune`` wrote: backends, options and who takes which nodes are in it. A value that
 needs ``,`` or ``:`` is given by ``SUBGRAPH_OPTIONS`` or in Python. No character of the grammar
 needs quoting in a shell, where no file is called like the selection.
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit.backend.option_values import read_path
 from subgraphkit.backend.plugin_api import BACKEND_NAME, RESERVED_NAMES
 from subgraphkit.configuration import messages
 from subgraphkit.configuration.providers import in_our_names
@@ -54,6 +57,7 @@ class BackendChoice:
         distribution: The distribution it must come from, or an empty string.
         optional: Whether it is left out, rather than an error, where it cannot run.
         options: Option values given with the item, as written.
+        plan: The plan file to go by, for ``"auto"``; None if none is named.
         target: The ``Backend`` class or instance given instead of a name, or None.
         origin: Who made the selection, for messages.
     """
@@ -62,11 +66,14 @@ class BackendChoice:
     distribution: str = ""
     optional: bool = False
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    plan: Path | None = None
     target: object | None = field(default=None, compare=False)
     origin: str = "a call"
 
     def __str__(self) -> str:
         """Write the item in the grammar; a value that needs it is shown as Python writes it."""
+        if self.plan is not None:
+            return f"@{self.plan}"
         distribution = f"@{self.distribution}" if self.distribution else ""
         options = "".join(f":{key}={value}" for key, value in self.options.items())
         return f"{self.name}{distribution}{'?' if self.optional else ''}{options}"
@@ -91,6 +98,8 @@ def parse_selection(selection: Selection, origin: str = "a call") -> tuple[Backe
         if len(choices) > 1:
             raise messages.bad_selection(origin, f"{NONE!r} cannot be combined with backends")
         return ()
+    if len(choices) > 1 and any(choice.plan is not None for choice in choices):
+        raise messages.bad_selection(origin, "a plan file cannot be combined with backends")
     seen = set()
     for choice in choices:
         if choice.name in seen:
@@ -100,7 +109,12 @@ def parse_selection(selection: Selection, origin: str = "a call") -> tuple[Backe
 
 
 def _choices(selection: Selection, origin: str) -> Iterable[BackendChoice]:
-    if isinstance(selection, str):
+    if isinstance(selection, str) and selection.lstrip().startswith("@"):
+        try:
+            yield BackendChoice(AUTO, plan=read_path(selection.strip()[1:]), origin=origin)
+        except ValueError as error:
+            raise messages.bad_selection(origin, "expected a file after '@'") from error
+    elif isinstance(selection, str):
         yield from _TextReader(selection, origin).read()
     elif _is_pair(selection):
         yield _from_pair(selection, origin)
@@ -132,9 +146,7 @@ def _from_pair(pair: Any, origin: str) -> BackendChoice:
     if not all(isinstance(key, str) for key in options):
         raise messages.bad_selection(origin, f"the names of options are strings, got {options!r}")
     merged = MappingProxyType({**choice.options, **options})
-    return BackendChoice(
-        choice.name, choice.distribution, choice.optional, merged, choice.target, origin
-    )
+    return replace(choice, options=merged, origin=origin)
 
 
 def _from_object(target: object, origin: str) -> BackendChoice:

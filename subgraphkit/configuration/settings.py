@@ -5,21 +5,23 @@ A setting is one line in ``SETTINGS``; its environment variable is its name in c
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypedDict, cast
+from typing import Any, Final, TypedDict
 
 from subgraphkit.backend.option_values import (
     read_bool,
     read_bytes,
+    read_float,
     read_int,
     read_list,
     read_path,
 )
-from subgraphkit.backend.plugin_api import BACKEND_NAME
 from subgraphkit.configuration import messages
+from subgraphkit.configuration.demands import backend_name, pins, shares
 from subgraphkit.configuration.selection import AUTO, NONE, Selection, parse_selection
 from subgraphkit.errors import ConfigError
 
@@ -31,7 +33,6 @@ __all__ = [
     "Layer",
     "OptionValues",
     "OtherSettings",
-    "Placement",
     "Setting",
     "SettingValues",
     "make_layer",
@@ -56,6 +57,8 @@ class OtherSettings(TypedDict, total=False):
     strict: bool | str | None
     on_missing: str | None
     fallback: str | None
+    on_fallback: str | None
+    require: object
     on_unsupported: str | None
     on_compile_error: str | None
     on_run_error: str | None
@@ -69,6 +72,9 @@ class OtherSettings(TypedDict, total=False):
     cache_dir: Path | str | None
     cache_size: int | str | None
     threads: int | str | None
+    tune: str | None
+    tune_seconds: float | str | None
+    build: str | None
     data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
@@ -115,6 +121,12 @@ def _one_of(*words: str) -> Callable[[object], str]:
     return read
 
 
+def _choice(name: str, words: str, text: str) -> Setting:
+    """Return a setting that is one of some words, the first of them if nobody says."""
+    known = words.split("|")
+    return Setting(name, _one_of(*known), known[0], text)
+
+
 def _names(value: object) -> frozenset[str]:
     if isinstance(value, set | frozenset):
         value = sorted(value)
@@ -124,51 +136,6 @@ def _names(value: object) -> frozenset[str]:
 def _allowed_plugins(value: object) -> frozenset[str]:
     names = _names(value)
     return frozenset() if names == {NONE} else names
-
-
-class Placement(NamedTuple):
-    """Nodes and a backend, for a pin or its opposite.
-
-    Attributes:
-        node: The name of a node or an operator, or a place in the list of nodes.
-        backend: Name of the backend.
-    """
-
-    node: str | int
-    backend: str
-
-    def __str__(self) -> str:
-        return f"{'#' * isinstance(self.node, int)}{self.node}={self.backend}"
-
-
-def _placements(value: object) -> tuple[Placement, ...]:
-    """Read ``Conv=numpy, #12=openvino``, or a mapping from nodes to backends."""
-    if isinstance(value, Mapping):
-        pairs = [(node, names) for node, given in value.items() for names in _several(given)]
-    else:
-        pairs = [item.rpartition("=")[::2] for item in read_list(value)]
-    return tuple(_placement(node, backend) for node, backend in pairs)
-
-
-def _several(given: object) -> Iterable[object]:
-    return given if isinstance(given, list | tuple) else (given,)
-
-
-def _placement(node: object, backend: object) -> Placement:
-    if isinstance(node, str):
-        node = node.strip()
-        number = node.removeprefix("#")
-        node = int(number) if number != node and number.isdecimal() else node
-    is_node = isinstance(node, str | int) and not isinstance(node, bool) and node != ""
-    if is_node and isinstance(backend, str) and BACKEND_NAME.fullmatch(backend.strip()):
-        return Placement(cast("str | int", node), backend.strip())
-    raise ValueError("nodes with backends, such as 'Conv=numpy, #12=openvino'")
-
-
-def _backend_name(value: object) -> str:
-    if isinstance(value, str) and BACKEND_NAME.fullmatch(value.strip()) is not None:
-        return value.strip()
-    raise ValueError("the name of one backend, 'auto' or 'none'")
 
 
 def read_folders(value: object) -> tuple[Path, ...]:
@@ -186,62 +153,53 @@ def read_folders(value: object) -> tuple[Path, ...]:
     return tuple(read_path(os.fspath(path)) for path in value)
 
 
-def _verbosity(value: object) -> int:
-    try:
-        level = read_int(value)
-    except ValueError:
-        level = -1
-    if 0 <= level <= 3:  # noqa: PLR2004 (quiet, info, debug, everything)
-        return level
-    raise ValueError("0, 1, 2 or 3")
+def _number(
+    read: Callable[[object], float], fits: Callable[[float], bool], what: str
+) -> Callable[[object], float]:
+    def checked(value: object) -> float:
+        with suppress(ValueError):
+            number = read(value)
+            if fits(number):
+                return number
+        raise ValueError(what)
 
-
-def _thread_count(value: object) -> int:
-    try:
-        count = read_int(value)
-    except ValueError:
-        count = 0
-    if count > 0:
-        return count
-    raise ValueError("a number of threads, 1 or more")
+    return checked
 
 
 _ALL: Final = (
     Setting("backend", lambda value: value, AUTO, "Which backends, in the order of claiming."),
     Setting("strict", read_bool, default=False, help="Whether each node must be claimed by name."),
-    Setting(
-        "on_missing",
-        _one_of("error", "warn"),
-        "error",
-        "What to do if a backend that was named cannot be used.",
-    ),
+    _choice("on_missing", "error|warn", "What to do if a backend that was named cannot be used."),
     Setting(
         "fallback",
-        _backend_name,
+        backend_name,
         AUTO,
         "Which backend runs what nobody claimed; auto is numpy where it is installed, else the "
         "first ready one that takes every node.",
     ),
-    Setting("pin", _placements, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
-    Setting("keep_off", _placements, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
+    _choice(
+        "on_fallback",
+        "warn|ok|error",
+        "What to do if a backend that was named gets little to do, or was left out, or work goes "
+        "to a fallback that nobody named.",
+    ),
     Setting(
+        "require",
+        shares,
+        MappingProxyType({}),
+        "The least share of a model's work that backends must take: BACKEND=SHARE, ...",
+    ),
+    Setting("pin", pins, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
+    Setting("keep_off", pins, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
+    _choice(
         "on_unsupported",
-        _one_of("repartition", "raise"),
-        "repartition",
+        "repartition|raise",
         "What to do if a backend gives nodes back while compiling.",
     ),
-    Setting(
-        "on_compile_error",
-        _one_of("raise", "fallback"),
-        "raise",
-        "What to do if a backend fails to compile a subgraph.",
+    _choice(
+        "on_compile_error", "raise|fallback", "What to do if a backend fails to compile a subgraph."
     ),
-    Setting(
-        "on_run_error",
-        _one_of("raise", "fallback"),
-        "raise",
-        "What to do if a subgraph fails while running.",
-    ),
+    _choice("on_run_error", "raise|fallback", "What to do if a subgraph fails while running."),
     Setting(
         "checked",
         read_bool,
@@ -266,10 +224,26 @@ _ALL: Final = (
     Setting("cache_size", read_bytes, 16 << 30, "How many bytes of engines are kept at most."),
     Setting(
         "threads",
-        _thread_count,
+        _number(read_int, lambda count: count > 0, "a number of threads, 1 or more"),
         None,
         "How many threads a run computes with, on every backend; unless given, as many as CPU "
         "affinity, the quota of the control group and OMP_NUM_THREADS allow.",
+    ),
+    _choice(
+        "tune",
+        "off|first|background",
+        "Whether a session on auto measures who runs a model best: before it opens, or beside it.",
+    ),
+    Setting(
+        "tune_seconds",
+        _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
+        20.0,
+        "About how long to measure.",
+    ),
+    _choice(
+        "build",
+        "now|background",
+        "Whether a session is built before it answers, or answers on what opens quickly meanwhile.",
     ),
     Setting(
         "data_roots",
@@ -277,7 +251,12 @@ _ALL: Final = (
         (),
         "Folders in or below which a model may have external data, beside its own.",
     ),
-    Setting("verbose", _verbosity, 0, "How much to log to standard error, 0 to 3."),
+    Setting(
+        "verbose",
+        _number(read_int, range(4).__contains__, "0, 1, 2 or 3"),
+        0,
+        "How much to log to standard error, 0 to 3.",
+    ),
     Setting(
         "raise_plugin_errors",
         read_bool,

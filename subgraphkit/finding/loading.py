@@ -31,7 +31,7 @@ from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.requirements import missing_requirements
 
-__all__ = ["BackendFactory", "HookFactory", "adopt", "build", "load", "probe"]
+__all__ = ["BackendFactory", "HookFactory", "adopt", "build", "build_planner", "load", "probe"]
 
 _Result = TypeVar("_Result")
 
@@ -85,6 +85,10 @@ class HookFactory:
         """Look whether the backend can run here."""
         found: ProbeResult | None = self._hooks.hook.subgraphkit_probe(deep=deep)
         return found if found is not None else type(self()).probe(deep=deep)
+
+    def planner(self, options: Any) -> Backend | None:
+        """Make an instance that claims here although it cannot run."""
+        return type(self()).planner(options)
 
     def conformance(self, suite: Conformance) -> None:
         """Declare to the conformance kit what is known not to work."""
@@ -213,6 +217,29 @@ def build(
     """
     values = factory.option_class(**options)
     return _run_plugin(lambda: factory(values), record, raise_errors=raise_errors)
+
+
+def build_planner(
+    record: BackendRecord,
+    factory: BackendFactory,
+    options: Mapping[str, Any],
+    *,
+    raise_errors: bool = False,
+) -> Backend | None:
+    """Build an instance that claims here although it cannot run, as ``build``.
+
+    Returns:
+        The instance; None if the backend has no claims without what is missing.
+
+    Raises:
+        BackendLoadError: If the plugin raised (SGK103), or returned something else (SGK115).
+    """
+    values = factory.option_class(**options)
+    made: object = _run_plugin(lambda: factory.planner(values), record, raise_errors=raise_errors)
+    if made is not None and not isinstance(made, Backend):
+        problem = f"its planner returned {made!r:.60}, expected a Backend or None"
+        raise messages.bad_registration(record.name, problem)
+    return made
 
 
 def _run_plugin(

@@ -5,8 +5,8 @@ with a word in the log, a ``FallbackEvent``, and a warning where something is br
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
@@ -24,10 +24,10 @@ from subgraphkit.errors import (
 )
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
-from subgraphkit.finding.loading import BackendFactory, adopt, build, probe
+from subgraphkit.finding.loading import BackendFactory, adopt, build, build_planner, probe
 from subgraphkit.finding.registry import find_record, load_record, probe_record
 
-__all__ = ["open_backends", "open_fallback", "open_in_turn"]
+__all__ = ["Among", "load_in_turn", "open_backends", "open_fallback", "open_in_turn"]
 
 _LOGGER: Final = logging.getLogger("subgraphkit.registry")
 _CANNOT_BE_USED: Final = (
@@ -39,6 +39,10 @@ _CANNOT_BE_USED: Final = (
 )
 
 
+Among = Callable[[Sequence[str]], Iterable[str]]
+"""Picks those to open from the names that ``auto`` stands for, each when it is its turn."""
+
+
 def open_backends(
     resolved: ResolvedConfig, *, on_skip: Callable[[FallbackEvent], None] | None = None
 ) -> list[Backend]:
@@ -48,7 +52,11 @@ def open_backends(
 
 
 def open_in_turn(
-    resolved: ResolvedConfig, *, on_skip: Callable[[FallbackEvent], None] | None = None
+    resolved: ResolvedConfig,
+    *,
+    on_skip: Callable[[FallbackEvent], None] | None = None,
+    dry_run: bool = False,
+    among: Among | None = None,
 ) -> Iterator[list[Backend]]:
     """Build the backends a bind has selected, those that ``auto`` stands for one at a time.
 
@@ -57,6 +65,12 @@ def open_in_turn(
     Args:
         resolved: The configuration of the bind.
         on_skip: Called for every backend that is left out.
+        dry_run: Whether a backend that would raise because it cannot run here is opened all the
+            same, to plan, if it can do that much; it has ``cannot_run`` set. What would be left
+            out is left out.
+        among: Picks and orders the backends that ``auto``, at the end of a selection, stands for:
+            it is given their names by priority, and asked for the next when one more is needed. If
+            not given, all of them.
 
     Yields:
         New instances in order, one for each choice that can be used; none for ``none``. If ``auto``
@@ -84,12 +98,16 @@ def open_in_turn(
     _warn_of_unused_options(resolved, [choice for choice, _ in choices])
     in_turn = bool(resolved.backends) and resolved.backends[-1].name == AUTO
     handed_out = False
-    for choice, automatic in choices:
+    for choice, automatic in _in_order(choices, among if in_turn else None):
         try:
             opened.append(_open(choice, resolved))
         except _CANNOT_BE_USED as error:
             if not (choice.optional or automatic or resolved.on_missing == "warn"):
-                raise
+                planner = _planner(choice, resolved, error) if dry_run else None
+                if planner is None:
+                    raise
+                opened.append(planner)
+                continue
             _skip(choice, error, on_skip, loud=_is_loud(choice, error, automatic=automatic))
         else:
             if in_turn and automatic:
@@ -97,6 +115,43 @@ def open_in_turn(
                 yield list(opened)
     if not handed_out:  # or the last list would come twice, and with it a whole partition pass
         yield opened
+
+
+def _in_order(
+    choices: Sequence[tuple[BackendChoice, bool]], among: Among | None
+) -> Iterator[tuple[BackendChoice, bool]]:
+    """Yield the choices; those that were found rather than named as they are picked."""
+    if among is None:
+        yield from choices
+        return
+    yield from ((choice, automatic) for choice, automatic in choices if not automatic)
+    found = {choice.name: choice for choice, automatic in choices if automatic}
+    yield from ((found[name], True) for name in among(list(found)))
+
+
+def load_in_turn(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, BackendFactory]]:
+    """Load the backends a bind has selected, and the fallback, without opening any.
+
+    Yields:
+        The choices in order, each with what builds it; those that cannot be loaded are left out.
+
+    Raises:
+        BackendError: As ``open_in_turn``, for a backend that somebody named.
+    """
+    named = [choice for choice, _ in _expand(resolved)]
+    fallback = {resolved.fallback} - {AUTO, NONE} - {choice.name for choice in named}
+    found = [(BackendChoice(name, optional=True), True) for name in fallback]
+    for choice, automatic in [*_expand(resolved), *found]:
+        target = choice.target
+        try:
+            if target is not None:
+                yield choice, target if isinstance(target, type) else type(target)
+            else:
+                record = find_record(choice, resolved)
+                yield choice, load_record(record, raise_errors=resolved.raise_plugin_errors)
+        except _CANNOT_BE_USED:
+            if not (choice.optional or automatic or resolved.on_missing == "warn"):
+                raise
 
 
 def open_fallback(resolved: ResolvedConfig) -> Backend | None:
@@ -136,19 +191,46 @@ def _priority(record: BackendRecord) -> int:
 
 def _open(choice: BackendChoice, resolved: ResolvedConfig) -> Backend:
     raise_errors = resolved.raise_plugin_errors
-    if choice.target is not None:
-        return _open_target(choice, resolved)
-    record = find_record(choice, resolved)
-    factory = load_record(record, raise_errors=raise_errors)
-    probe_record(record, raise_errors=raise_errors)
-    return _build(record, factory, resolved)
+    record, factory = _looked_up(choice, resolved)
+    if choice.target is None:
+        probe_record(record, raise_errors=raise_errors)
+    else:
+        probe(record, factory, raise_errors=raise_errors)
+    if isinstance(choice.target, Backend):
+        return choice.target
+    values = _values(record, factory, resolved)
+    return build(record, factory, values, raise_errors=raise_errors)
 
 
-def _open_target(choice: BackendChoice, resolved: ResolvedConfig) -> Backend:
-    """Open a class or an instance that was given in place of a name; it need not be registered."""
+def _planner(
+    choice: BackendChoice, resolved: ResolvedConfig, error: SubgraphkitError
+) -> Backend | None:
+    """Build what claims in the place of a backend that lacks something here; None if nothing can.
+
+    An instance that was given stays what it is: its options are not those of the bind.
+    """
+    if not isinstance(error, BackendUnavailableError) or error.code != "SGK104":
+        return None
+    if isinstance(choice.target, Backend):
+        return None
+    record, factory = _looked_up(choice, resolved)
+    values = _values(record, factory, resolved)
+    made = build_planner(record, factory, values, raise_errors=resolved.raise_plugin_errors)
+    if made is not None:
+        made.cannot_run = error.with_traceback(None)
+    return made
+
+
+def _looked_up(
+    choice: BackendChoice, resolved: ResolvedConfig
+) -> tuple[BackendRecord, BackendFactory]:
+    """Load a backend by its name, or take the class or instance that was given in its place."""
+    target = choice.target
+    if target is None:
+        record = find_record(choice, resolved)
+        return record, load_record(record, raise_errors=resolved.raise_plugin_errors)
     if choice.name in resolved.block:
         raise messages.blocked(choice.name, choice.origin, resolved.sources["block"][1])
-    target = choice.target
     cls = target if isinstance(target, type) else type(target)
     record = BackendRecord(
         choice.name, IN_PROCESS, entry_point=f"{cls.__module__}:{cls.__qualname__}"
@@ -156,16 +238,15 @@ def _open_target(choice: BackendChoice, resolved: ResolvedConfig) -> Backend:
     if not issubclass(cls, Backend):
         problem = f"{target!r} is neither a Backend class nor an instance of one"
         raise messages.bad_registration(choice.name, problem)
-    factory = adopt(record, cls)
-    probe(record, factory, raise_errors=resolved.raise_plugin_errors)
-    return target if isinstance(target, Backend) else _build(record, factory, resolved)
+    return record, adopt(record, cls)
 
 
-def _build(record: BackendRecord, factory: BackendFactory, resolved: ResolvedConfig) -> Backend:
+def _values(
+    record: BackendRecord, factory: BackendFactory, resolved: ResolvedConfig
+) -> Mapping[str, Any]:
     given = resolved.options_for(record.name)
     foreign = getattr(factory, "foreign_option", None)
-    values = validate_options(record.name, tuple(factory.options), given, foreign)
-    return build(record, factory, values, raise_errors=resolved.raise_plugin_errors)
+    return validate_options(record.name, tuple(factory.options), given, foreign)
 
 
 def _is_loud(choice: BackendChoice, error: SubgraphkitError, *, automatic: bool) -> bool:

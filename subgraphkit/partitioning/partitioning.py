@@ -3,28 +3,29 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import compress
 from typing import Any, overload
 
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
-from subgraphkit.configuration.selection import Selection
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import Selection, parse_selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.partitioning.algorithms.collector import collector_paused
 from subgraphkit.partitioning.claiming.claimants import (
     Claim,
-    choose_claimants,
     choose_claimants_within,
 )
 from subgraphkit.partitioning.claiming.constraints import (
+    NO_DEMANDS,
     Constraints,
     ResolvedConstraints,
     configured,
-    resolve_constraints,
 )
+from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
     finish_turns,
@@ -32,11 +33,13 @@ from subgraphkit.partitioning.claiming.turns import (
     take_turns,
 )
 from subgraphkit.partitioning.claiming.work_table import WorkTable
+from subgraphkit.partitioning.division import claimed, divided
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.quality import Quality, measure
-from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text
+from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
+from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall, is_as_asked
 
 __all__ = ["Partitioning", "partition", "partition_within"]
 
@@ -55,6 +58,15 @@ class Partitioning(PartitioningData):
     def quality(self) -> Quality:
         """Regions against the lower bound, coverage, what crosses, what operators are worth."""
         return measure(self)
+
+    def shortfall(self) -> Shortfall | None:
+        """Return what to report because backends that were named have little; None if nothing.
+
+        Raises:
+            UnclaimedNodesError: A backend has less than ``require`` says, or there is something to
+                report and ``on_fallback`` is ``"error"`` (SGK125).
+        """
+        return None if is_as_asked(self) else find_shortfall(self, self.quality)
 
     def explain(self, node: int | Node) -> Explanation:
         """Tell which backends were asked about a node, in which order, and what each said.
@@ -79,9 +91,10 @@ class Partitioning(PartitioningData):
         """Return the partitioning as plain data.
 
         Keys: ``model``, ``node_count``, ``left_out`` (by node, what became of it), ``backends``,
-        ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``copies``, ``inputs``,
-        ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``, ``text``) and
-        ``quality``.
+        ``evidence`` and ``cannot_run`` (both by backend; the latter ``code``, ``message``,
+        ``hint``), ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``copies``,
+        ``inputs``, ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``,
+        ``text``) and ``quality``.
         """
         return as_data(self, self.quality)
 
@@ -232,8 +245,8 @@ class Partitioning(PartitioningData):
 
     def __repr__(self) -> str:
         """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs)``."""
-        nodes = _counted(len(self.graph.order), "node")
-        subgraphs = _counted(len(self.subgraphs), "subgraph")
+        nodes = counted(len(self.graph.order), "node")
+        subgraphs = counted(len(self.subgraphs), "subgraph")
         return f"Partitioning({self.graph.name!r}, {nodes} in {subgraphs})"
 
 
@@ -243,6 +256,7 @@ def partition(
     backends: Selection | None = None,
     *,
     constraints: Constraints | None = None,
+    dry_run: bool = False,
 ) -> Partitioning: ...
 @overload
 def partition(bound: Subgraph, backends: Sequence[SubgraphProperty]) -> Partitioning: ...
@@ -251,6 +265,7 @@ def partition(
     backends: Selection | Sequence[SubgraphProperty] | None = None,
     *,
     constraints: Constraints | None = None,
+    dry_run: bool = False,
 ) -> Partitioning:
     """Divide a model among backends, or a subgraph of one among properties.
 
@@ -263,37 +278,62 @@ def partition(
         bound: The bound model, or a subgraph of one; not changed. Nodes of a subgraph keep their
             numbers, and what no property takes goes to the fallback backend.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
-            instance, a pair ``(name, options)``, or a list of them. None for what was configured
-            when it was bound. For a subgraph, the properties in order.
+            instance, a pair ``(name, options)``, or a list of them; ``"@plan.json"`` for what
+            ``tune`` wrote there. None for what was configured when it was bound. For a subgraph,
+            the properties in order.
         constraints: Nodes to be pinned to backends or kept from them, beside those that the
             settings ``pin`` and ``keep_off`` name; what is given here wins.
+        dry_run: Whether a backend that is named and cannot run here takes part nevertheless, if its
+            claims need neither its device nor its library. What comes of it can be looked at and
+            not compiled: ``cannot_run`` of the partitioning says why.
 
     Raises:
         ConfigError: The selection cannot be read (SGK107), or a constraint names what does not
             exist or cannot be met, or a subgraph is not of a bound model or not to be divided among
-            properties (SGK123).
+            properties (SGK123), or a plan file cannot be read or is of another model (SGK124).
         BackendNotFoundError: A backend is not installed (SGK101) or not known (SGK102).
-        BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
+        BackendError: A backend cannot be loaded, or cannot run here, nor plan in a dry run (SGK103
+            to SGK105).
         UnclaimedNodesError: Nodes are left that nobody takes (SGK120).
         SelectorContractError: A selector (SGK121) or a property (SGK122) broke its contract.
         InternalError: The verifier found a broken promise (SGK900).
     """
     if isinstance(bound, Subgraph):
-        return partition_within(bound, backends, bound.backend, ResolvedConstraints({}, {}))
-    demands = configured(bound.settings, constraints)
-    choices = choose_claimants(bound, backends, partial(_takes_all, bound))
-    # a demand may name any of them, so then all are opened at once
-    claims = next(choices) if demands is None else list(choices)[-1]
-    names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
-    demanded = resolve_constraints(bound, demands, names)
+        return partition_within(bound, backends, bound.backend, NO_DEMANDS)
+    settings, placed = _selected(bound, backends, constraints)
+    demands = placed or configured(settings, constraints)
+    named: dict[str, str] = {}  # nobody in a placement: what was measured is as asked
+    told = None if placed else named
     with collector_paused():
-        work, turns = _claimed(bound, claims, demanded)
-        while _wants_more(work) and (wider := next(choices, None)) is not None:
-            work, turns = _claimed(bound, wider, demanded)
-        partitioning = _finished(work, turns, demanded)
+        work, turns, demanded = divided(bound, settings, demands, named=told, dry_run=dry_run)
+        partitioning = _finished(work, turns, demanded, named)
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
+
+
+def _selected(
+    bound: BoundModel, backends: Selection | None, constraints: Constraints | None
+) -> tuple[ResolvedConfig, Constraints | None]:
+    """Return the settings with the selection, and the demands of a placement if there is one."""
+    settings = bound.settings
+    if backends is not None:
+        origin = f"argument backend={backends!r}"
+        settings = settings.selecting(parse_selection(backends, origin), "call", origin)
+    demanded = configured(settings, constraints) is not None
+    named = next((one.plan for one in settings.backends if one.plan is not None), None)
+    if demanded and named is not None:
+        raise ConfigError(
+            "SGK123",
+            f"plan file {str(named)!r} places every node, so none can be pinned or kept off",
+            hint="Leave out the constraints, or name backends in place of the plan file.",
+        )
+    placement = None if demanded else find_placement(bound, settings)
+    if placement is None:
+        return settings, None
+    origin = f"plan file {str(named)!r}" if named else "a placement measured here"
+    choices = placement.choices(origin)
+    return settings.selecting(choices, "placement", origin), placement.constraints(bound)
 
 
 def partition_within(
@@ -320,29 +360,12 @@ def partition_within(
     inside = within(bound, subgraph)
     claims = choose_claimants_within(inside, properties, divider)
     with collector_paused():
-        return _finished(*_claimed(inside, claims, demanded), demanded)
+        return _finished(*claimed(inside, claims, demanded), demanded, {})
 
 
-def _claimed(
-    bound: BoundModel, claims: Sequence[Claim], demanded: ResolvedConstraints
-) -> tuple[WorkTable, Turns]:
-    work = WorkTable(bound, claims)
-    refusals = [demanded.refusals_for(claim.backend.name) for claim in claims]
-    return work, take_turns(work, lambda index: refusals[index])
-
-
-def _wants_more(work: WorkTable) -> bool:
-    """Say whether one more backend could have nodes: those that nobody took, or the fallback."""
-    return any(work.free) or any(
-        work.inquiries[region.claimant].claim.is_fallback for region in work.regions
-    )
-
-
-def _takes_all(bound: BoundModel, claims: Sequence[Claim]) -> bool:
-    return not any(_claimed(bound, claims, ResolvedConstraints({}, {}))[0].free)
-
-
-def _finished(work: WorkTable, turns: Turns, demanded: ResolvedConstraints) -> Partitioning:
+def _finished(
+    work: WorkTable, turns: Turns, demanded: ResolvedConstraints, named: Mapping[str, str]
+) -> Partitioning:
     require_all_claimed(work, turns, demanded)
     made = cut(work, turns)
     partitioning = Partitioning(
@@ -351,10 +374,7 @@ def _finished(work: WorkTable, turns: Turns, demanded: ResolvedConstraints) -> P
         turns=turns,
         claimed_by=tuple(index for _, index in made),
         constraints=demanded,
+        named=named,
     )
     finish_turns(work.graph, partitioning, turns)
     return partitioning
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,8 +1,7 @@
 """Running: arrays in, arrays out; the last step of the road."""
 
 from subgraphkit.running.binding_io import IOBinding
-from subgraphkit.running.inference_session import InferenceSession
 from subgraphkit.running.session import Session
 from subgraphkit.running.values import NodeArg
 
-__all__ = ["IOBinding", "InferenceSession", "NodeArg", "Session"]
+__all__ = ["IOBinding", "NodeArg", "Session"]

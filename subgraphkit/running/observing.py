@@ -5,8 +5,10 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from subgraphkit.backend.events import RunEvent
+from subgraphkit.backend.events import FallbackEvent, RunEvent
+from subgraphkit.errors import ExecutionError
 from subgraphkit.finding.extensions import ExtensionManager
+from subgraphkit.planning import Step
 
 __all__ = ["Observer"]
 
@@ -47,3 +49,17 @@ class Observer:
                 self._extensions.notify("subgraphkit_run_end", event=event)
 
         return execute_watched
+
+    def tell_moved(self, failure: ExecutionError, step: Step, target: str) -> None:
+        """Report that a step that failed moved to the fallback backend."""
+        if self._extensions.implements("subgraphkit_fallback"):
+            event = FallbackEvent(
+                level="run",
+                backend=failure.backend,
+                target=target,
+                code=failure.code,
+                reason=failure.message,
+                subgraph=failure.subgraph,
+                node_count=len(step.subgraph.nodes),
+            )
+            self._extensions.notify("subgraphkit_fallback", event=event)

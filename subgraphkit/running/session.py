@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
@@ -20,17 +19,22 @@ from subgraphkit.compiling import close_all, compile_elsewhere
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import (
     ExecutionError,
-    InputError,
     InvalidModelError,
-    SubgraphkitError,
     SubgraphkitWarning,
 )
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import Emitted, emit, picked
+from subgraphkit.running.failures import movable
 from subgraphkit.running.gate import Gate
-from subgraphkit.running.messages import not_feeds, run_closed, step_failed, unknown_run_options
+from subgraphkit.running.messages import (
+    no_output,
+    not_a_list,
+    other_model,
+    run_closed,
+    unknown_run_options,
+)
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.values import NodeArg, node_args
@@ -65,7 +69,7 @@ class Session:
         self._bound: Emitted | None
         self._emitted: Emitted
         self._execute: Callable[..., list[Any]]
-        self._renew()
+        self._take(plan)
 
     # -- what the session is -----------------------------------------------------------------
 
@@ -138,7 +142,7 @@ class Session:
             try:
                 results = self._execute(input_feed)
             except Exception as error:  # noqa: BLE001 (raised again unless it moves)
-                failure = self._movable(error, self._emitted, input_feed)
+                failure = movable(error, self._emitted, self._plan, input_feed)
             else:
                 return results if places is None else picked(results, places)
         self._move_to_fallback(failure, input_feed)
@@ -167,11 +171,11 @@ class Session:
         with self._gate.passage():
             self._check_open()
             if self._bound is None:
-                self._bound = self._emit(buffered=True)
+                self._bound = self._emit(self._plan, buffered=True)
             try:
                 results = self._bound.execute(feeds, buffers)
             except Exception as error:  # noqa: BLE001 (raised again unless it moves)
-                failure = self._movable(error, self._bound, feeds)
+                failure = movable(error, self._bound, self._plan, feeds)
             else:
                 binding.accept(results)
                 return
@@ -199,11 +203,47 @@ class Session:
 
         def update() -> Mapping[str, str]:
             self._check_open()
-            self._plan, outcome = self._weights.update(self._plan, changed)
-            self._renew()
+            plan, outcome = self._weights.update(self._plan, changed)
+            self._take(plan)
             return outcome
 
         return self._gate.alone(update)
+
+    def exchange(self, plan: Plan | Callable[[Plan], Plan]) -> None:
+        """Run another plan of the same bound model from now on.
+
+        Runs under way finish with the old plan; later ones see the new one, whole, with the weights
+        of today: its operators are refitted, or compiled again, where they have older ones. It may
+        have operators of the old plan; what it does not have is closed. Its operators are the
+        session's from now on, which closes them if it cannot run them.
+
+        Args:
+            plan: Made of a partitioning of ``session.graph``; or what makes it of the plan of the
+                moment, called while nothing runs.
+
+        Raises:
+            CallerError: The plan is of another bound model (SGK123), and stays the caller's; or the
+                session is closed (SGK144).
+            WeightUpdateError: The plan cannot take weights that were replaced (SGK133).
+        """
+        given: list[Plan] = []
+
+        def take() -> None:
+            latest = plan if isinstance(plan, Plan) else plan(self._plan)
+            if latest.graph is not self.graph:
+                raise other_model()
+            given.append(latest)
+            self._check_open()
+            given.append(self._weights.brought(latest))
+            before = self._plan
+            self._take(given[-1])
+            self._close_unless_used(before)
+
+        try:
+            self._gate.alone(take)
+        except BaseException:
+            self._gate.alone(lambda: self._close_unless_used(*given))
+            raise
 
     def export(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write all that is needed to run this session elsewhere, with the weights of today.
@@ -256,11 +296,10 @@ class Session:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _emit(self, *, buffered: bool = False) -> Emitted:
-        steps = self._plan.steps
-        graph = self._plan.graph
+    def _emit(self, plan: Plan, *, buffered: bool = False) -> Emitted:
+        steps, graph = plan.steps, plan.graph
         emitted = emit(
-            self._plan,
+            plan,
             defaults={name: stored.array() for name, stored in graph.defaults.items()},
             constants=self._weights.output_makers(),
             locks={i: step.lock for i, step in enumerate(steps) if not step.operator.thread_safe},
@@ -269,10 +308,16 @@ class Session:
         )
         return replace(emitted, execute=self._observer.watch(emitted.execute))
 
-    def _renew(self) -> None:
-        self._bound = None
-        self._emitted = self._emit()
-        self._execute = self._emitted.execute
+    def _take(self, plan: Plan) -> None:
+        """Run a plan from now on; the operators of the one before are left as they are."""
+        emitted = self._emit(plan)
+        self._plan, self._bound = plan, None
+        self._emitted, self._execute = emitted, emitted.execute
+
+    def _close_unless_used(self, *plans: Plan) -> None:
+        used = set() if self._closed else {step.operator for step in self._plan.steps}
+        held = (step.operator for plan in plans for step in plan.steps)
+        close_all(operator for operator in held if operator not in used)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -280,33 +325,11 @@ class Session:
 
     def _places(self, output_names: Sequence[str]) -> list[int]:
         if isinstance(output_names, str):
-            raise InputError("SGK143", f"output_names is a str; pass a list, [{output_names!r}]")
+            raise not_a_list(output_names)
         try:
             return [self._output_places[name] for name in output_names]
         except KeyError as error:
-            raise InputError(
-                "SGK143",
-                f"the model has no output {error.args[0]!r}",
-                hint="Its outputs: " + ", ".join(map(repr, self._output_places)) + ".",
-            ) from None
-
-    def _movable(self, error: Exception, emitted: Emitted, feeds: Any) -> ExecutionError:
-        """Return the failure of a step that is to move to the fallback; raise any other."""
-        found = emitted.locate(error)
-        if found is None:
-            if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
-                raise not_feeds(feeds) from error
-            raise error
-        index, in_operator = found
-        step, settings = self._plan.steps[index], self.graph.settings
-        moves = settings.on_run_error == "fallback" and step.subgraph.backend != settings.fallback
-        if not moves and isinstance(error, SubgraphkitError):
-            raise error
-        failure = step_failed(error, index, step, in_operator=in_operator)
-        failure.__cause__ = error
-        if not moves:
-            raise failure
-        return failure
+            raise no_output(error.args[0], self._output_places) from None
 
     def _move_to_fallback(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> None:
         """Give the subgraph that failed to the fallback backend, for good, and say so once.
@@ -315,7 +338,7 @@ class Session:
         """
         step = self._gate.alone(partial(self._exchange, failure, feeds))
         if step is not None:
-            self._tell_fallback(failure, step)
+            self._observer.tell_moved(failure, step, self.graph.settings.fallback)
             warnings.warn(
                 SubgraphkitWarning(f"{failure} It runs on the fallback backend from now on."),
                 stacklevel=3,
@@ -323,28 +346,29 @@ class Session:
 
     def _exchange(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> Step | None:
         """Return the step whose operator was exchanged; None if another thread was here first."""
-        index: int = failure.context["step"]
         if self._closed:
             raise failure
-        step = self._plan.steps[index]
-        if step.operator is not failure.context["operator"]:
+        failed = failure.context["operator"]
+        places = [at for at, one in enumerate(self._plan.steps) if one.operator is failed]
+        if not places:
             return None
+        index = places[0]
+        step = self._plan.steps[index]
         try:
             operator = compile_elsewhere(self._plan.partitioning, step.subgraph)
         except (Unsupported, LookupError, InvalidModelError) as error:
             # The last is what the weights are that only an engine of a bundle has.
             raise failure from error
+        before, after = self._plan, self._plan.with_operator(index, operator)
         if type(operator) is type(step.operator):
-            operator.close()
+            self._close_unless_used(after)
             raise failure
-        before, self._plan = self._plan, self._plan.with_operator(index, operator)
-        self._renew()
+        self._take(after)
         if self._fails_again(index, failure, feeds):
-            self._plan = before
-            self._renew()
-            operator.close()
+            self._take(before)
+            self._close_unless_used(after)
             raise failure
-        close_all([step.operator])
+        self._close_unless_used(before)
         return step
 
     def _fails_again(self, index: int, failure: ExecutionError, feeds: Mapping[str, Any]) -> bool:
@@ -357,20 +381,6 @@ class Session:
                 failure.add_note(f"So does the fallback backend on the same feeds: {error}")
                 return True
         return False
-
-    def _tell_fallback(self, failure: ExecutionError, step: Step) -> None:
-        extensions = self.graph.extensions
-        if extensions.implements("subgraphkit_fallback"):
-            event = FallbackEvent(
-                level="run",
-                backend=failure.backend,
-                target=self.graph.settings.fallback,
-                code=failure.code,
-                reason=failure.message,
-                subgraph=failure.subgraph,
-                node_count=len(step.subgraph.nodes),
-            )
-            extensions.notify("subgraphkit_fallback", event=event)
 
 
 # Set here, and not defined in the class: a type checker that saw it would accept any misspelt name.

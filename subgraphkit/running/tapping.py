@@ -1,6 +1,7 @@
 """Sessions that hand out inner values besides outputs, for those who look into a model."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from subgraphkit.binding import BoundModel
@@ -55,5 +56,7 @@ def tapped_session(bound: BoundModel, values: Sequence[str]) -> Session:
     Raises:
         SubgraphkitError: Whatever a step of the road raises.
     """
-    partitioning = partition(bound.with_outputs(values))
+    # The session that is looked into has said what there is to say.
+    settings = replace(bound.settings, on_fallback="ok", require={})
+    partitioning = partition(replace(bound, settings=settings).with_outputs(values))
     return Session(plan(partitioning, compile_subgraphs(partitioning)))

@@ -68,27 +68,19 @@ class Weights:
         renewed = {name: self._renewed(name, array) for name, array in arrays.items()}
         self._require_same_types(renewed)
         renewed |= self._graph.refolded(renewed, {**self._current, **renewed})
-        before = {name: self._current[name] for name in renewed}
-        outcome: dict[str, str] = {}
-        steps = list(plan.steps)
-        touched: list[tuple[Step, Step, tuple[str, ...]]] = []
-        for index, step in enumerate(plan.steps):
-            held = [name for name in renewed if name in step.subgraph.constants]
-            if not held:
-                continue
-            try:
-                mine = {name: renewed[name].array() for name in held}
-                successor, outcome[step.subgraph.id] = _update_step(plan, step, mine, renewed)
-            except Exception as error:
-                _restore(touched, before)
-                raise _failed(step, error) from error
-            touched.append((step, successor, tuple(held)))
-            steps[index] = successor
-        pairs = zip(plan.steps, steps, strict=True)
-        close_all(old.operator for old, new in pairs if old.operator is not new.operator)
+        plan, outcome = _handed(plan, renewed)
         self._current |= renewed
         self.versions |= {name: renewed[name].version for name in arrays}
-        return replace(plan, steps=tuple(steps)), outcome
+        return plan, outcome
+
+    def brought(self, plan: Plan) -> Plan:
+        """Hand the weights of today to the operators of another plan that have older ones.
+
+        Raises:
+            WeightUpdateError: An operator cannot take them (SGK133); all have their old ones.
+        """
+        renewed = {name: stored for name, stored in self._current.items() if stored.version}
+        return _handed(plan, renewed)[0]
 
     def _checked(self, name: str, value: Any) -> _Array:
         stored = self._current.get(name)
@@ -165,6 +157,39 @@ def _copy(stored: Initializer) -> _Array:
     return stored.array().copy()
 
 
+def _handed(plan: Plan, renewed: Mapping[str, Initializer]) -> tuple[Plan, dict[str, str]]:
+    """Hand new weights to the operators that use them and do not have them yet.
+
+    Returns:
+        The plan with recompiled operators in place, and what happened by subgraph id.
+
+    Raises:
+        WeightUpdateError: An operator cannot take them; all have their old ones (SGK133).
+    """
+    outcome: dict[str, str] = {}
+    steps = list(plan.steps)
+    touched: list[tuple[Step, Step, tuple[str, ...]]] = []
+    for index, step in enumerate(plan.steps):
+        constants = step.subgraph.constants
+        held = tuple(
+            name
+            for name in renewed
+            if name in constants and constants[name].version != renewed[name].version
+        )
+        if not held:
+            continue
+        try:
+            mine = {name: renewed[name].array() for name in held}
+            steps[index], outcome[step.subgraph.id] = _update_step(plan, step, mine, renewed)
+        except Exception as error:
+            _restore(touched)
+            raise _failed(step, error) from error
+        touched.append((step, steps[index], held))
+    pairs = zip(plan.steps, steps, strict=True)
+    close_all(old.operator for old, new in pairs if old.operator is not new.operator)
+    return replace(plan, steps=tuple(steps)), outcome
+
+
 def _update_step(
     plan: Plan, step: Step, mine: Mapping[str, _Array], renewed: Mapping[str, Initializer]
 ) -> tuple[Step, str]:
@@ -184,13 +209,12 @@ def _update_step(
     return replace(step, subgraph=subgraph, operator=operator), "recompiled"
 
 
-def _restore(
-    touched: list[tuple[Step, Step, tuple[str, ...]]], before: Mapping[str, Initializer]
-) -> None:
+def _restore(touched: list[tuple[Step, Step, tuple[str, ...]]]) -> None:
     """Give refitted operators their old weights back, and close those compiled in vain."""
     for old, new, names in touched:
         if old.operator is new.operator:
-            old.operator.update_weights({name: before[name].array() for name in names})
+            constants = old.subgraph.constants
+            old.operator.update_weights({name: constants[name].array() for name in names})
         else:
             close_all([new.operator])
 

@@ -102,7 +102,8 @@ class ForeignBackend(Backend):
     """Carries values to the case under test and away from it."""
 
     name: ClassVar[str] = "foreign"
-    pool: Pool = "none"
+    pool: Pool = "sleeps"
+    """It has no threads, but by this the case is told that it shares the processors."""
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""

@@ -13,7 +13,8 @@ from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError, ConfigError, UnclaimedNodesError
 from subgraphkit.finding.registry import find_record, load_record
-from subgraphkit.running import InferenceSession, Session
+from subgraphkit.placing import InferenceSession
+from subgraphkit.running import Session
 from subgraphkit.testing.official_cases import as_value
 
 __all__ = ["onnx_backend"]
@@ -115,7 +116,7 @@ class _OnnxBackend(Backend):
                 "SGK310", f"backend {cls.choice.name!r} has found no device {device!r}"
             )
         try:
-            session = InferenceSession(model, [cls.choice], strict=True, **kwargs)
+            session = InferenceSession(model, [cls.choice], strict=True, build="now", **kwargs)
         except UnclaimedNodesError as error:
             raise SkipTest(str(error)) from error
         return _Prepared(session, [value.name for value in model.graph.input])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import ModelSource
-from subgraphkit.running import InferenceSession
+from subgraphkit.placing import InferenceSession
 from subgraphkit.types import DataType, TensorType
 
 __all__ = ["REFERENCE", "drawn_feeds", "reference_results"]
@@ -24,7 +24,13 @@ _HIGH: Final = 2  # 0 and 1 are right for masks, indices and counts alike
 def reference_results(source: ModelSource, feeds: Mapping[str, Any]) -> list[Any]:
     """Return what the NumPy backend computes, whatever is configured."""
     with InferenceSession(
-        source, REFERENCE, fallback=REFERENCE, strict=False, on_missing="error"
+        source,
+        REFERENCE,
+        fallback=REFERENCE,
+        strict=False,
+        on_missing="error",
+        build="now",
+        require={},
     ) as session:
         return session.run(None, feeds)
 

@@ -53,6 +53,8 @@ _SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "strict": False,
         "on_missing": "error",
+        "on_fallback": "ok",
+        "require": {},
         "fallback": _FALLBACK,
         "on_unsupported": "repartition",
         "on_compile_error": "raise",

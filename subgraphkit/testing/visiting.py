@@ -7,11 +7,15 @@ a JSON document, runs and closes it, writes what was amiss as another, and ends.
 import json
 import os
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from subgraphkit.processes.child_process import how_it_ended, run_child
 from subgraphkit.testing.cases import Finding, Outcome
+from subgraphkit.testing.foreign import beside_foreign
+from subgraphkit.testing.forms import sandwiched, sandwiched_feeds
 from subgraphkit.testing.process_state import changes, output_kept, process_state
 from subgraphkit.testing.small_models import model_taken
 from subgraphkit.testing.subject import Stopped, Subject
@@ -24,6 +28,13 @@ _TASKS: Final = Path("/proc/self/task")
 _ROWS: Final = 512
 _MOST_MORE: Final = 2
 
+_ROWS_OF_WORK: Final = 1 << 14
+_RUNS: Final = 4
+_WATCHED: Final = 0.05
+_MOST_SPENT: Final = 0.003
+"""Seconds of processor time after the best of some runs. Threads that sleep took 0.1 to 1.2 ms,
+those that spin 8 to 50."""
+
 
 def visit(subject: Subject, seconds: float, check: str = "changes") -> Finding:
     """Use a backend in a new process, let that process end by itself, and say what was amiss.
@@ -31,8 +42,8 @@ def visit(subject: Subject, seconds: float, check: str = "changes") -> Finding:
     Args:
         subject: The backend.
         seconds: How long the process may take.
-        check: What is looked at: ``"changes"`` to what all share, or the ``"threads"`` that are
-            started for one.
+        check: What is looked at: ``"changes"`` to what all share, or the ``"threads"``: how many
+            are started for one, and what they do after a run beside others.
     """
     ended = run_child(_MODULE, [json.dumps(subject.described()), check], seconds)
     if ended.code is None:
@@ -92,7 +103,27 @@ def _threads(subject: Subject) -> Finding:
     if more > _MOST_MORE:
         text = f"a session with threads=1 started {more}, expected at most {_MOST_MORE} to serve it"
         return Finding(Outcome.FAIL_CONTRACT, text)
+    spent = min(_spent_after_runs(subject))
+    if spent > _MOST_SPENT:
+        text = (
+            f"its threads computed for {spent * 1e3:.0f} ms after a run, on processors that it was "
+            f"told to share with others; expected at most {_MOST_SPENT * 1e3:.0f} ms"
+        )
+        return Finding(Outcome.FAIL_CONTRACT, text)
     return Finding(Outcome.PASSED)
+
+
+def _spent_after_runs(subject: Subject) -> Iterator[float]:
+    """Run a session beside a neighbour; yield the processor time spent after each run."""
+    model = model_taken(subject, _ROWS_OF_WORK)
+    feeds = sandwiched_feeds(model.feeds())
+    between = sandwiched(model.proto)
+    with subject.session(between, threads=2, **beside_foreign(subject.choice)) as session:
+        for _ in range(_RUNS):
+            subject.run(session, feeds)
+            before = time.process_time()
+            time.sleep(_WATCHED)
+            yield time.process_time() - before
 
 
 def _count(folder: Path) -> int:

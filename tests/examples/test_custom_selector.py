@@ -37,4 +37,4 @@ def test_the_selector_example_runs_as_a_script() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "10 nodes in 3 subgraphs, backends layered, numpy" in done.stdout
+    assert "10 nodes in 3 subgraphs, backends layered (declared), numpy (declared)" in done.stdout

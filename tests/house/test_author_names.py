@@ -66,6 +66,7 @@ CONTRACT = [
     "Conformance",
     "Connectivity",
     "EngineOrigin",
+    "Evidence",
     "FallbackEvent",
     "Manifest",
     "ModelOpener",

@@ -9,7 +9,9 @@ import pytest
 
 import subgraphkit
 from subgraphkit.cli.commands import PURPOSES
+from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import State
+from subgraphkit.finding.registry import get_backend
 from tests.house.tree import CORE, ROOT, shown
 
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
@@ -23,6 +25,14 @@ def test_every_state_of_a_backend_is_explained() -> None:
     _, _, table = _page("backends.md").partition("| state | what it says |")
     explained = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     assert explained == list(get_args(State))
+
+
+def test_what_claims_rest_on_is_said_of_every_backend() -> None:
+    _, _, table = _page("backends.md").partition("| backend | claims are |")
+    rows = re.findall(r"^\| (`.*?) \| `(\w+)`", table.partition("\n\n")[0], re.MULTILINE)
+    said = {name: word for names, word in rows for name in re.findall(r"`(\w+)`", names)}
+    backends = {name: get_backend(name) for name in KNOWN_BACKENDS}
+    assert said == {name: getattr(one, "evidence", "") for name, one in backends.items()}
 
 
 def test_every_command_is_in_the_table_of_commands() -> None:

@@ -23,6 +23,8 @@ MODELS = list(dict.fromkeys(("squeezenet", "shufflenet", *light.LIGHT_MODELS)))
 """The quick ones first; how many are run is an option."""
 
 NODES_IN_A_ROW = 5
+SMALL = 1 << 15
+"""Bytes; below that a copy costs less than to avoid it."""
 
 
 class _Recorded(sk.SubgraphOperator):
@@ -113,6 +115,15 @@ def test_libraries_hand_their_arrays_over_without_copies() -> None:
         with sk.Session(plan) as session:
             session.run(None, light.seeded_feeds(model))
         assert _check_nothing_is_copied(plan, recorded) >= len(plan.steps) - 1
+        for step, operator in zip(plan.steps, recorded, strict=True):
+            if step.subgraph.backend != "numpy":
+                assert _unaligned(operator.gave) == [], f"TVM would copy what {step} hands over"
+
+
+def _unaligned(arrays: Sequence[Any]) -> list[int]:
+    """Return the addresses of large arrays that are no multiples of 64."""
+    addresses = [array.ctypes.data for array in arrays if array.nbytes > SMALL]
+    return [address for address in addresses if address % 64]
 
 
 @pytest.mark.parametrize("name", MODELS)

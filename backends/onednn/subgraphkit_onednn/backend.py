@@ -6,7 +6,7 @@ from typing import ClassVar
 from subgraphkit.backend import Backend, Pool, ProbeResult, SubgraphProperty
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.library import LibraryError, open_library
-from subgraphkit_onednn.selecting import OnednnProperty
+from subgraphkit_onednn.selecting import OnednnClaims, OnednnProperty, usable_dtypes
 
 __all__ = ["OnednnBackend"]
 
@@ -33,6 +33,11 @@ class OnednnBackend(Backend[Options]):
         return (property_,)
 
     @classmethod
+    def planner(cls, options: Options) -> "OnednnBackend":
+        """Make an instance that claims without the library, as for a processor without bfloat16."""
+        return _Planner(options)
+
+    @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:
         """Look for the library; faults of it are reported, not raised."""
         del deep
@@ -41,3 +46,10 @@ class OnednnBackend(Backend[Options]):
         except LibraryError as error:
             return ProbeResult(available=False, problems=(error.problem,), hint=error.remedy)
         return ProbeResult(available=True, devices=("cpu",), versions={"onednn": library.version})
+
+
+class _Planner(OnednnBackend):
+    """Claims where oneDNN is missing."""
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return (OnednnClaims(usable_dtypes(has_bfloat16=False)),)

@@ -1,5 +1,6 @@
 """Memory of intermediate values: one block, shared by values that are never alive at once."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -7,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ALIGNMENT", "Lifetime", "aligned_block", "plan_places"]
+__all__ = ["ALIGNMENT", "Lifetime", "aligned_block", "empty", "plan_places"]
 
 ALIGNMENT: Final = 64
 """Bytes; a cache line, and what oneDNN's kernels like best."""
@@ -56,6 +57,12 @@ def aligned_block(size: int) -> npt.NDArray[Any]:
     block = np.empty(size + ALIGNMENT, np.uint8)
     start = -block.ctypes.data % ALIGNMENT
     return block[start : start + size]
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return an array to be written to, which lies where kernels of any library like it best."""
+    size = math.prod(shape) * dtype.itemsize
+    return aligned_block(size).view(dtype).reshape(shape)
 
 
 def _rounded(size: int) -> int:

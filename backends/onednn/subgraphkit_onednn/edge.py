@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import TensorType, ValueType
+from subgraphkit_onednn.buffers import empty
 
 __all__ = ["Edge"]
 
@@ -53,7 +54,7 @@ class Edge:
             if buffer is not None and _is_free(buffer, [*taken, *found]):
                 found.append(buffer)
             else:
-                found.append(np.empty(shape, dtype))
+                found.append(empty(shape, dtype))
         return found
 
     def handed_out(self, results: list[Array], outputs: Sequence[Any] | None) -> list[Array]:

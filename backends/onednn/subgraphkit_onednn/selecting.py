@@ -19,7 +19,7 @@ from subgraphkit_onednn.lowering import can_lower
 from subgraphkit_onednn.operator import OnednnOperator
 from subgraphkit_onednn.threads import Threads
 
-__all__ = ["OnednnProperty", "OnednnSelector", "usable_dtypes"]
+__all__ = ["OnednnClaims", "OnednnProperty", "OnednnSelector", "usable_dtypes"]
 
 _EVERYWHERE: Final = frozenset({DataType.FLOAT})
 
@@ -43,8 +43,26 @@ class OnednnSelector(SubgraphSelector):
         return can_lower(self._graph, node, self._dtypes)
 
 
-class OnednnProperty(SubgraphProperty):
-    """Regions of nodes that oneDNN has operations for.
+class OnednnClaims(SubgraphProperty):
+    """Regions of nodes that oneDNN has operations for; claims need no library.
+
+    Args:
+        dtypes: Element types that the processor can compute with.
+    """
+
+    name: ClassVar[str] = "graph"
+    connectivity: Connectivity = "connected"
+
+    def __init__(self, dtypes: frozenset[DataType]) -> None:
+        self._dtypes = dtypes
+
+    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        """Make the selector."""
+        return OnednnSelector(graph, self._dtypes)
+
+
+class OnednnProperty(OnednnClaims):
+    """The same regions, compiled.
 
     Args:
         options: Options of the backend.
@@ -57,11 +75,9 @@ class OnednnProperty(SubgraphProperty):
         OptionError: A number of threads is given to a library that has no OpenMP (SGK112).
     """
 
-    name: ClassVar[str] = "graph"
-    connectivity: Connectivity = "connected"
-
     def __init__(self, options: Options) -> None:
         library = open_library(options.library)
+        super().__init__(usable_dtypes(has_bfloat16=library.has_bfloat16))
         self._threads = options.threads
         if self._threads and not library.has_openmp:
             raise OptionError(
@@ -74,11 +90,6 @@ class OnednnProperty(SubgraphProperty):
             )
         self.library = library
         self._engine = DnnlEngine(library)
-        self._dtypes = usable_dtypes(has_bfloat16=library.has_bfloat16)
-
-    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        """Make the selector."""
-        return OnednnSelector(graph, self._dtypes)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OnednnOperator:
         """Compile a region."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import subgraphkit as sk
 from backends.onednn.tests.onednn_road import compile_model, conv_net
 from subgraphkit import InferenceSession
 from subgraphkit.errors import BackendUnavailableError, OptionError
@@ -56,6 +57,19 @@ def test_a_library_named_by_the_environment_and_missing_fails_the_probe(
     assert not found.available
     assert "/nowhere/libdnnl.so.3" in found.problems[0]
     assert "pip install onednn-cpu-gomp" in found.hint
+
+
+def test_a_dry_run_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = sk.bind(sk.load(conv_net()))
+    found = sk.partition(bound, OnednnBackend)
+    monkeypatch.setenv(LIBRARY_VARIABLE, "/nowhere/libdnnl.so.3")
+    dry = sk.partition(bound, OnednnBackend, dry_run=True)
+    assert found.evidence == dry.evidence
+    assert dry.evidence["onednn"] == "declared"
+    cut = [[(one.backend, one.nodes) for one in made.subgraphs] for made in (found, dry)]
+    assert cut[0] == cut[1]
+    with pytest.raises(BackendUnavailableError, match="/nowhere/libdnnl"):
+        sk.compile_subgraphs(dry)
 
 
 def test_importing_the_package_loads_no_library() -> None:

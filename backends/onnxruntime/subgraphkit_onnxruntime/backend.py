@@ -11,6 +11,7 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
+    Evidence,
     Pool,
     ProbeResult,
     Refusal,
@@ -129,6 +130,7 @@ class OnnxRuntimeBackend(Backend[Options]):
     name: ClassVar[str] = NAME
     api: ClassVar[str] = "1.0"
     pool: Pool = "spins"
+    evidence: Evidence = "asked"
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)

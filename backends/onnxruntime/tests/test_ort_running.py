@@ -192,8 +192,8 @@ def test_a_profile_is_written_when_the_session_is_closed(tmp_path: Path) -> None
     [
         (None, False, {}, (0, 0, None)),
         (3, False, {}, (3, 3, None)),
-        (3, True, {"threads": 2}, (2, 3, "0")),
-        (None, True, {"session_config": ["session.intra_op.allow_spinning=1"]}, (0, 0, "1")),
+        (3, True, {"threads": 2}, (2, 3, "1")),
+        (None, True, {"session_config": ["session.force_spinning_stop=0"]}, (0, 0, "0")),
     ],
 )
 def test_threads_come_from_the_option_or_the_setting_and_sleep_if_processors_are_shared(
@@ -204,8 +204,8 @@ def test_threads_come_from_the_option_or_the_setting_and_sleep_if_processors_are
     expected: tuple[int, int, str | None],
 ) -> None:
     wanted = read_settings(Options(**given)).for_pool(threads, shares_processors=shares)
-    spinning = wanted.config.get("session.intra_op.allow_spinning")
-    assert (wanted.options.threads, wanted.options.inter_op_threads, spinning) == expected
+    stops = wanted.config.get("session.force_spinning_stop")
+    assert (wanted.options.threads, wanted.options.inter_op_threads, stops) == expected
 
 
 def test_the_setting_reaches_the_session_and_the_option_wins() -> None:

@@ -10,6 +10,7 @@ from subgraphkit.backend import (
     BindContext,
     Conformance,
     Connectivity,
+    Evidence,
     Pool,
     ProbeResult,
     Refusal,
@@ -23,7 +24,6 @@ from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.compiling import (
     compile_subgraph,
     configuration,
-    limited,
     numbers_in,
     restore,
 )
@@ -92,8 +92,7 @@ class OpenVINOProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Compile a region."""
-        options = limited(self._options, context.threads)
-        return compile_subgraph(subgraph, options, context.fallback)
+        return compile_subgraph(subgraph, self._options, context)
 
 
 class OpenVINOBackend(Backend[Options]):
@@ -102,6 +101,7 @@ class OpenVINOBackend(Backend[Options]):
     name: ClassVar[str] = "openvino"
     api: ClassVar[str] = "1.0"
     pool: Pool = "sleeps"
+    evidence: Evidence = "asked"
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.
@@ -152,8 +152,7 @@ class OpenVINOBackend(Backend[Options]):
         Raises:
             CompileError: It is damaged, or made by another version or for another device (SGK130).
         """
-        options = limited(self.option_values, context.threads)
-        return restore(blob, subgraph, options, context.fallback)
+        return restore(blob, subgraph, self.option_values, context)
 
 
 def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:

@@ -1,10 +1,10 @@
 """From a subgraph, or from a stored engine, to an operator."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.types import TensorType
@@ -16,19 +16,12 @@ from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
 from subgraphkit_openvino.operator import OpenVINOOperator, opened
 
-__all__ = ["compile_subgraph", "configuration", "limited", "numbers_in", "restore"]
+__all__ = ["compile_subgraph", "configuration", "numbers_in", "restore"]
 
 _OF_BYTES: Final = frozenset(
     {"ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
 )
 """Operators that lead to products of 8-bit numbers."""
-
-
-def limited(options: Options, threads: int | None) -> Options:
-    """Return the options with a number of threads, if they say none and run on the processor."""
-    if options.threads is not None or options.device != "CPU":
-        return options
-    return replace(options, threads=threads)
 
 
 def configuration(options: Options) -> dict[str, Any]:
@@ -46,11 +39,22 @@ def configuration(options: Options) -> dict[str, Any]:
     return found
 
 
-def _settings(subgraph: Subgraph, options: Options) -> dict[str, Any]:
-    """Return OpenVINO's properties for one region."""
+def _settings(subgraph: Subgraph, options: Options, context: BindContext) -> dict[str, Any]:
+    """Return OpenVINO's properties for one region.
+
+    OpenVINO ties its threads, and while it runs the one that calls it, to the first processors,
+    in every process to the same ones. That pays where a session has the whole machine; otherwise
+    others would compute there while further processors are idle.
+    """
     found = configuration(options)
-    quantized = any(subgraph.graph.nodes[node].op_type in _OF_BYTES for node in subgraph.nodes)
-    if quantized and options.device == "CPU":
+    if options.device != "CPU":
+        return found
+    threads = context.threads if options.threads is None else options.threads
+    if threads is not None:
+        found["INFERENCE_NUM_THREADS"] = threads
+    if threads is not None or context.shares_processors:
+        found["ENABLE_CPU_PINNING"] = False
+    if any(subgraph.graph.nodes[node].op_type in _OF_BYTES for node in subgraph.nodes):
         found |= library.exact_bytes()
     return found
 
@@ -65,13 +69,16 @@ def _guarded(subgraph: Subgraph, options: Options, fallback: Fallback) -> Guard:
     return Guard(subgraph, numbers.guards(subgraph) if numbers is not None else (), fallback)
 
 
-def compile_subgraph(subgraph: Subgraph, options: Options, fallback: Fallback) -> OpenVINOOperator:
+def compile_subgraph(
+    subgraph: Subgraph, options: Options, context: BindContext
+) -> OpenVINOOperator:
     """Compile a region for a device.
 
     Args:
         subgraph: The region.
         options: The backend's options.
-        fallback: Compiles it on another backend, for numbers that OpenVINO would get wrong.
+        context: The threads to compute with, and the fallback for numbers that OpenVINO would get
+            wrong.
 
     Raises:
         CompileError: The importer or the device fails (SGK130).
@@ -79,16 +86,17 @@ def compile_subgraph(subgraph: Subgraph, options: Options, fallback: Fallback) -
     written = write_model(subgraph)
     try:
         model = import_model(written)
-        compiled = library.core().compile_model(model, options.device, _settings(subgraph, options))
+        settings = _settings(subgraph, options, context)
+        compiled = library.core().compile_model(model, options.device, settings)
         _check_edge(compiled, subgraph)
-        guard = _guarded(subgraph, options, fallback)
+        guard = _guarded(subgraph, options, context.fallback)
         return OpenVINOOperator(compiled, subgraph, guard, written.held)
     except Exception as error:
         raise _failure(subgraph, f"could not be compiled: {library.said(error)}") from error
 
 
 def restore(
-    blob: bytes, subgraph: Subgraph, options: Options, fallback: Fallback
+    blob: bytes, subgraph: Subgraph, options: Options, context: BindContext
 ) -> OpenVINOOperator:
     """Restore what ``OpenVINOOperator.serialize`` returned; see ``compile_subgraph``.
 
@@ -98,9 +106,10 @@ def restore(
     try:
         exported = np.frombuffer(opened(blob), np.uint8)
         tensor = tensor_over(unlocked(exported))
-        compiled = library.core().import_model(tensor, options.device, _settings(subgraph, options))
+        settings = _settings(subgraph, options, context)
+        compiled = library.core().import_model(tensor, options.device, settings)
         _check_edge(compiled, subgraph)
-        guard = _guarded(subgraph, options, fallback)
+        guard = _guarded(subgraph, options, context.fallback)
         return OpenVINOOperator(compiled, subgraph, guard, (exported,), blob)
     except Exception as error:
         raise _failure(subgraph, f"cannot be restored: {library.said(error)}") from error

@@ -1,6 +1,7 @@
 """Element types, and memory that NumPy and OpenVINO both look at."""
 
 import ctypes
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -11,7 +12,17 @@ import numpy.typing as npt
 from subgraphkit.types import DataType
 from subgraphkit_openvino import library
 
-__all__ = ["ELEMENT_TYPES", "element_type", "shared_constant", "shared_tensor", "tensor_over"]
+__all__ = [
+    "ELEMENT_TYPES",
+    "element_type",
+    "empty",
+    "shared_constant",
+    "shared_tensor",
+    "tensor_over",
+]
+
+_ALIGNMENT: Final = 64
+"""Bytes; a cache line, and what kernels of any library like best."""
 
 ELEMENT_TYPES: Final[Mapping[DataType, str]] = MappingProxyType(
     {
@@ -36,6 +47,14 @@ ELEMENT_TYPES: Final[Mapping[DataType, str]] = MappingProxyType(
 def element_type(dtype: DataType) -> Any:
     """Return the ``openvino.Type`` of an element type."""
     return getattr(library.runtime().Type, ELEMENT_TYPES[dtype])
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return an array to be written to, which the next library need not copy for its alignment."""
+    size = math.prod(shape) * dtype.itemsize
+    block = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % _ALIGNMENT
+    return block[start : start + size].view(dtype).reshape(shape)
 
 
 def shared_tensor(array: npt.NDArray[Any]) -> Any:

@@ -14,7 +14,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.types import TensorType, ValueType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.guarding import Guard
-from subgraphkit_openvino.memory import shared_tensor, tensor_over
+from subgraphkit_openvino.memory import empty, shared_tensor, tensor_over
 
 __all__ = ["OpenVINOOperator", "opened", "sealed"]
 
@@ -108,7 +108,7 @@ class OpenVINOOperator(SubgraphOperator):
         return self._stored or sealed(self._compiled)
 
     def info(self) -> Mapping[str, Any]:
-        """Return device, precision, streams, threads and the number of layers that are executed."""
+        """Return device, precision, streams, threads (pinned or not) and how many layers run."""
         layers = self._compiled.get_runtime_model().get_ops()
         executed = sum(
             op.get_type_name() == "ExecutionNode" and not _is_constant(op) for op in layers
@@ -118,6 +118,7 @@ class OpenVINOOperator(SubgraphOperator):
             "precision": self._property("INFERENCE_PRECISION_HINT", _type_name),
             "streams": self._property("NUM_STREAMS", int),
             "threads": self._property("INFERENCE_NUM_THREADS", int),
+            "pinned": self._property("ENABLE_CPU_PINNING", bool),
             "layers": executed,
         }
 
@@ -143,7 +144,7 @@ class OpenVINOOperator(SubgraphOperator):
             if result.shape is not None:
                 array = outputs[place] if outputs is not None else None
                 if not result.can_be(array) or _overlaps(array, inputs):
-                    array = np.empty(result.shape, result.dtype)
+                    array = empty(result.shape, result.dtype)
                 request.set_output_tensor(place, tensor_over(array))
             arrays.append(array)
         seen = self._infer(request, feeds, True, False).values()  # noqa: FBT003 (by position only)

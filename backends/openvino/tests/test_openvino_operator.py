@@ -251,12 +251,20 @@ def test_the_setting_threads_holds_unless_the_option_is_given() -> None:
         with sk.InferenceSession(
             model, backend="openvino", options={"openvino": given}, threads=1
         ) as session:
-            assert session.plan.steps[0].operator.info()["threads"] == expected
+            info = session.plan.steps[0].operator.info()
+        assert (info["threads"], info["pinned"]) == (expected, False)
 
 
-def test_a_stored_operator_is_restored_for_the_setting_threads() -> None:
-    model = compiled(LARGE, threads=2)
-    context = BindContext("openvino", threads=1)
+def test_a_stored_operator_is_restored_for_the_setting_threads_and_its_neighbours() -> None:
+    model = compiled(LARGE)
     blob = model.operator.serialize() or b""
-    restored = OpenVINOBackend().restore(blob, model.subgraph, context)
-    assert restored.info()["threads"] == 1
+    for context, expected in (
+        (BindContext("openvino", threads=1), False),
+        (BindContext("openvino", shares_processors=True), False),
+        (BindContext("openvino"), model.operator.info()["pinned"]),
+    ):
+        restored = OpenVINOBackend().restore(blob, model.subgraph, context)
+        info = restored.info()
+        assert info["threads"] == (context.threads or model.operator.info()["threads"])
+        assert info["pinned"] == expected
+        restored.close()

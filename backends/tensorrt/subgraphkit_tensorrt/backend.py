@@ -14,6 +14,7 @@ from subgraphkit.backend import (
     BindContext,
     Check,
     EngineOrigin,
+    Evidence,
     ModelOpener,
     Pool,
     ProbeResult,
@@ -28,7 +29,13 @@ from subgraphkit_tensorrt.building.shared_plans import separate_weights
 from subgraphkit_tensorrt.claiming.plugins import load_plugins
 from subgraphkit_tensorrt.claiming.property import properties_of
 from subgraphkit_tensorrt.library.fit import engine_fits
-from subgraphkit_tensorrt.library.flavours import Installation, Library, find, wanted_flavour
+from subgraphkit_tensorrt.library.flavours import (
+    Installation,
+    Library,
+    find,
+    planning_library,
+    wanted_flavour,
+)
 from subgraphkit_tensorrt.library.gpus import Gpu
 from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
@@ -63,13 +70,15 @@ class TensorRTBackend(Backend[Options]):
     name: ClassVar[str] = "tensorrt"
     api: ClassVar[str] = "1.0"
     pool: Pool = "none"
+    evidence: Evidence = "asked"
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)
         self._found = find(self.option_values.flavour)
-        self.library = _usable(self._found, build_only=self.option_values.build_only)
+        self.library = self._usable()
         check_agreement(self.option_values)
-        check_library(self._options_to_honour(), self.library.capabilities)
+        if self._found.library is not None:
+            check_library(self._options_to_honour(), self.library.capabilities)
         self._check_device()
         load_modules(self.option_values.modules)  # the fingerprint names what they register
 
@@ -109,6 +118,11 @@ class TensorRTBackend(Backend[Options]):
             hint=found.hint,
             builds_only=found.state == "build only",
         )
+
+    @classmethod
+    def planner(cls, options: Options) -> "TensorRTBackend":
+        """Make an instance that claims by the parser, if it answers here, or else by the rules."""
+        return _Planner(options)
 
     @classmethod
     def selftest(cls, bench: ModelOpener) -> Iterator[Check]:
@@ -165,6 +179,15 @@ class TensorRTBackend(Backend[Options]):
         load_plugins(self.library, self.option_values.plugin_libraries)
         return restore(blob, subgraph, self.library, context)
 
+    def _usable(self) -> Library:
+        """Return the library, if it can do what is asked of it."""
+        found = self._found
+        if found.library is None or found.state == "absent device":
+            raise unavailable("tensorrt", [found.problem], found.hint)
+        if found.state == "build only" and not self.option_values.build_only:
+            raise _cannot_run(found)
+        return found.library
+
     def _options_to_honour(self) -> Options:
         """Leave out what shapes engines where there is no builder: it says how they were built."""
         if self.library.capabilities.can_build:
@@ -195,13 +218,15 @@ class TensorRTBackend(Backend[Options]):
         return _described(device, self.option_values.hardware_compatible, self._found)
 
 
-def _usable(found: Installation, *, build_only: bool) -> Library:
-    """Return the library, if it can do what is asked of it."""
-    if found.library is None or found.state == "absent device":
-        raise unavailable("tensorrt", [found.problem], found.hint)
-    if found.state == "build only" and not build_only:
-        raise _cannot_run(found)
-    return found.library
+class _Planner(TensorRTBackend):
+    """Claims where TensorRT cannot run, or is not there."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.evidence = "declared" if self.library.trt is None else "asked"
+
+    def _usable(self) -> Library:
+        return planning_library(self._found)
 
 
 def _cannot_run(found: Installation) -> BackendUnavailableError:

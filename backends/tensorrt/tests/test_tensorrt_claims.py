@@ -24,8 +24,11 @@ from subgraphkit.backend import BindContext
 from subgraphkit.errors import BackendError, OptionError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.testing.light_models import LIGHT_MODELS, light_model_path
+from subgraphkit_tensorrt import backend
 from subgraphkit_tensorrt.claiming.coverage import multiplications
 from subgraphkit_tensorrt.claiming.property import properties_of
+from subgraphkit_tensorrt.library.flavours import FLAVOURS, Installation
+from subgraphkit_tensorrt.library.gpus import Machine
 
 pytestmark = needs_rtx
 
@@ -47,13 +50,34 @@ g (float[2,2] x) => (float[2,2] y, float d, int32[2,2] s) {
 CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) b = Exp(a) c = Tanh(b) y = Neg(c) }"
 
 
+@pytest.fixture
+def absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide TensorRT for RTX from the backend."""
+    none = Installation("absent package", None, Machine(), "gone", flavour=FLAVOURS["tensorrt_rtx"])
+    monkeypatch.setattr(backend, "find", lambda flavour: none)
+
+
 @pytest.mark.parametrize("name", LIGHT_MODELS)
-def test_a_real_network_is_one_subgraph_that_holds_all_its_nodes(name: str) -> None:
+def test_a_real_network_is_one_subgraph_that_holds_all_its_nodes(
+    name: str, request: pytest.FixtureRequest
+) -> None:
     found = divided(light_model_path(name))
     graph = found.graph
     nodes = {node.id for node in graph.nodes if not graph.is_constant_node(node.id)}
     assert len(taken(found)) == 1
     assert homes(found) == nodes
+    request.getfixturevalue("absent")
+    dry = sk.partition(graph, "tensorrt", dry_run=True)
+    assert (found.evidence["tensorrt"], dry.evidence["tensorrt"]) == ("asked", "declared")
+    assert taken(dry) == taken(found)
+
+
+def test_what_only_the_parser_knows_a_dry_run_without_it_takes(absent: None) -> None:
+    del absent
+    graph = loaded(THREE_FAULTS)
+    dry = sk.partition(graph, "tensorrt:min_subgraph_nodes=1", dry_run=True)
+    assert homes(dry) == {0, 2, 3, 4, 5, 6, 8}  # and the Cast to uint8 in the middle, #3
+    assert reasons(dry, 1)[0].startswith("op_unsupported: TensorRT for RTX has no Det")
 
 
 def test_the_parser_is_asked_until_three_faults_of_two_kinds_are_found() -> None:

@@ -10,16 +10,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
-from subgraphkit import InferenceSession, load
+from subgraphkit import InferenceSession, bind, load
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.claiming.plugins import plugin_refusal
 from subgraphkit_tensorrt.library import flavours, gpus
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.library.trial import trial_problem
+from subgraphkit_tensorrt.lowering import rules_for
 
 RTX = find_spec("tensorrt_rtx_bindings") is not None
 needs_rtx = pytest.mark.skipif(not RTX, reason="TensorRT for RTX is not installed")
@@ -221,6 +224,8 @@ def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(
     assert caught.value.code == "SGK104"
     assert "can build engines here but cannot run them: there is no NVIDIA GPU" in str(caught.value)
     assert "build_only=true" in caught.value.hint
+    planner = TensorRTBackend.planner(Options(flavour="tensorrt_rtx"))
+    assert (planner.evidence, planner.library) == ("asked", found.library)
     backend = TensorRTBackend(Options(flavour="tensorrt_rtx", build_only=True))
     assert backend.library is found.library
     assert backend.fingerprint().startswith("tensorrt_rtx;1.")
@@ -295,6 +300,59 @@ def test_a_session_where_engines_can_only_be_built_is_refused_or_does_without(
     np.testing.assert_array_equal(y, 2 * x)
     built = InferenceSession(model, "tensorrt:build_only=true,numpy")
     assert [one.backend for one in built.partitioning.subgraphs] == ["tensorrt"]
+
+
+def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None:
+    absent = TensorRTBackend.planner(Options(flavour="tensorrt_lean"))
+    assert (absent.evidence, absent.library.flavour.name) == ("declared", "tensorrt_lean")
+    place("tensorrt_rtx", BROKEN)
+    broken = TensorRTBackend.planner(Options(optimization_level=5))
+    assert (broken.evidence, broken.library.capabilities.flavour) == ("declared", "tensorrt_rtx")
+    place("tensorrt", WITHOUT_DRIVER)
+    old = TensorRTBackend.planner(Options())
+    assert (old.evidence, old.library.capabilities.version) == ("declared", "10.3.0")
+    assert "Attention" in rules_for(old.library, Options()).table.newer
+    with pytest.raises(OptionError, match="cannot honour"):
+        TensorRTBackend.planner(Options(optimization_level=5))
+    model = load(
+        b'<ir_version: 8, opset_import: ["acme": 1]> g (float[2] x) => (float[2] y) '
+        b"{ y = acme.Own(x) }"
+    )
+    node = bind(model, backend="none").nodes[0]
+    refusal = plugin_refusal(old.library, node)
+    assert "no TensorRT here to be asked for a plugin" in str(refusal)
+
+
+WITHOUT_TENSORRT = """
+import json, sys
+for name in {hidden}: sys.modules[name] = None
+import subgraphkit as sk
+from subgraphkit.cli import main
+model = sys.argv[1]
+ended = main(["plan", model, "--backend", "tensorrt", "--json"])
+dry = sk.partition(sk.bind(sk.load(model)), "tensorrt", dry_run=True)
+told = []
+for run, given in ((sk.compile_subgraphs, (dry,)), (sk.InferenceSession, (model, "tensorrt"))):
+    try: run(*given)
+    except sk.SubgraphkitError as error: told.append(error.code)
+print([ended, told], file=sys.stderr)
+"""
+
+
+def test_without_the_library_a_plan_is_made_from_the_tables_and_never_run(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(onnx.parser.parse_model(SMALL), model)
+    hidden = [name for flavour in FLAVOURS.values() for name in flavour.modules]
+    program = WITHOUT_TENSORRT.format(hidden=hidden)
+    done = subprocess.run(
+        [sys.executable, "-c", program, model], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1] == "[0, ['SGK104', 'SGK104']]", done.stderr
+    data = json.loads(done.stdout)["data"]
+    assert data["evidence"]["tensorrt"] == "declared"
+    assert "TensorRT itself, NVIDIA's library, is not" in data["cannot_run"]["tensorrt"]["message"]
+    assert "pip install 'subgraphkit-tensorrt[cu13]'" in data["cannot_run"]["tensorrt"]["hint"]
+    assert [one["backend"] for one in data["subgraphs"]] == ["tensorrt"]
 
 
 def test_importing_the_package_imports_no_tensorrt() -> None:

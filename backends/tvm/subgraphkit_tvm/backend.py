@@ -10,6 +10,7 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
+    Evidence,
     Pool,
     ProbeResult,
     SubgraphOperator,
@@ -78,6 +79,7 @@ class TvmBackend(Backend[Options]):
     name: ClassVar[str] = "tvm"
     api: ClassVar[str] = "1.0"
     pool: Pool = "sleeps"
+    evidence: Evidence = "asked"
 
     def __init__(self, options: Options | None = None) -> None:
         """Take the options.

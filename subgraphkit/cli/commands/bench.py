@@ -10,13 +10,14 @@ from subgraphkit import errors
 from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode, exit_code_of
-from subgraphkit.cli.feeding import make_feeds, tell_feeds
+from subgraphkit.cli.feeding import tell_feeds
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table, markdown_table
 from subgraphkit.cli.values import counting, merge_options, merge_pairs, seconds
 from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_words
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
+from subgraphkit.comparing.feeding import make_feeds
 
 __all__ = ["COMMAND"]
 

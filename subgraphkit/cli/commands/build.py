@@ -1,6 +1,5 @@
 """``subgraphkit build``: everything compiled ahead, so that the next bind finds it."""
 
-import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO
-from subgraphkit.errors import CallerError, SubgraphkitWarning
+from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.storing.files import write_output
@@ -26,10 +25,6 @@ from subgraphkit.storing.files import write_output
 __all__ = ["COMMAND"]
 
 _NEEDS_NONE: Final = "needs none"
-_IDLE: Final = (
-    "backend {!r} was named first and made no engine: no subgraph is on it. "
-    "'subgraphkit plan MODEL --reasons', with the same backends and options, says why."
-)
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -47,7 +42,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     with report.doing("compiling") as progress:
         compiled = compile_subgraphs(partitioning, progress=progress)
     try:
-        _tell_idle(compiled)
         rows = list(_rows(compiled, is_kept=bound.settings.cache))
         report.data = {"model": bound.name, "subgraphs": rows, "engine_file": None, "bundle": None}
         report.note(f"backends: {chosen_backends(bound)}")
@@ -116,17 +110,13 @@ def _idle_backend(compiled: CompiledSubgraphs) -> str:
     return "" if name in used else name
 
 
-def _tell_idle(compiled: CompiledSubgraphs) -> None:
-    idle = _idle_backend(compiled)
-    if idle:
-        warnings.warn(SubgraphkitWarning(_IDLE.format(idle)), stacklevel=2)
-
-
 def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, Any]]:
     partitioning = compiled.partitioning
     for subgraph, operator in zip(partitioning.subgraphs, compiled, strict=True):
+        if not subgraph.outputs:
+            continue  # nothing is made of what nobody reads
         backend = partitioning.claim_of(subgraph).backend
-        is_lost = is_kept and subgraph.outputs and stores_engines(backend)
+        is_lost = is_kept and stores_engines(type(backend))
         engine = "not kept" if is_lost else _NEEDS_NONE
         if subgraph.id in compiled.restored:
             engine = "found"

@@ -16,6 +16,7 @@ from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning.reports.renderings import dry_run_lines
 
 __all__ = ["COMMAND"]
 
@@ -23,22 +24,34 @@ __all__ = ["COMMAND"]
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Load, bind and partition a model, and show what came of it."""
     with report.doing("partitioning"):
-        bound = bind_as_told(load_as_told(arguments), arguments)
-        partitioning = partition(bound)
+        bound = bind_as_told(load_as_told(arguments), arguments, require=arguments.min_coverage)
+        partitioning = partition(bound, dry_run=True)
     nodes = _named(partitioning, arguments.explain) if arguments.explain else []
     report.data = _data(partitioning, arguments, nodes)
+    if arguments.dot or nodes:  # else it is part of what is shown
+        for line in dry_run_lines(partitioning):
+            report.note(line)
+    _show(partitioning, arguments, nodes, report)
+    # After what is shown: who has too little is what a reader wants to see the rest for.
+    if (shortfall := partitioning.shortfall()) is not None:
+        shortfall.report(partitioning)
+    return ExitCode.OK
+
+
+def _show(
+    partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int], report: CommandReport
+) -> None:
     if arguments.dot:
         report.show(as_dot(partitioning))
-        return ExitCode.OK
+        return
     if nodes:
         for node in nodes:
             report.show(str(partitioning.explain(node)))
-        return ExitCode.OK
-    report.note(f"backends: {chosen_backends(bound)}")
+        return
+    report.note(f"backends: {chosen_backends(partitioning.graph)}")
     report.show(partitioning.report(verbose=arguments.reasons).rstrip("\n"))
     if arguments.reasons and partitioning.refusals:
         report.show(_reasons(partitioning))
-    return ExitCode.OK
 
 
 def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]) -> dict[str, Any]:
@@ -87,12 +100,21 @@ def _arguments(parser: ArgumentParser) -> None:
         "--explain", metavar="NODE", help="say who was asked about a node, by number or name"
     )
     parser.add_argument(
+        "--min-coverage",
+        metavar="BACKEND=SHARE",
+        help="fail unless a backend takes this share of the work, 0 to 1; several with commas",
+    )
+    parser.add_argument(
         "--dot", action="store_true", help="write the graph of the subgraphs in the DOT language"
     )
 
 
 COMMAND: Final = Command(
-    examples=("plan model.onnx --symbol batch=8", "plan model.onnx --explain 12"),
+    examples=(
+        "plan model.onnx --symbol batch=8",
+        "plan model.onnx --explain 12",
+        "plan model.onnx --backend openvino --min-coverage openvino=0.9",
+    ),
     add_arguments=_arguments,
     execute=_execute,
 )

@@ -18,12 +18,13 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import Feed, make_feeds, tell_feeds
+from subgraphkit.cli.feeding import tell_feeds
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write, merge_options, merge_pairs
 from subgraphkit.cli.words import add_feed_words, add_road_words
+from subgraphkit.comparing.feeding import Feed, make_feeds
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Partitioning, partition

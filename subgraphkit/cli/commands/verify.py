@@ -11,13 +11,14 @@ from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import make_feeds, tell_feeds
+from subgraphkit.cli.feeding import tell_feeds
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, merge_options, merge_pairs, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.comparing import Difference, SubgraphFinding, Verification, tolerance_for, verify
+from subgraphkit.comparing.feeding import make_feeds
 
 __all__ = ["COMMAND"]
 

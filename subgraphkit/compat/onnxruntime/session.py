@@ -23,7 +23,7 @@ from subgraphkit.compat.onnxruntime.providers import (
 from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue, unwrapped, wrapped
 from subgraphkit.configuration.config import resolve
 from subgraphkit.onnx_io import Model
-from subgraphkit.running import InferenceSession as _InferenceSession
+from subgraphkit.placing import InferenceSession as _InferenceSession
 from subgraphkit.running.onnxruntime_words import METHODS
 from subgraphkit.running.values import NodeArg
 from subgraphkit.types import TensorType

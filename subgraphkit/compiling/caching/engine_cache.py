@@ -17,7 +17,6 @@ from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.property import BindContext
 from subgraphkit.compiling.caching import messages
-from subgraphkit.compiling.caching.digests import data_digest
 from subgraphkit.compiling.caching.entries import About, DamagedError, Description
 from subgraphkit.compiling.caching.keying import (
     BackendIdentity,
@@ -26,9 +25,10 @@ from subgraphkit.compiling.caching.keying import (
     make_key,
 )
 from subgraphkit.compiling.caching.store import EngineStore
-from subgraphkit.compiling.caching.structure import NoKeyError
 from subgraphkit.errors import CacheError, InvalidModelError, describe_exception
 from subgraphkit.ir import Subgraph
+from subgraphkit.ir.digests import data_digest
+from subgraphkit.ir.structure import NoKeyError
 from subgraphkit.partitioning.claiming.claimants import Claim
 
 __all__ = ["EngineCache", "stores_engines"]
@@ -42,9 +42,8 @@ _LOCK_TIMEOUT: Final = 600.0
 _logger = logging.getLogger("subgraphkit.cache")
 
 
-def stores_engines(backend: Backend) -> bool:
-    """Say whether a backend can restore what its operators serialize."""
-    kind = type(backend)
+def stores_engines(kind: type[Backend]) -> bool:
+    """Say whether a kind of backend can restore what its operators serialize."""
     return kind.deserialize is not Backend.deserialize or kind.restore is not Backend.restore
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.contract import Backend
-from subgraphkit.compiling.caching.digests import canonical, data_digest, file_digests
-from subgraphkit.compiling.caching.structure import NoKeyError
 from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.ir.digests import canonical, data_digest, file_digests
+from subgraphkit.ir.structure import NoKeyError
 
 __all__ = ["describe_implementation", "name_implementation"]
 

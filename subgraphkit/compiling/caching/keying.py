@@ -11,15 +11,15 @@ from subgraphkit import __version__
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import cache_values
 from subgraphkit.backend.property import SubgraphProperty
-from subgraphkit.compiling.caching.digests import (
+from subgraphkit.compiling.caching.implementations import describe_implementation
+from subgraphkit.ir import Subgraph
+from subgraphkit.ir.digests import (
     canonical,
     data_digest,
     file_digests,
     weight_digests,
 )
-from subgraphkit.compiling.caching.implementations import describe_implementation
-from subgraphkit.compiling.caching.structure import NoKeyError, structure_digest
-from subgraphkit.ir import Subgraph
+from subgraphkit.ir.structure import NoKeyError, structure_digest
 
 __all__ = ["FORMAT", "BackendIdentity", "EngineKey", "identify", "make_key"]
 

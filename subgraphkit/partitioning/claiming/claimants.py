@@ -4,20 +4,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import index
-from types import MappingProxyType
 from typing import Any
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.property import BindContext, SubgraphProperty
 from subgraphkit.binding import BoundModel
-from subgraphkit.configuration.config import ResolvedConfig, resolve
-from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import AUTO, BackendChoice
 from subgraphkit.errors import ConfigError, SelectorContractError, describe_exception
-from subgraphkit.finding.opening import open_fallback, open_in_turn
+from subgraphkit.finding.opening import Among, open_fallback, open_in_turn
 from subgraphkit.finding.properties import properties_of
 
-__all__ = ["AT_FAULT", "Claim", "choose_claimants", "choose_claimants_within"]
+__all__ = ["AT_FAULT", "Claim", "choose_again", "choose_claimants", "choose_claimants_within"]
 
 AT_FAULT = "This is a fault of the backend; report it to its author."
 """The hint where a backend's own code raised."""
@@ -58,36 +57,66 @@ class Claim:
 
 
 def choose_claimants(
-    bound: BoundModel, backends: Selection | None, takes_all: Callable[[Sequence[Claim]], bool]
+    bound: BoundModel,
+    resolved: ResolvedConfig,
+    takes_all: Callable[[Sequence[Claim]], bool],
+    *,
+    named: dict[str, str] | None = None,
+    among: Among | None = None,
+    dry_run: bool = False,
 ) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
     Args:
-        bound: The bound graph; what was configured at bind holds unless ``backends`` is given.
-        backends: A selection in any of its forms, or None.
+        bound: The bound graph.
+        resolved: What was configured, with the selection of backends.
         takes_all: Says whether nobody else would be needed for the graph.
+        named: Gets the backends that somebody named, in order, each with why it was left out, or
+            an empty text.
+        among: Chooses among the backends that ``auto`` stands for; see ``open_in_turn``.
+        dry_run: Whether backends claim that can plan here and not run.
 
     Yields:
         The claimants; then more of them, for those who have nodes left: one more backend that
         ``auto`` stands for, and at last a fallback that had to be found.
 
     Raises:
-        ConfigError: The selection cannot be read.
         BackendNotFoundError: A backend is not installed or not known.
         BackendError: A backend cannot be loaded or cannot run here.
         SelectorContractError: A property declares something its contract forbids (SGK122).
     """
-    resolved = _resolved(bound.settings, backends)
+    named = {} if named is None else named
+    named.update((one.name, "") for one in resolved.backends if one.name != AUTO)
     fallback = None if resolved.strict else open_fallback(resolved)
     find = resolved.fallback == AUTO and not resolved.strict
     chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
-    for opened in open_in_turn(resolved, on_skip=partial(_tell_skipped, bound)):
+    on_skip = partial(_tell_skipped, bound, named)
+    for opened in open_in_turn(resolved, on_skip=on_skip, among=among, dry_run=dry_run):
         chosen = [(backend, properties_of(backend)) for backend in opened]
         if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
             fallback, find = _found_fallback(bound, resolved, takes_all), False
         yield _claims(bound, chosen, fallback)
     if find and (fallback := _found_fallback(bound, resolved, takes_all)) is not None:
         yield _claims(bound, chosen, fallback)
+
+
+def choose_again(
+    bound: BoundModel, claims: Sequence[Claim], alone: str | None = None
+) -> list[Claim]:
+    """List the properties of backends that are open anew, for another pass.
+
+    Args:
+        bound: The bound graph.
+        claims: What was chosen.
+        alone: The only backend to be left; None for all.
+    """
+    by_name = {claim.backend.name: claim.backend for claim in claims if not claim.is_fallback}
+    fallback = next((claim.backend for claim in claims if claim.is_fallback), None)
+    named = next((claim.fallback.backend for claim in claims if claim.fallback is not None), None)
+    chosen = [(by_name[name], properties_of(by_name[name])) for name in by_name]
+    if alone is not None:
+        chosen = [one for one in chosen if one[0].name == alone]
+    return _claims(bound, chosen, fallback or named)
 
 
 def _compiles_on_fallback(property_: SubgraphProperty) -> bool:
@@ -177,23 +206,10 @@ def _claims(
     return claims
 
 
-def _tell_skipped(bound: BoundModel, event: FallbackEvent) -> None:
+def _tell_skipped(bound: BoundModel, named: dict[str, str], event: FallbackEvent) -> None:
+    if event.backend in named:
+        named[event.backend] = event.reason
     bound.extensions.notify("subgraphkit_fallback", event=event)
-
-
-def _resolved(settings: ResolvedConfig, backends: Selection | None) -> ResolvedConfig:
-    if backends is None:
-        return settings
-    fresh = resolve(backend=backends)
-    options = dict(settings.option_sources)
-    for name, entries in fresh.option_sources.items():
-        options[name] = MappingProxyType({**options.get(name, {}), **entries})
-    return replace(
-        settings,
-        backends=fresh.backends,
-        sources=MappingProxyType({**settings.sources, "backend": fresh.sources["backend"]}),
-        option_sources=MappingProxyType(options),
-    )
 
 
 def _claim(

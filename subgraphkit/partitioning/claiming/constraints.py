@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
@@ -13,6 +13,7 @@ from subgraphkit.errors import ConfigError
 from subgraphkit.ir import BoundGraph, Node
 
 __all__ = [
+    "NO_DEMANDS",
     "Constraints",
     "NodeSelector",
     "ResolvedConstraints",
@@ -71,6 +72,10 @@ class ResolvedConstraints:
         return barred
 
 
+NO_DEMANDS: Final = ResolvedConstraints(MappingProxyType({}), MappingProxyType({}))
+"""What constrains nothing."""
+
+
 def configured(settings: ResolvedConfig, given: Constraints | None) -> Constraints | None:
     """Add what the settings ``pin`` and ``keep_off`` demand to what a call demands, which wins."""
     if not (settings.pin or settings.keep_off) or not isinstance(given, Constraints | None):
@@ -101,7 +106,7 @@ def resolve_constraints(
         ConfigError: A node or backend is unknown, or two demands contradict each other (SGK123).
     """
     if constraints is None:
-        return ResolvedConstraints({}, {})
+        return NO_DEMANDS
     _check_kinds(constraints)
     finder = _Finder(graph)
     pinned = _pinned(graph, constraints, backends, finder)

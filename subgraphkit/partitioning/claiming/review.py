@@ -194,9 +194,11 @@ def _refusal_of(turn: TurnInput, region: Region) -> Refusal | None:
     if count < minimum:
         text = f"region of {_nodes(count)}, the property's minimum is {minimum}"
         return Refusal("too_small", text)
+    work, claim, accept = turn.work, turn.inquiry.claim, turn.property_.accept
+    if work.worth is not None and (refusal := work.worth(work, region)) is not None:
+        return refusal
     if not turn.inquiry.overrides("accept"):
         return None
-    work, claim, accept = turn.work, turn.inquiry.claim, turn.property_.accept
     subgraph = make_subgraph(
         work.graph,
         work.nodes_of(region),

@@ -5,11 +5,12 @@ see as one: a free node, an atomic group, or a region claimed before.
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Adjacency, BoundGraph, Node
 from subgraphkit.partitioning.algorithms.arrays import as_ints
@@ -117,6 +118,8 @@ class WorkTable:
             DequantizeLinear nodes it feeds. Where a path leaves one and comes back, so that it is
             whole only in a region that takes the path as well, the last property may cut it.
         in_atoms: The ranks of all atoms.
+        worth: Says why a region is not worth handing over, None if it is; itself None where nobody
+            weighs regions.
 
     Args:
         graph: The bound graph.
@@ -152,6 +155,7 @@ class WorkTable:
         taken = np.array(self.constant, np.uint8) | np.array(self.foreign, np.uint8)
         self.free = bytearray((1 - taken).tobytes())
         self.regions: list[Region] = []
+        self.worth: Callable[[WorkTable, Region], Refusal | None] | None = None
         self.atoms = self._quantized_pairs()
         self.in_atoms = frozenset(rank for atom in self.atoms for rank in atom)
         self._value_nets: Nets | None = None

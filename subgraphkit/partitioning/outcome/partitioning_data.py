@@ -2,16 +2,16 @@
 
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
 from operator import attrgetter
 
-from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.contract import Backend, Evidence
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
-from subgraphkit.errors import ConfigError
+from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
@@ -62,6 +62,8 @@ class PartitioningData:
         turns: Which properties were asked in which order, and what came of it.
         claimed_by: For each subgraph the place of its property in ``turns``.
         constraints: What the user demanded.
+        named: The backends that somebody named, in order, each with why it was left out, or an
+            empty text; those that ``auto`` stands for are not among them.
     """
 
     graph: BoundModel
@@ -69,11 +71,23 @@ class PartitioningData:
     turns: Turns
     claimed_by: tuple[int, ...]
     constraints: ResolvedConstraints
+    named: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def backends(self) -> tuple[str, ...]:
         """Names of the backends that took part, in the order of claiming, the fallback last."""
         return tuple(dict.fromkeys(claim.backend.name for claim in self.turns.claims))
+
+    @property
+    def evidence(self) -> Mapping[str, Evidence]:
+        """By backend, what its claims rest on: ``declared`` tables, or a library ``asked`` too."""
+        return {claim.backend.name: claim.backend.evidence for claim in self.turns.claims}
+
+    @property
+    def cannot_run(self) -> Mapping[str, BackendUnavailableError]:
+        """By backend that takes part in a dry run, what it lacks here; raised at compile."""
+        found = {claim.backend.name: claim.backend.cannot_run for claim in self.turns.claims}
+        return {name: error for name, error in found.items() if error is not None}
 
     @cached_property
     def shares_processors(self) -> bool:

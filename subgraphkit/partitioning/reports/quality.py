@@ -1,18 +1,22 @@
 """The quality of a partitioning: regions against the bound, crossing values, shares of the work."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.reports.causes import Roots
 from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
-from subgraphkit.partitioning.reports.worth import Worth, worth_of_operators
+from subgraphkit.partitioning.reports.worth import Gain, Worth, worth_of_operators
 from subgraphkit.types import TensorType
 
-__all__ = ["BackendQuality", "Quality", "measure"]
+__all__ = ["NOTICEABLE", "BackendQuality", "Quality", "measure"]
+
+NOTICEABLE: Final = 0.01
+"""The share of a model's FLOPs below which nobody is told anything."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,16 @@ class BackendQuality:
         took do not count as refused. On a large graph the operators are left out that promise least
         (``uncounted_operators``).
         """
-        return self._worth.saved
+        return {one.operator: one.regions_saved for one in self.gains if one.operator}
+
+    @property
+    def gains(self) -> tuple[Gain, ...]:
+        """What the backend would gain by each refused operator, and by sizes that are open.
+
+        Counted as ``regions_saved``; a node counts under the sizes where open dimensions are the
+        reason, and under its operator otherwise.
+        """
+        return self._worth.gains
 
     @property
     def uncounted_operators(self) -> tuple[str, ...]:
@@ -74,6 +87,7 @@ class BackendQuality:
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name != "suppose"},
             "regions_saved": dict(self.regions_saved),
+            "gains": [{**asdict(one), "sizes": list(one.sizes)} for one in self.gains],
             "uncounted_operators": list(self.uncounted_operators),
             "gap": self.gap,
         }
@@ -115,14 +129,15 @@ class Quality:
 
 
 def measure(partitioning: PartitioningData) -> Quality:
-    """Measure a partitioning; linear in the graph."""
+    """Measure a partitioning; linear in the graph. What nobody reads is no work."""
+    roots = Roots(partitioning.graph)
     home_nodes = [_home_nodes(partitioning, at) for at in range(len(partitioning.subgraphs))]
     node_count = sum(map(len, home_nodes))
     cut, forced = _crossing(partitioning)
     backends = tuple(
-        _measure_backend(partitioning, name, home_nodes) for name in partitioning.backends
+        _measure_backend(partitioning, name, home_nodes, roots) for name in partitioning.backends
     )
-    read = {name for subgraph in partitioning.subgraphs for name in subgraph.constants}
+    read = {name for one in partitioning.subgraphs if one.outputs for name in one.constants}
     types = partitioning.graph.types
     return Quality(
         backends=backends,
@@ -139,12 +154,12 @@ def measure(partitioning: PartitioningData) -> Quality:
 
 
 def _home_nodes(partitioning: PartitioningData, at: int) -> list[int]:
-    graph = partitioning.graph
-    return [n for n in partitioning.subgraphs[at].home if not graph.is_constant_node(n)]
+    graph, subgraph = partitioning.graph, partitioning.subgraphs[at]
+    return [n for n in subgraph.home if subgraph.outputs and not graph.is_constant_node(n)]
 
 
 def _measure_backend(
-    partitioning: PartitioningData, name: str, home_nodes: list[list[int]]
+    partitioning: PartitioningData, name: str, home_nodes: list[list[int]], roots: Roots
 ) -> BackendQuality:
     graph, turns = partitioning.graph, partitioning.turns
     own = [at for at, subgraph in enumerate(partitioning.subgraphs) if subgraph.backend == name]
@@ -157,7 +172,8 @@ def _measure_backend(
     if not outcomes and any(home_nodes[at] for at in own):
         bounds.append(None)  # divided at another time, and restored from a bundle
     # Constants that nobody reads, in a graph of nothing else, still have to be at home somewhere.
-    bounds += [1 for at in own if not home_nodes[at]]
+    homes = (partitioning.subgraphs[at].home for at in own)
+    bounds += [1 for home in homes if all(map(graph.is_constant_node, home))]
     read = {value for at in own for value in partitioning.subgraphs[at].constants}
     own_nodes = [Node(graph, node) for at in own for node in home_nodes[at]]
     flops = [estimate_flops(node) for node in own_nodes]
@@ -174,7 +190,7 @@ def _measure_backend(
         has_open_flops=any(
             count and is_open(node) for node, count in zip(own_nodes, flops, strict=True)
         ),
-        suppose=_nothing if is_fallback else partial(worth_of_operators, partitioning, name),
+        suppose=_nothing if is_fallback else partial(worth_of_operators, partitioning, name, roots),
     )
 
 
@@ -188,7 +204,7 @@ def _sum(bounds: Iterable[int | None]) -> int | None:
 
 
 def _nothing() -> Worth:
-    return Worth({}, ())
+    return Worth((), ())
 
 
 def _elements(partitioning: PartitioningData, names: set[str]) -> int:

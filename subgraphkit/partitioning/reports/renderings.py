@@ -1,17 +1,18 @@
 """Renderings of a partitioning: text for people, plain data for machines, a graph for networkx."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from subgraphkit.ir import Node, Subgraph
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning.claiming.refusals import RefusedBy
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.reports.causes import Roots, example_sizes, find_causes, operators_of
 from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
+from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
 
-__all__ = ["as_data", "as_networkx", "as_text"]
+__all__ = ["aligned", "as_data", "as_networkx", "as_text", "counted", "dry_run_lines"]
 
 _SHOWN_SUBGRAPHS = 40
 _SHOWN_VALUES = 4
@@ -29,6 +30,11 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
         "node_count": len(partitioning.graph.order),
         "left_out": {str(node): became for node, became in partitioning.graph.left_out.items()},
         "backends": list(partitioning.backends),
+        "evidence": dict(partitioning.evidence),
+        "cannot_run": {
+            name: {"code": error.code, "message": error.message, "hint": error.hint}
+            for name, error in partitioning.cannot_run.items()
+        },
         "subgraphs": [
             {
                 "id": subgraph.id,
@@ -128,16 +134,26 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
     """
     count = len(partitioning.graph.order)
     subgraphs = len(partitioning.subgraphs)
+    rest_on = [f"{name} ({evidence})" for name, evidence in partitioning.evidence.items()]
     head = (
-        f"{partitioning.graph.name}: {_counted(count, 'node')} in {_counted(subgraphs, 'subgraph')}"
-        f", backends {', '.join(partitioning.backends) or 'none'}"
+        f"{partitioning.graph.name}: {counted(count, 'node')} in {counted(subgraphs, 'subgraph')}"
+        f", backends {', '.join(rest_on) or 'none'}"
     )
-    parts = ["\n".join([head, *_left_out_lines(partitioning)])]
+    left_out = _left_out_lines(partitioning)
+    parts = ["\n".join([head, *dry_run_lines(partitioning), *left_out])]
     if subgraphs:
         parts.append(_subgraph_table(partitioning, verbose=verbose))
     parts.append(_refusal_table(partitioning, verbose=verbose))
-    parts.append(_quality_lines(quality, verbose=verbose))
+    parts.append(_quality_lines(partitioning.graph, quality, verbose=verbose))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def dry_run_lines(partitioning: PartitioningData) -> list[str]:
+    """Say of every backend that plans here and cannot run what it lacks, in one line."""
+    return [
+        f"dry run, nothing can run here: {name}: {error.context.get('problem', error.message)}"
+        for name, error in partitioning.cannot_run.items()
+    ]
 
 
 def _left_out_lines(partitioning: PartitioningData) -> list[str]:
@@ -145,11 +161,11 @@ def _left_out_lines(partitioning: PartitioningData) -> list[str]:
     computed = sum(became == "computed at bind" for became in left_out)
     replaced = sum(became.endswith("branch is taken, known at bind") for became in left_out)
     others = len(left_out) - computed - replaced
-    said = [f"{_counted(computed, 'node')} computed at bind"] if computed else []
+    said = [f"{counted(computed, 'node')} computed at bind"] if computed else []
     if replaced:
-        said.append(f"{_counted(replaced, 'If')} replaced by the branch that is taken")
+        said.append(f"{counted(replaced, 'If')} replaced by the branch that is taken")
     if others:
-        said.append(f"{_counted(others, 'node')} left out, as a copy or because nothing reads it")
+        said.append(f"{counted(others, 'node')} left out, as a copy or because nothing reads it")
     return ["; ".join(said)] if said else []
 
 
@@ -157,12 +173,16 @@ def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
     rows: list[Sequence[str]] = [
         ("subgraph", "backend", "nodes", "from", "to", "inputs", "outputs")
     ]
-    shown = partitioning.subgraphs if verbose else partitioning.subgraphs[:_SHOWN_SUBGRAPHS]
+    running = [one for one in partitioning.subgraphs if one.outputs]
+    shown = running if verbose else running[:_SHOWN_SUBGRAPHS]
     for subgraph in shown:
         rows += _subgraph_rows(subgraph, verbose=verbose)
-    lines = _aligned(rows, right={2})
-    if len(shown) < len(partitioning.subgraphs):
-        lines.append(f"... and {len(partitioning.subgraphs) - len(shown)} more subgraphs")
+    lines = aligned(rows, right={2})
+    if len(shown) < len(running):
+        lines.append(f"... and {len(running) - len(shown)} more subgraphs")
+    if idle := [one for one in partitioning.subgraphs if not one.outputs]:
+        nodes = sum(len(one.nodes) for one in idle)
+        lines.append(f"not run, because nothing reads it: {counted(nodes, 'node')}")
     return "\n".join(lines)
 
 
@@ -211,29 +231,32 @@ def _refused_for_good(
 
 def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
     graph = partitioning.graph
-    counts: Counter[tuple[str, str, str, str]] = Counter()
+    by_backend: dict[str, list[tuple[int, Refusal]]] = {name: [] for name in partitioning.backends}
     for node, refused in _refused_for_good(partitioning):
-        operator = Node(graph, node).qualified_op_type
-        counts.update(
-            (one.backend, one.refusal.code, operator, one.refusal.text) for one in refused
-        )
-    if not counts:
+        if partitioning.home_of(node).outputs:
+            for one in refused:
+                by_backend[one.backend].append((node, one.refusal))
+    roots = Roots(graph)
+    causes = [
+        cause
+        for name, refused in by_backend.items()
+        for cause in find_causes(graph, name, refused, roots)
+    ]
+    if not causes:
         return ""
-    place = {name: at for at, name in enumerate(partitioning.backends)}
-    ordered = sorted(counts.items(), key=lambda item: (place[item[0][0]], -item[1], item[0]))
-    shown = ordered if verbose else ordered[:_SHOWN_REFUSALS]
+    shown = causes if verbose else causes[:_SHOWN_REFUSALS]
     rows: list[Sequence[str]] = [("refused by", "nodes", "operator", "code", "reason")]
     rows += [
-        (backend, str(count), operator, code, text)
-        for (backend, code, operator, text), count in shown
+        (one.backend, str(len(one.nodes)), operators_of(graph, one.nodes), one.code, one.text)
+        for one in shown
     ]
-    lines = _aligned(rows, right={1})
-    if len(shown) < len(ordered):
-        lines.append(f"... and {len(ordered) - len(shown)} more reasons")
+    lines = aligned(rows, right={1})
+    if len(shown) < len(causes):
+        lines.append(f"... and {len(causes) - len(shown)} more reasons")
     return "\n".join(lines)
 
 
-def _quality_lines(quality: Quality, *, verbose: bool) -> str:
+def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool) -> str:
     rows: list[Sequence[str]] = [
         ("backend", "regions", "bound", "gap", "nodes", "parameters", "FLOPs")
     ]
@@ -249,40 +272,64 @@ def _quality_lines(quality: Quality, *, verbose: bool) -> str:
         )
         for one in quality.backends
     ]
-    lines = _aligned(rows, right={1, 2, 3, 4, 5, 6})
+    lines = aligned(rows, right={1, 2, 3, 4, 5, 6})
     lines.append(
-        f"cut: {_counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
+        f"cut: {counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
         f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
     )
     if quality.has_open_flops:
         lines.append("+: at least, because dimensions that are not known count as 1")
     lines.append(f"largest subgraph: {quality.largest_share:.1%} of the nodes")
     if quality.copied_nodes:
-        lines.append(f"copied: {_counted(quality.copied_nodes, 'node')}")
+        lines.append(f"copied: {counted(quality.copied_nodes, 'node')}")
     for one in quality.backends:
-        lines += _supposed(one, verbose=verbose)
+        lines += _supposed(graph, quality, one, verbose=verbose)
     return "\n".join(lines)
 
 
-def _supposed(one: BackendQuality, *, verbose: bool) -> list[str]:
-    saved = [(name, count) for name, count in one.regions_saved.items() if count > 0 or verbose]
-    shown = saved if verbose else saved[:_SHOWN_OPERATORS]
-    lines = [
-        f"if {one.backend} took {name}: {_counted(abs(count), 'region')} "
-        f"{'more' if count < 0 else 'fewer'}"
-        for name, count in shown
+def _supposed(
+    graph: BoundGraph, quality: Quality, one: BackendQuality, *, verbose: bool
+) -> list[str]:
+    least = quality.flops * NOTICEABLE
+    gains = [
+        gain
+        for gain in one.gains
+        if verbose or gain.sizes or gain.regions_saved > 0 or gain.flops > least
     ]
+    shown = gains if verbose else gains[:_SHOWN_OPERATORS]
+    lines = []
+    for gain in shown:
+        share = f" ({gain.flops / quality.flops:.1%} of the FLOPs)" if gain.flops else ""
+        said = [
+            f"{counted(gain.nodes, 'node')} gained{share}",
+            *_fewer(gain.regions_saved, "region"),
+            *(f"{text} across backends" for text in _fewer(gain.crossings_saved, "value")),
+        ]
+        given = " ".join(
+            f"--symbol {name}={size}" for name, size in example_sizes(graph, gain.sizes).items()
+        )
+        took = (
+            f"if {one.backend} took {gain.operator}"
+            if gain.operator
+            else (f"for {one.backend}, with {given}")
+        )
+        lines.append(f"{took}: {', '.join(said)}")
     if one.uncounted_operators:
-        left_out = _counted(len(one.uncounted_operators), "more operator")
+        left_out = counted(len(one.uncounted_operators), "more operator")
         lines.append(f"if {one.backend} took {left_out}: not counted in a graph of this size")
     return lines
+
+
+def _fewer(count: int, noun: str) -> list[str]:
+    return [f"{counted(abs(count), noun)} {'fewer' if count > 0 else 'more'}"] if count else []
 
 
 def _known(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
+    """Return rows as lines with aligned columns; those in ``right`` are aligned on the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     to_the_right = frozenset(right)
     lines = []
@@ -295,7 +342,8 @@ def _aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
     return lines
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """Write a number with its noun, in the plural where there is not one."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 

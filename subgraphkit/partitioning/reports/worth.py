@@ -1,21 +1,24 @@
-"""The worth of supporting an operator: the number of subgraphs that would vanish."""
+"""The worth of an operator that is refused, or of sizes not given: what would be gained by it."""
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound
 from subgraphkit.partitioning.claiming.turn import TurnOutcome
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.reports.causes import Roots
+from subgraphkit.partitioning.reports.flops import estimate_flops
 
-__all__ = ["Worth", "worth_of_operators"]
+__all__ = ["Gain", "Worth", "worth_of_operators"]
 
 # Reasons that would remain if the backend had the operator.
 _NOT_ABOUT_THE_OPERATOR = frozenset(
-    {"excluded", "filtered", "group", "not_accepted", "not_convex", "pinned", "too_large",
-     "too_small"}
+    {"excluded", "filtered", "group", "not_accepted", "not_convex", "not_worth", "pinned",
+     "too_large", "too_small"}
 )  # fmt: skip
 
 # Units and edges to go through for one backend. Growing connected regions looks at each many times,
@@ -24,21 +27,47 @@ _CONNECTED_BUDGET = 1_000_000
 _LEVELS_BUDGET = 20_000_000
 
 
+_SIZES = ""
+"""Stands among the names of operators for all that is refused because sizes are open."""
+
+
 @dataclass(frozen=True, slots=True)
-class Worth:
-    """The worth of refused operators to a backend.
+class Gain:
+    """What a backend would gain by an operator, or by sizes, were nothing else in the way.
 
     Attributes:
-        saved: By operator, how many fewer regions there would be; negative if more.
+        operator: The refused operator; empty if sizes are missing.
+        sizes: What ``shapes`` would have to say, if sizes are missing.
+        nodes: How many more nodes it would have.
+        flops: Their operations.
+        regions_saved: How many fewer regions it would need; negative if more.
+        crossings_saved: How many fewer values would cross between backends; negative if more.
+    """
+
+    operator: str
+    sizes: tuple[str, ...]
+    nodes: int
+    flops: int
+    regions_saved: int
+    crossings_saved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """The worth to a backend of what was refused.
+
+    Attributes:
+        gains: What each operator, and the sizes that are open, would bring; the most regions saved
+            first, then the most operations.
         uncounted: Operators left out because the graph is large; the most promising first.
     """
 
-    saved: dict[str, int]
+    gains: tuple[Gain, ...]
     uncounted: tuple[str, ...]
 
 
-def worth_of_operators(partitioning: PartitioningData, backend: str) -> Worth:
-    """Count, by refused operator, how many fewer regions a backend would need with it.
+def worth_of_operators(partitioning: PartitioningData, backend: str, roots: Roots) -> Worth:
+    """Count, by refused operator, what a backend would gain with it.
 
     Only nodes that ended on another backend count as refused. The regions are counted anew, by the
     rule of the property, with and without those nodes. If several properties of the backend refused
@@ -50,12 +79,15 @@ def worth_of_operators(partitioning: PartitioningData, backend: str) -> Worth:
     Args:
         partitioning: The partitioning.
         backend: Name of the backend.
+        roots: Where the unknown shapes of the graph come from. What is refused because of open
+            sizes is counted under these, not under its operators.
     """
-    promises = sorted(_promises(partitioning, backend), reverse=True)
+    promises = sorted(_promises(partitioning, backend, roots), reverse=True)
     best: dict[str, _Promise] = {}
     for promise in promises:
         best.setdefault(promise.operator, promise)
-    saved: dict[str, int] = {}
+    crossings = _Crossings(partitioning, backend)
+    gains: list[Gain] = []
     uncounted: list[str] = []
     spent = 0.0
     for name, promise in best.items():
@@ -64,21 +96,69 @@ def worth_of_operators(partitioning: PartitioningData, backend: str) -> Worth:
             uncounted.append(name)
         else:
             spent += cost
-            saved[name] = promise.supposing.saved(name)
-    ranked = sorted(saved.items(), key=lambda item: (-item[1], item[0]))
-    return Worth(dict(ranked), tuple(uncounted))
+            gains.append(promise.supposing.gain(name, crossings))
+    gains.sort(key=lambda one: (-one.regions_saved, -one.flops, one.operator))
+    return Worth(tuple(gains), tuple(filter(None, uncounted)))
 
 
-def _promises(partitioning: PartitioningData, backend: str) -> "Iterator[_Promise]":
+class _Crossings:
+    """The values that cross between backends, and what would become of them.
+
+    Args:
+        partitioning: The partitioning.
+        backend: Name of the backend that would get more nodes.
+    """
+
+    def __init__(self, partitioning: PartitioningData, backend: str) -> None:
+        self._partitioning = partitioning
+        self._backend = backend
+
+    @cached_property
+    def _ends(self) -> Mapping[str, list[int]]:
+        """By value that a node makes, the maker, and then those that read it."""
+        graph = self._partitioning.graph
+        nodes = [
+            node
+            for one in self._partitioning.subgraphs
+            if one.outputs
+            for node in one.home
+            if not graph.is_constant_node(node)
+        ]
+        ends = {name: [node] for node in nodes for name in graph.table.outputs[node]}
+        for node in nodes:
+            for name in graph.read_by(node):
+                if name in ends:
+                    ends[name].append(node)
+        return ends
+
+    def saved(self, nodes: Iterable[int]) -> int:
+        """Count how many fewer values would cross if the backend had these nodes too."""
+        graph, moved = self._partitioning.graph, frozenset(nodes)
+        touched = {
+            name for node in moved for name in (*graph.read_by(node), *graph.table.outputs[node])
+        }
+        saved = 0
+        for ends in (self._ends[name] for name in touched if name in self._ends):
+            homes = [self._partitioning.home_of(node).backend for node in ends]
+            then = {
+                self._backend if node in moved else home
+                for node, home in zip(ends, homes, strict=True)
+            }
+            saved += (len(set(homes)) > 1) - (len(then) > 1)
+        return saved
+
+
+def _promises(partitioning: PartitioningData, backend: str, roots: Roots) -> "Iterator[_Promise]":
     turns = partitioning.turns
     rank_of = array("i", [-1]) * len(partitioning.graph.table.op_types)
     for rank, node in enumerate(partitioning.graph.order):
         rank_of[node] = rank
     for index, (claim, outcome) in enumerate(zip(turns.claims, turns.outcomes, strict=True)):
         if claim.backend.name == backend and outcome is not None and outcome.whole:
-            supposing = _Supposing(partitioning, index, outcome, rank_of)
-            for name, units in supposing.refused.items():
-                yield _Promise(supposing.joins(units), len(units), name, supposing)
+            supposing = _Supposing(partitioning, index, outcome, rank_of, roots)
+            for name, nodes in supposing.refused.items():
+                units = supposing.units(nodes)
+                yield _Promise(supposing.joins(units), len(nodes), name, supposing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +180,9 @@ class _Supposing:
     """One property's regions, counted as they are and with more of its units claimed.
 
     Attributes:
-        refused: By operator, the units it refused that ended on another backend.
+        refused: By operator, the nodes it refused that ended on another backend; under an empty
+            name those that are refused because sizes are open.
+        sizes: Those sizes.
     """
 
     def __init__(
@@ -109,12 +191,20 @@ class _Supposing:
         index: int,
         outcome: TurnOutcome,
         rank_of: Sequence[int],
+        roots: Roots,
     ) -> None:
         self._outcome = outcome
+        self._graph = partitioning.graph
+        self._rank_of = rank_of
         self._connected = partitioning.turns.claims[index].property.connectivity == "connected"
         self._now: int | None = None
         self._region_of = self._regions(partitioning, index, rank_of)
-        self.refused = self._refused(partitioning, index, rank_of)
+        self.sizes: dict[str, None] = {}
+        self.refused = self._refused(partitioning, index, roots)
+
+    def units(self, nodes: Iterable[int]) -> list[int]:
+        """Return what nodes are in the turn of the property."""
+        return [self._outcome.unit_of[self._rank_of[node]] for node in nodes]
 
     def joins(self, units: Sequence[int]) -> int:
         """Return by how many the regions would fall if any neighbours could be joined."""
@@ -147,11 +237,19 @@ class _Supposing:
         counts = 2 if self._now is None else 1
         return counts * size / (_CONNECTED_BUDGET if self._connected else _LEVELS_BUDGET)
 
-    def saved(self, operator: str) -> int:
-        """Count how many fewer regions there would be with an operator."""
+    def gain(self, operator: str, crossings: _Crossings) -> Gain:
+        """Count what would be gained by an operator."""
         if self._now is None:
             self._now = self._count(())
-        return self._now - self._count(self.refused[operator])
+        nodes = self.refused[operator]
+        return Gain(
+            operator,
+            tuple(self.sizes) if operator == _SIZES else (),
+            len(nodes),
+            sum(estimate_flops(Node(self._graph, node)) for node in nodes),
+            self._now - self._count(self.units(nodes)),
+            crossings.saved(nodes),
+        )
 
     def _count(self, more: Sequence[int]) -> int:
         claimed = bytearray(region >= 0 for region in self._region_of)
@@ -175,15 +273,21 @@ class _Supposing:
         return region_of
 
     def _refused(
-        self, partitioning: PartitioningData, index: int, rank_of: Sequence[int]
+        self, partitioning: PartitioningData, index: int, roots: Roots
     ) -> dict[str, list[int]]:
         column, graph = partitioning.turns.columns[index], partitioning.graph
         backend = partitioning.turns.claims[index].backend.name
-        units: dict[str, list[int]] = {}
+        found: dict[str, list[int]] = {}
         for node, refusal in column.items() if column is not None else ():
             if refusal.code in _NOT_ABOUT_THE_OPERATOR:
                 continue
-            if partitioning.home_of(node).backend != backend:
-                name = Node(graph, node).qualified_op_type
-                units.setdefault(name, []).append(self._outcome.unit_of[rank_of[node]])
-        return units
+            home = partitioning.home_of(node)
+            if home.backend != backend and home.outputs:
+                name, origins = Node(graph, node).qualified_op_type, roots.of(node, refusal)
+                if any(isinstance(one, int) for one in origins):
+                    continue  # no operator, and no size that is given, would help
+                if origins:
+                    name = _SIZES
+                    self.sizes.update(dict.fromkeys(str(one) for one in sorted(origins, key=str)))
+                found.setdefault(name, []).append(node)
+        return found

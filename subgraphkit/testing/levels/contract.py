@@ -144,7 +144,7 @@ def _pool(subject: Subject) -> Finding:
 
 
 def _keeps_to_one_thread(subject: Subject) -> Finding:
-    """A session that may use one thread starts at most two, unless nothing is promised."""
+    """A session that may use one thread starts two at most, and beside others they rest."""
     return visit(subject, _CHILD_SECONDS, "threads")
 
 

@@ -14,7 +14,7 @@ from onnx import numpy_helper
 import subgraphkit as sk
 from subgraphkit.bundling.manifest import MARK
 from subgraphkit.compiling.caching import implementations
-from subgraphkit.compiling.caching.digests import canonical, data_digest
+from subgraphkit.ir.digests import canonical, data_digest
 from tests.models import parsed
 from tests.storing import Storing, storing
 

@@ -136,8 +136,8 @@ def test_a_backend_that_was_named_first_and_got_nothing_is_named(cli: Cli) -> No
     finally:
         sk.unregister_backend("stores")
     assert built.code == 0
-    assert "warning: backend 'stores' was named first and made no engine" in built.err
-    assert "plan MODEL --reasons" in built.err
+    assert "warning: stores has 0 of 2 nodes (0% of FLOPs), numpy 2 (100%)" in built.err
+    assert "'subgraphkit plan' says more" in built.err
     assert written.code == 2
     assert "[SGK301] no subgraph is on backend 'stores'" in written.err
     assert "plan MODEL --reasons" in written.err

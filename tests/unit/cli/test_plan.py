@@ -1,6 +1,7 @@
 """``subgraphkit plan``."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit import SubgraphOperator
+from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.finding.registry import registered
 from tests.fakes import claiming
 from tests.models import DIAMOND, parsed
@@ -43,8 +45,8 @@ def test_the_document_is_the_partitioning_as_data(cli: Cli, diamond: Path) -> No
     expected = sk.partition(sk.bind(sk.load(diamond), backend="numpy"))
     data = _plan(cli, diamond, "--backend", "numpy")
     assert data == json.loads(json.dumps(expected.to_dict()))
-    keys = ["model", "node_count", "left_out", "backends", "subgraphs", "refusals", "quality"]
-    assert list(data) == keys
+    keys = ["model", "node_count", "left_out", "backends", "evidence", "cannot_run", "subgraphs"]
+    assert list(data) == [*keys, "refusals", "quality"]
     assert data["subgraphs"] == [
         {
             "id": "numpy_0",
@@ -112,6 +114,86 @@ def test_the_graph_of_the_subgraphs_is_drawn(cli: Cli, diamond: Path) -> None:
     assert out.endswith("}\n")
     assert '"taker_1" [label="taker_1\\n1 node"' in out
     assert '-> "taker_1" [label="a"' in out
+
+
+class Absent(sk.Backend):
+    name = "absent"
+
+    def properties(self) -> Sequence[sk.SubgraphProperty]:
+        return claiming(["Neg", "Abs"], make=_never)().properties()
+
+    @classmethod
+    def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
+        return sk.ProbeResult(available=False, problems=("no such chip",), hint="Plug one in.")
+
+
+class Planning(Absent):
+    @classmethod
+    def planner(cls, options: Any) -> "Planning":
+        return cls(options)
+
+
+def test_a_backend_that_cannot_run_here_is_planned_if_it_can_and_never_run(
+    cli: Cli, diamond: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = "dry run, nothing can run here: absent: no such chip\n"
+    with registered(Planning):
+        text = cli("plan", diamond, "--backend", "absent")
+        assert (text.code, text.err.count(lacking), text.out.count(lacking)) == (0, 0, 1)
+        assert "backends absent (declared), numpy (declared)\n" in text.out
+        data = _plan(cli, diamond, "--backend", "absent")
+        assert [one["backend"] for one in data["subgraphs"]] == [
+            "numpy",
+            "absent",
+            "absent",
+            "numpy",
+        ]
+        assert data["evidence"] == {"absent": "declared", "numpy": "declared"}
+        assert data["cannot_run"]["absent"]["code"] == "SGK104"
+        assert "Plug one in." in data["cannot_run"]["absent"]["hint"]
+        drawn = cli("plan", diamond, "--backend", "absent", "--dot")
+        assert (drawn.err.count(lacking), drawn.out[:7]) == (1, "digraph")
+        dry = sk.partition(sk.bind(sk.load(diamond)), Planning, dry_run=True)
+        with pytest.raises(BackendUnavailableError, match="no such chip") as caught:
+            sk.compile_subgraphs(dry)
+        assert caught.value.code == "SGK104"
+        ran = cli("run", diamond, "--backend", "absent", "--json")
+        assert (ran.code, json.loads(ran.out)["errors"][0]["code"]) == (3, "SGK104")
+        # What a session would leave out is left out.
+        data = _plan(cli, diamond, "--backend", "absent?")
+        assert (data["backends"], data["cannot_run"]) == (["numpy"], {})
+        monkeypatch.setenv("SUBGRAPH_ON_MISSING", "warn")
+        assert _plan(cli, diamond, "--backend", "absent")["backends"] == ["numpy"]
+
+
+def test_a_backend_that_cannot_plan_without_what_it_lacks_is_an_error(
+    cli: Cli, diamond: Path
+) -> None:
+    with registered(Absent):
+        ended = cli("plan", diamond, "--backend", "absent", "--json")
+    (error,) = json.loads(ended.out)["errors"]
+    assert (ended.code, error["code"]) == (3, "SGK104")
+
+
+def test_a_backend_with_too_little_is_a_warning_or_by_its_demand_an_error(
+    cli: Cli, diamond: Path
+) -> None:
+    words = ("plan", diamond, "--backend", "taker,numpy", "--json")
+    with registered(claiming(["Neg", "Abs"], "taker", make=_never)):
+        quiet = cli(*words)
+        alone = cli("plan", diamond, "--backend", "taker", "--json")
+        failed = cli(*words, "--min-coverage", "taker=0.6")
+        assert cli(*words, "--min-coverage", "taker=0.5").code == 0
+        assert cli(*words, "--min-coverage", "taker").code == 2
+    assert (quiet.code, json.loads(quiet.out)["warnings"]) == (0, [])
+    (warning,) = json.loads(alone.out)["warnings"]
+    said = "taker has 2 of 4 nodes (50.0% of FLOPs), numpy 2 (50.0%). Main reason: operator"
+    assert warning["message"].startswith(said)
+    assert f"warning: {said}" in alone.err
+    assert failed.code == 5
+    document = json.loads(failed.out)
+    assert document["errors"][0]["code"] == "SGK125"
+    assert document["data"]["node_count"] == 4
 
 
 def test_strict_tells_unclaimed_nodes_by_its_exit_code(cli: Cli, diamond: Path) -> None:

@@ -20,10 +20,10 @@ import subgraphkit as sk
 from subgraphkit.backend import plugin_api
 from subgraphkit.backend.options import PlainOptions, validate_options
 from subgraphkit.compiling.caching import implementations, keying
-from subgraphkit.compiling.caching.digests import weight_digests
 from subgraphkit.compiling.caching.keying import identify, make_key
-from subgraphkit.compiling.caching.structure import NoKeyError, structure_digest
 from subgraphkit.ir import Initializer
+from subgraphkit.ir.digests import weight_digests
+from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.types import DataType, TensorType
 from tests.fakes import claiming
 from tests.models import parsed

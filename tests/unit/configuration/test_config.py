@@ -67,6 +67,7 @@ def test_without_any_layer_the_defaults_hold() -> None:
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("raise", True, 0)
     assert (resolved.block, resolved.plugins, resolved.cache_dir) == (frozenset(), None, None)
     assert (resolved.cache, resolved.cache_size) == (True, 16 << 30)
+    assert (resolved.tune, resolved.tune_seconds) == ("off", 20.0)
     assert {layer for layer, _ in resolved.sources.values()} == {"default"}
 
 
@@ -76,6 +77,8 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "STRICT": "yes",
         "ON_MISSING": "WARN",
         "FALLBACK": "none",
+        "ON_FALLBACK": "ok",
+        "REQUIRE": "a=0.9, b=1",
         "PIN": "Conv=a, #3=b",
         "KEEP_OFF": "head=a",
         "ON_UNSUPPORTED": "raise",
@@ -89,6 +92,9 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "CACHE_DIR": "/cache",
         "CACHE_SIZE": "2GiB",
         "THREADS": "3",
+        "TUNE": "first",
+        "TUNE_SECONDS": "1.5",
+        "BUILD": "background",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
@@ -97,6 +103,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     resolved = resolve()
     assert [str(choice) for choice in resolved.backends] == ["a", "b?"]
     assert (resolved.strict, resolved.on_missing, resolved.fallback) == (True, "warn", "none")
+    assert (resolved.on_fallback, dict(resolved.require)) == ("ok", {"a": 0.9, "b": 1.0})
     assert resolved.pin == (("Conv", "a"), (3, "b"))
     assert resolved.keep_off == (("head", "a"),)
     assert (resolved.on_unsupported, resolved.on_compile_error) == ("raise", "fallback")
@@ -105,8 +112,10 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
     assert not resolved.fold
     assert (resolved.cache_size, resolved.threads) == (2 << 30, 3)
+    assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors
+    assert resolved.build == "background"
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
 
@@ -132,6 +141,8 @@ def test_a_blank_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> No
         ("VERBOSE", "9", "is not 0, 1, 2 or 3"),
         ("THREADS", "0", "is not a number of threads, 1 or more"),
         ("THREADS", "all", "is not a number of threads, 1 or more"),
+        ("TUNE", "now", "is not one of 'off', 'first', 'background'"),
+        ("TUNE_SECONDS", "-1", "is not a number of seconds above 0"),
         ("FALLBACK", "a,b", "is not the name of one backend"),
         ("OPTIONS", "{", "is not JSON"),
         ("OPTIONS", "[]", "is not a mapping from backend to options"),

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from subgraphkit.backend import Backend, FallbackEvent, Option, ProbeResult, SubgraphProperty
+from subgraphkit.backend import (
+    Backend,
+    FallbackEvent,
+    Option,
+    ProbeResult,
+    SubgraphProperty,
+    hookimpl,
+)
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.names import KNOWN_BACKENDS
@@ -18,7 +25,7 @@ from subgraphkit.errors import (
     SubgraphkitWarning,
 )
 from subgraphkit.finding.listing import list_backends
-from subgraphkit.finding.opening import open_backends, open_fallback
+from subgraphkit.finding.opening import open_backends, open_fallback, open_in_turn
 from subgraphkit.finding.registry import registered
 from tests.unit.finding.conftest import Install
 
@@ -112,6 +119,48 @@ def test_classes_and_instances_need_no_registration() -> None:
     opened = open_backends(resolve(backend=[(Alpha, {"level": 2}), instance]))
     assert opened[0].option_values.level == 2
     assert opened[1] is instance
+
+
+@pytest.mark.parametrize("hooks", [False, True])
+def test_a_dry_run_opens_what_plans_in_the_place_of_a_backend_that_cannot_run(
+    *, hooks: bool
+) -> None:
+    class Planner(NoDevice):
+        @classmethod
+        def planner(cls, options: Any) -> Backend:
+            return cls(options)
+
+    class Hooks:
+        @hookimpl
+        def subgraphkit_backend(self, options: Any) -> Backend:
+            return Planner(options)
+
+    def opened(selection: str) -> list[Backend]:
+        *_, last = open_in_turn(resolve(backend=selection), dry_run=True)
+        return last
+
+    with registered(Hooks() if hooks else Planner, "no_device"), registered(Alpha):
+        alpha, planner = opened("alpha,no_device:level=3")
+        assert (alpha.cannot_run, planner.option_values.level) == (None, 3)
+        assert planner.cannot_run is not None
+        assert planner.cannot_run.code == "SGK104"
+        assert [one.name for one in opened("no_device?,alpha")] == ["alpha"]
+        with pytest.raises(BackendUnavailableError, match="no device"):
+            names(backend="no_device")
+        with pytest.raises(BackendUnavailableError, match="blocked"):
+            next(
+                open_in_turn(resolve(backend="alpha,no_device", block=["no_device"]), dry_run=True)
+            )
+
+
+def test_a_planner_that_makes_something_else_is_refused() -> None:
+    class Wrong(NoDevice):
+        @classmethod
+        def planner(cls, options: Any) -> Any:
+            return "a plan"
+
+    with registered(Wrong), pytest.raises(BackendLoadError, match="its planner returned 'a plan'"):
+        next(open_in_turn(resolve(backend="no_device"), dry_run=True))
 
 
 def test_none_opens_nothing() -> None:

@@ -89,9 +89,11 @@ def test_a_node_that_the_model_does_not_have_is_refused(node: int) -> None:
 def test_the_data_has_exactly_these_keys_and_survives_json() -> None:
     found = network()
     data = found.to_dict()
-    keys = ["model", "node_count", "left_out", "backends", "subgraphs", "refusals", "quality"]
-    assert list(data) == keys
+    keys = ["model", "node_count", "left_out", "backends", "evidence", "cannot_run", "subgraphs"]
+    assert list(data) == [*keys, "refusals", "quality"]
     assert data["backends"] == ["fast", "small", "rest"]
+    assert data["evidence"] == dict.fromkeys(data["backends"], "declared")
+    assert data["cannot_run"] == {}
     assert data["subgraphs"][0] == {
         "id": "fast_0",
         "backend": "fast",

@@ -22,7 +22,7 @@ def load_plugins(library: Library, paths: Iterable[str]) -> None:
     """Make NVIDIA's own plugins known, and load libraries with others, once in a process.
 
     Args:
-        library: The library.
+        library: The library; nothing is loaded into one that cannot be asked.
         paths: Paths of shared libraries; they run in this process.
 
     Raises:
@@ -31,6 +31,8 @@ def load_plugins(library: Library, paths: Iterable[str]) -> None:
     Thread-safety: may be called from any thread.
     """
     trt, can = library.trt, library.capabilities
+    if trt is None:
+        return
     with _LOCK:
         if can.plugins and _first_time(trt, ""):
             trt.init_libnvinfer_plugins(library.logger, "")
@@ -41,6 +43,10 @@ def load_plugins(library: Library, paths: Iterable[str]) -> None:
 
 def plugin_refusal(library: Library, node: Node) -> Refusal | None:
     """Say why a node of another domain cannot be a plugin; None if one is registered."""
+    if library.trt is None:
+        name, title = node.qualified_op_type, library.flavour.title
+        text = f"{name} is not ONNX's, and there is no {title} here to be asked for a plugin"
+        return Refusal("op_unsupported", text)
     if not library.capabilities.plugins:
         text = f"{node.qualified_op_type} is not ONNX's, and {library.flavour.title} has no plugins"
         return Refusal("op_unsupported", text)

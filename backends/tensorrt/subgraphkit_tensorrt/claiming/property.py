@@ -79,13 +79,13 @@ class TensorRTProperty(SubgraphProperty):
         self.min_nodes = sieves.options.min_subgraph_nodes
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
-        """Put all nodes through the rules, and what is left to the parser.
+        """Put all nodes through the rules, and what is left to the parser if it can be asked.
 
         Raises:
             BackendUnavailableError: The library cannot build (SGK104).
         """
         library = self.sieves.library
-        if not library.capabilities.can_build:
+        if library.trt is not None and not library.capabilities.can_build:
             title = f"{library.flavour.title} {library.capabilities.version}"
             raise BackendUnavailableError(
                 "SGK104",

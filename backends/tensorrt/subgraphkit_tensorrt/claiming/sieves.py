@@ -29,7 +29,7 @@ class Sieves:
         taken: Nodes on TensorRT, once the graph is partitioned.
 
     Args:
-        library: The library.
+        library: The library; one that cannot be asked leaves it to the rules.
         options: The options of the backend.
         identity: Names library and device.
 
@@ -37,7 +37,6 @@ class Sieves:
     """
 
     borders: BoundaryRules
-    _questions: ParserQueries
     _learned: Learned
 
     def __init__(self, library: Library, options: Options, identity: str) -> None:
@@ -49,6 +48,7 @@ class Sieves:
         self.failures: list[tuple[frozenset[int], int]] = []
         self._identity = identity
         self._graph: BoundGraph | None = None
+        self._questions: ParserQueries | None = None
 
     def look_at(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Sieve a graph; nothing happens the second time.
@@ -85,6 +85,8 @@ class Sieves:
             refusal = refusal if refusal is not None else self._static(node, rules, conversions)
             if refusal is not None:
                 self.refusals[node.id] = refusal
+        if library.trt is None:
+            return
         self._questions = ParserQueries(graph, library, options, rules, conversions, folder)
         left = [i for i in graph.order if i not in self.refusals and not graph.is_constant_node(i)]
         for node_id, refusal in self._questions.refusals(left).items():
@@ -100,7 +102,7 @@ class Sieves:
 
     def review(self, subgraph: Subgraph) -> Answer:
         """Ask the parser about a finished candidate; what it names is refused from now on."""
-        found = self._questions.refusals_in(subgraph)
+        found = self._questions.refusals_in(subgraph) if self._questions is not None else {}
         if not found:
             return True
         self.refusals.update(found)

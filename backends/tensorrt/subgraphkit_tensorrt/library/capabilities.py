@@ -22,6 +22,9 @@ __all__ = ["Capabilities", "is_there", "path_of"]
 
 _PATH: Final = "path"
 _ENUMERATION: Final = "enumeration"
+_DOCUMENTED: Final = {"tensorrt_rtx": "1.7"}
+_NEWEST: Final = "11.1"
+"""The releases that the operator table is of, as far as it goes; ``_NEWEST`` if not named."""
 _RTX_GENERATION: Final = (11, 0)
 """The release of TensorRT whose behaviour TensorRT for RTX 1.x shares."""
 
@@ -167,6 +170,16 @@ class Capabilities:
             elif _ENUMERATION in one.metadata:
                 found[one.name] = _names(trt, one.metadata[_ENUMERATION])
         return cls(flavour, version, _generation(flavour, version), **found)
+
+    @classmethod
+    def declared(cls, flavour: str) -> "Capabilities":
+        """Stand for a library that is not there: of the newest release in the operator table.
+
+        Args:
+            flavour: Which library it is.
+        """
+        version = _DOCUMENTED.get(flavour, _NEWEST)
+        return cls(flavour, version, _generation(flavour, version))
 
     @property
     def can_build(self) -> bool:

@@ -8,7 +8,7 @@ backend is probed or bound, and nothing here raises because of what is installed
 import importlib
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from typing import Any, Final, Literal
@@ -17,7 +17,15 @@ from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.gpus import Machine, machine
 from subgraphkit_tensorrt.library.logger import listening, logger_for
 
-__all__ = ["FLAVOURS", "Flavour", "Installation", "Library", "find", "wanted_flavour"]
+__all__ = [
+    "FLAVOURS",
+    "Flavour",
+    "Installation",
+    "Library",
+    "find",
+    "planning_library",
+    "wanted_flavour",
+]
 
 _VARIABLE: Final = "SUBGRAPH_TENSORRT_FLAVOUR"
 _LAZY: Final = "CUDA_MODULE_LOADING"
@@ -81,7 +89,7 @@ class Library:
 
     Attributes:
         flavour: Which it is.
-        trt: Its module.
+        trt: Its module; None if it cannot be asked anything here, see ``planning_library``.
         capabilities: What it can do.
         logger: The ``ILogger`` to give to whatever is made of it.
 
@@ -106,6 +114,7 @@ class Installation:
         machine: The GPUs.
         problem: What stands in the way, one sentence without a full stop; empty if ``ready``.
         hint: What to do about it.
+        flavour: Which library it is, or would be.
     """
 
     state: State
@@ -113,6 +122,7 @@ class Installation:
     machine: Machine
     problem: str = ""
     hint: str = ""
+    flavour: Flavour = FLAVOURS["tensorrt"]
 
 
 def wanted_flavour() -> str:
@@ -138,17 +148,25 @@ def find(flavour: str = "auto") -> Installation:
         module = _installed_module(candidate)
         if module:
             return _load(candidate, module)
-    looked_for = candidates if flavour != "auto" else (FLAVOURS["tensorrt"],)
-    titles = " and ".join(one.title for one in looked_for)
+    missed = FLAVOURS["tensorrt" if flavour == "auto" else flavour]
     # The backend is installed and the library is not: two packages of much the same name.
     problem = (
-        f"{titles} itself, NVIDIA's library, is not installed; the package subgraphkit-tensorrt "
-        "only drives it"
+        f"{missed.title} itself, NVIDIA's library, is not installed; the package "
+        "subgraphkit-tensorrt only drives it"
     )
-    hints = [f"Install it: {one.install}" for one in looked_for]
+    hint = f"Install it: {missed.install}"
     if flavour == "auto":
-        hints.append(f"Or, for GeForce RTX and RTX PRO: {FLAVOURS['tensorrt_rtx'].install}")
-    return Installation("absent package", None, machine(), problem, "\n".join(hints))
+        hint += f"\nOr, for GeForce RTX and RTX PRO: {FLAVOURS['tensorrt_rtx'].install}"
+    return Installation("absent package", None, machine(), problem, hint, missed)
+
+
+def planning_library(found: Installation) -> Library:
+    """Return what a dry run claims by: the library if its parser answers here, else its tables."""
+    library = found.library
+    if library is None:
+        flavour = found.flavour
+        return Library(flavour, None, Capabilities.declared(flavour.name), None)
+    return replace(library, trt=None) if found.state == "absent device" else library
 
 
 def _unknown(flavour: str) -> Installation:
@@ -197,7 +215,7 @@ def _broken(flavour: Flavour, module: str, error: Exception, here: Machine) -> I
         f"Install its shared libraries: {flavour.install}\n"
         "Or add the folder that holds them to LD_LIBRARY_PATH (on Windows, PATH)."
     )
-    return Installation("absent library", None, here, problem, hint)
+    return Installation("absent library", None, here, problem, hint, flavour)
 
 
 def _distribution(module: str) -> str:

@@ -12,18 +12,13 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.onnx_io import Inferred, infer
-from subgraphkit.types import Dim, Shape, TensorType, ValueType, fits
+from subgraphkit.types import Dim, Shape, TensorType, ValueType, fits, slot
 
-__all__ = ["choose_sizes", "filled", "slot"]
+__all__ = ["choose_sizes", "filled"]
 
 _TRIED: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _WEIGHT_PLACE: Final[Mapping[str, int]] = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _WINDOWS: Final = frozenset({*_WEIGHT_PLACE, "AveragePool", "LpPool", "MaxPool", "Pad"})
-
-
-def slot(name: str, axis: int, dim: Dim) -> str:
-    """Return how ``--symbol`` calls a dimension: its name, or ``x[2]`` where it has none."""
-    return dim if isinstance(dim, str) else f"{name}[{axis}]"
 
 
 def filled(name: str, shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 Values are numbered in the order in which they appear and symbolic dimensions in the order in which
 they are met, so the digest does not change when anything is renamed. Everything that can change a
 result is in it: operators, domains, versions, attributes, who reads what, every type, and bodies.
-The data of the constants is apart, see ``keying``.
+The data of the constants is apart.
 
 Two subgraphs with one digest are the same node by node and place by place, so an engine made of one
 serves the other if it takes inputs and outputs by position.
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit.compiling.caching.digests import array_digest, canonical, weight_digests
 from subgraphkit.ir import Graph, Node, Subgraph
+from subgraphkit.ir.digests import array_digest, canonical, weight_digests
 from subgraphkit.types import (
     MapType,
     OptionalType,

@@ -1,0 +1,169 @@
+"""What each class of operators costs on each backend, which `auto` goes by where nothing is stored.
+
+Usage: ``python benchmarks/backends/bench_operators.py [--backends A,B] [--classes A,B]``
+
+Every class has a model that consists of it, measured by ``subgraphkit.comparing.bench``: a process
+per backend, taking turns. The figures belong into ``_COSTS`` of
+``subgraphkit/partitioning/costs.py``: seconds for 10**9 operations, or bytes where a class is bound
+by memory, and seconds for a node of four elements. A backend that leaves nodes of the model to
+NumPy has no figure.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+HERE: Final = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent)]
+import numpy as np  # noqa: E402 (after the paths, like its neighbours)
+import onnx  # noqa: E402 (see above)
+from measuring import THREADS, Table, base_parser, machine, show  # noqa: E402 (see above)
+from onnx import numpy_helper  # noqa: E402 (see above)
+
+import subgraphkit as sk  # noqa: E402 (see above)
+from subgraphkit.comparing import Measured, Schedule, bench  # noqa: E402 (see above)
+from subgraphkit.partitioning.costs import NODE, work_of  # noqa: E402 (see above)
+
+BEHIND: Final = "numpy"
+OTHERS: Final = "onnxruntime,openvino,onednn,tvm"
+Feeds = dict[str, np.ndarray[Any, Any]]
+
+
+def main() -> int:
+    """Measure every class on every backend and print the table.
+
+    Returns:
+        How many contenders could not run.
+    """
+    parser = base_parser("What each class of operators costs on each backend.", repeat=7)
+    parser.add_argument("--backends", default=f"{BEHIND},{OTHERS}", help="separated by commas")
+    parser.add_argument("--classes", default=",".join(MODELS), help="separated by commas")
+    parser.add_argument("--threads", type=int, default=THREADS, help=f"default: {THREADS}")
+    arguments = parser.parse_args()
+    names = arguments.backends.split(",")
+    lists = [name if name == BEHIND else f"{name},{BEHIND}" for name in names]
+    rows, failed = [], 0
+    for kind in arguments.classes.split(","):
+        model, feeds = MODELS[kind]()
+        # Small nodes wake no threads, unless they follow one another as in this model alone.
+        threads = 1 if kind == NODE else arguments.threads
+        schedule = Schedule(arguments.repeat, warmup=2, threads=threads)
+        found = bench(model, feeds, lists, schedule=schedule, cache=False)
+        bound = sk.bind(sk.load(model), backend=BEHIND)
+        work = [work_of(bound, node) for node in bound.order]
+        units = len(work) if kind == NODE else sum(units for one, units in work if one == kind)
+        scale = 1.0 if kind == NODE else 1e9
+        cells = [
+            _cost(one, name, scale / units) for name, one in zip(names, found.measured, strict=True)
+        ]
+        best = min(filter(None, cells))
+        rows.append(
+            [kind, *("-" if one is None else f"{one:.2g}, {one / best:.2f}" for one in cells)]
+        )
+        print(*rows[-1], file=sys.stderr, flush=True)
+        failed += sum(not one.ran for one in found.measured)
+    notes = ["After the comma: the ratio to the best.", f"{arguments.threads} threads; {machine()}"]
+    show(Table("Costs of operators", ["class", *names], rows, notes), markdown=arguments.markdown)
+    return failed
+
+
+def _cost(one: Measured, backend: str, scale: float) -> float | None:
+    if not one.ran or {share.backend for share in one.shares} != {backend}:
+        return None
+    return one.median * scale
+
+
+def _model(text: str, feeds: Feeds, **weights: np.ndarray[Any, Any]) -> tuple[Any, Feeds]:
+    made = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 18]>\n{text}')
+    made.graph.initializer.extend(numpy_helper.from_array(w, name) for name, w in weights.items())
+    return made, feeds
+
+
+def _numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).standard_normal(shape, np.float32) * np.float32(0.05)
+
+
+def _chain(operator: str, count: int) -> str:
+    names = ["x", *(f"v{at}" for at in range(1, count)), "y"]
+    return " ".join(f"{names[at + 1]} = {operator.format(names[at], at)}" for at in range(count))
+
+
+def _convolution() -> tuple[Any, Feeds]:
+    body = _chain("Conv<pads=[1,1,1,1]>({0}, w)", 6)
+    text = f"g (float[1,64,56,56] x) => (float[1,64,56,56] y) {{ {body} }}"
+    return _model(text, {"x": _numbers(1, 64, 56, 56)}, w=_numbers(64, 64, 3, 3))
+
+
+def _depthwise() -> tuple[Any, Feeds]:
+    body = _chain("Conv<pads=[1,1,1,1], group=144>({0}, w)", 6)
+    text = f"g (float[1,144,56,56] x) => (float[1,144,56,56] y) {{ {body} }}"
+    return _model(text, {"x": _numbers(1, 144, 56, 56)}, w=_numbers(144, 1, 3, 3) * 5)
+
+
+def _product() -> tuple[Any, Feeds]:
+    weights = {f"w{at}": _numbers(768, 768) for at in range(6)}
+    body = _chain("MatMul({0}, w{1})", 6)
+    text = f"g (float[1,128,768] x) => (float[1,128,768] y) {{ {body} }}"
+    return _model(text, {"x": _numbers(1, 128, 768)}, **weights)
+
+
+def _recurrent() -> tuple[Any, Feeds]:
+    text = """g (float[64,1,256] x) => (float[64,1,1,256] y)
+        { y, h, c = LSTM<hidden_size=256>(x, w, r) }"""
+    weights = {"w": _numbers(1, 1024, 256), "r": _numbers(1, 1024, 256)}
+    return _model(text, {"x": _numbers(64, 1, 256)}, **weights)
+
+
+def _quantized() -> tuple[Any, Feeds]:
+    text = """g (float[128,768] x) => (float[128,768] y) {
+        a, s, z = DynamicQuantizeLinear(x)  b = MatMulInteger(a, w0, z, zero0)
+        c = Cast<to=1>(b)  d = Mul(c, s)
+        e, t, o = DynamicQuantizeLinear(d)  f = MatMulInteger(e, w1, o, zero1)
+        h = Cast<to=1>(f)  y = Mul(h, t) }"""
+    # ONNX Runtime cannot have the same weight twice here.
+    draw = np.random.default_rng(0)
+    weights = {f"w{at}": draw.integers(-100, 100, (768, 768)).astype(np.int8) for at in range(2)}
+    zeros = {f"zero{at}": np.zeros((), np.int8) for at in range(2)}
+    return _model(text, {"x": _numbers(128, 768)}, **weights, **zeros)
+
+
+def _elementwise() -> tuple[Any, Feeds]:
+    text = """g (float[1,128,3072] x) => (float[1,128,3072] y) {
+        a = Softmax<axis=-1>(x)  b = Add(a, x)  c = LayerNormalization<axis=-1>(b, w, w)
+        d = Sigmoid(c)  e = Mul(c, d)  f = ReduceMean<keepdims=1>(e, axis)  h = Sub(e, f)
+        i = Erf(h)  j = Add(i, b)  y = LayerNormalization<axis=-1>(j, w, w) }"""
+    weights: Feeds = {"w": np.ones(3072, np.float32), "axis": np.array([-1], np.int64)}
+    return _model(text, {"x": _numbers(1, 128, 3072)}, **weights)
+
+
+def _movement() -> tuple[Any, Feeds]:
+    text = """g (float[1,128,12,256] x) => (float[1,128,12,256] y) {
+        a = Transpose<perm=[0,2,1,3]>(x)  b, c = Split<axis=3, num_outputs=2>(a)
+        d = Concat<axis=2>(c, b)  e = Transpose<perm=[0,2,1,3]>(d)
+        f = Concat<axis=3>(e, e)  h, i = Split<axis=1, num_outputs=2>(f)
+        y = Concat<axis=1>(i, h) }"""
+    return _model(text, {"x": _numbers(1, 128, 12, 256)})
+
+
+def _nodes() -> tuple[Any, Feeds]:
+    body = " ".join(
+        f"v{at} = {'Add' if at % 2 else 'MatMul'}({f'v{at - 1}' if at else 'x'}, w)"
+        for at in range(100)
+    )
+    text = f"g (float[2,2] x) => (float[2,2] v99) {{ {body} }}"
+    return _model(text, {"x": _numbers(2, 2)}, w=_numbers(2, 2))
+
+
+MODELS: Final = {
+    "convolution": _convolution,
+    "depthwise": _depthwise,
+    "product": _product,
+    "recurrent": _recurrent,
+    "quantized": _quantized,
+    "elementwise": _elementwise,
+    "movement": _movement,
+    NODE: _nodes,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

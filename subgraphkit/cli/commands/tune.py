@@ -1,0 +1,84 @@
+"""``subgraphkit tune``: measure who runs a model best, and keep the plan."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Final
+
+from subgraphkit.binding import bind
+from subgraphkit.cli.command import Command
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.feeding import tell_feeds
+from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.road import load_as_told, shapes_as_told
+from subgraphkit.cli.values import counting, file_to_write, merge_options, merge_pairs, seconds
+from subgraphkit.cli.words import add_bind_words, add_feed_words
+from subgraphkit.comparing.feeding import make_feeds
+from subgraphkit.placing import tune
+
+__all__ = ["COMMAND"]
+
+
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Measure, unless it was measured before, and write the plan."""
+    output = file_to_write(arguments.output, "the plan cannot be written")
+    bound = bind(
+        load_as_told(arguments),
+        shapes_as_told(arguments),
+        backend="auto",
+        options=merge_options(arguments.option) or None,
+        threads=arguments.threads,
+    )
+    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
+    tell_feeds(feeds, arguments.seed, report)
+    with report.doing("measuring") as progress:
+        found = tune(
+            bound,
+            seconds=arguments.seconds,
+            backends=arguments.backend,
+            feeds={name: feed.array for name, feed in feeds.items()},
+            again=arguments.again,
+            progress=progress,
+        )
+    report.data = found.to_dict()
+    report.show(found.report().rstrip("\n"))
+    if not found.measured:
+        report.note("nothing was measured: this was found in the cache; --again measures anew")
+    if output is not None:
+        output.write_text(found.placement.to_json(), encoding="utf-8")
+        report.note(f"plan: {output}; use it as --backend @{output}")
+    return ExitCode.OK
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_bind_words(parser)
+    add_feed_words(parser)
+    parser.add_argument(
+        "--backend",
+        metavar="LIST",
+        help="backends that take part, such as onednn,openvino (default: all that can run here)",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="N",
+        type=seconds,
+        help="about how long to measure (default: 20 for small models, up to 90)",
+    )
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=counting(1),
+        help="threads of a run, on every backend (default: what is configured)",
+    )
+    parser.add_argument("-o", "--output", metavar="PLAN.json", help="write the plan into a file")
+    parser.add_argument(
+        "--again", action="store_true", help="measure even if the cache has a plan for this"
+    )
+
+
+COMMAND: Final = Command(
+    examples=(
+        "tune model.onnx --output plan.json",
+        "tune model.onnx --symbol batch=8 --backend openvino,onnxruntime --seconds 60",
+    ),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -1,0 +1,83 @@
+"""Demands on the placement: nodes for backends, and shares of the work that they must take."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+from subgraphkit.backend.option_values import read_float, read_list
+from subgraphkit.backend.plugin_api import BACKEND_NAME
+
+__all__ = ["Pin", "backend_name", "pins", "shares"]
+
+
+class Pin(NamedTuple):
+    """Nodes and a backend, for a pin or its opposite.
+
+    Attributes:
+        node: The name of a node or an operator, or a place in the list of nodes.
+        backend: Name of the backend.
+    """
+
+    node: str | int
+    backend: str
+
+    def __str__(self) -> str:
+        return f"{'#' * isinstance(self.node, int)}{self.node}={self.backend}"
+
+
+def pins(value: object) -> tuple[Pin, ...]:
+    """Read ``Conv=numpy, #12=openvino``, or a mapping from nodes to backends.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if isinstance(value, Mapping):
+        pairs = [(node, names) for node, given in value.items() for names in _several(given)]
+    else:
+        pairs = [item.rpartition("=")[::2] for item in read_list(value)]
+    return tuple(_pin(node, backend) for node, backend in pairs)
+
+
+def _several(given: object) -> Iterable[object]:
+    return given if isinstance(given, list | tuple) else (given,)
+
+
+def _pin(node: object, backend: object) -> Pin:
+    if isinstance(node, str):
+        node = node.strip()
+        number = node.removeprefix("#")
+        node = int(number) if number != node and number.isdecimal() else node
+    is_node = isinstance(node, str | int) and not isinstance(node, bool) and node != ""
+    if is_node and isinstance(backend, str) and BACKEND_NAME.fullmatch(backend.strip()):
+        return Pin(cast("str | int", node), backend.strip())
+    raise ValueError("nodes with backends, such as 'Conv=numpy, #12=openvino'")
+
+
+def shares(value: object) -> Mapping[str, float]:
+    """Read ``tvm=0.9, onednn=0.5``, or a mapping from backends to shares from 0 to 1.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    else:
+        pairs = [item.rpartition("=")[::2] for item in read_list(value)]
+    try:
+        found = {backend_name(backend): read_float(share) for backend, share in pairs}
+    except ValueError:
+        found = {"": -1.0}
+    if all(0 <= share <= 1 for share in found.values()):
+        return MappingProxyType(found)
+    raise ValueError("backends with shares from 0 to 1, such as 'tvm=0.9'")
+
+
+def backend_name(value: object) -> str:
+    """Read the name of one backend.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if isinstance(value, str) and BACKEND_NAME.fullmatch(value.strip()) is not None:
+        return value.strip()
+    raise ValueError("the name of one backend, 'auto' or 'none'")

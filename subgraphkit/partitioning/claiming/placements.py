@@ -1,0 +1,245 @@
+"""Placements: which backend runs which nodes of a model, as measured, and where that holds.
+
+``tune`` measures one, keeps it in the cache and writes it into a plan file. A bind finds it again:
+``backend="@plan.json"`` names the file, and ``auto`` looks into the cache.
+"""
+
+import importlib.metadata
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.binding import BoundModel
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.processors import processor_name
+from subgraphkit.configuration.selection import AUTO, BackendChoice
+from subgraphkit.errors import ConfigError
+from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.ir import make_subgraph
+from subgraphkit.ir.digests import canonical
+from subgraphkit.ir.structure import NoKeyError, structure_digest
+from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector
+from subgraphkit.storing.answers import Answers, Passing
+from subgraphkit.storing.folders import kept_folder
+
+__all__ = [
+    "Placement",
+    "circumstances",
+    "find_placement",
+    "keep_placement",
+    "placement_of",
+    "read_placement",
+    "surroundings",
+]
+
+_logger = logging.getLogger("subgraphkit.placement")
+
+_FORMAT: Final = 1
+_LARGEST: Final = 64 << 20
+_DISTRIBUTION: Final = re.compile(r"[A-Za-z0-9._-]+")
+_placements: Final = Answers("placements", most=100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Which backend runs which nodes of a model.
+
+    Attributes:
+        backends: The options of each backend that takes part, in the order of claiming. The last
+            one also takes what those before it refuse.
+        nodes: By backend, the nodes it is to take, each named by its first output.
+        circumstances: What it was measured for and where; see ``circumstances``.
+        figures: What was measured, for people.
+    """
+
+    backends: Mapping[str, Mapping[str, Any]]
+    nodes: Mapping[str, tuple[str, ...]]
+    circumstances: Mapping[str, Any]
+    figures: Mapping[str, Any]
+
+    def choices(self, origin: str) -> tuple[BackendChoice, ...]:
+        """Return the selection of backends."""
+        return tuple(
+            BackendChoice(name, options=options, origin=origin)
+            for name, options in self.backends.items()
+        )
+
+    def constraints(self, bound: BoundModel) -> Constraints:
+        """Return what keeps every node from the backends that it is not placed on.
+
+        Raises:
+            ConfigError: The model has no such nodes (SGK124).
+        """
+        makers = {outputs[0]: node for node, outputs in enumerate(bound.table.outputs) if outputs}
+        placed = {name: backend for backend, names in self.nodes.items() for name in names}
+        unknown = [name for name in placed if name not in makers]
+        if unknown:
+            raise ConfigError(
+                "SGK124",
+                f"the plan is of another model: it places the node that makes {unknown[0]!r}, "
+                f"which {bound.name!r} does not have",
+                hint="Measure this model: subgraphkit tune MODEL.",
+            )
+        first = list(self.backends)[:-1]
+        exclusions: dict[str, list[NodeSelector]] = {name: [] for name in first}
+        for value, backend in placed.items():
+            for name in first:
+                if name != backend:
+                    exclusions[name].append(makers[value])
+        return Constraints(exclusions=exclusions)
+
+    def to_json(self) -> str:
+        """Return the text of a plan file."""
+        return json.dumps({"format": _FORMAT, **asdict(self)}, indent=2) + "\n"
+
+
+def read_placement(path: Path) -> Placement:
+    """Read a plan file.
+
+    Raises:
+        ConfigError: It cannot be read, or is no plan file (SGK124).
+    """
+    try:
+        with path.open("rb") as file:
+            return placement_of(file.read(_LARGEST))
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise ConfigError(
+            "SGK124",
+            f"plan file {str(path)!r} cannot be read: {type(error).__name__}: {error}",
+            hint="Write one: subgraphkit tune MODEL --output plan.json.",
+        ) from error
+
+
+def placement_of(text: str | bytes) -> Placement:
+    """Return the placement in the text of a plan file.
+
+    Raises:
+        ValueError: There is none; a TypeError, an AttributeError, a KeyError and a RecursionError
+            say the same.
+    """
+    read = json.loads(text)
+    if read.pop("format") != _FORMAT:
+        raise ValueError(f"its format is not {_FORMAT}")
+    return _placement(read)
+
+
+def _placement(read: Mapping[str, Any]) -> Placement:
+    placement = Placement(**read)
+    nodes = {str(name): tuple(map(str, values)) for name, values in placement.nodes.items()}
+    backends = {str(name): dict(options) for name, options in placement.backends.items()}
+    if not backends or not nodes.keys() <= backends.keys():
+        raise ValueError("it places nodes on backends that it does not list")
+    dict(placement.circumstances), dict(placement.figures)
+    return replace(placement, backends=backends, nodes=nodes)
+
+
+def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]:
+    """Return all that a measured placement depends on, as plain data.
+
+    Keys: ``model`` (a digest of its structure, names and shapes; weights are left out), ``shapes``
+    (of the inputs, for people), and those of ``surroundings``.
+
+    Raises:
+        NoKeyError: Something in the model has no canonical form.
+    """
+    whole = make_subgraph(bound, bound.order, "model")
+    return {
+        "model": structure_digest(whole, with_names=True),
+        "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
+        **surroundings(settings),
+    }
+
+
+def surroundings(settings: ResolvedConfig) -> dict[str, Any]:
+    """Return all that measured seconds depend on beside the model, as plain data.
+
+    Keys: ``threads``, ``options``, ``machine`` and ``versions`` (of what is installed).
+    """
+    options = {
+        name: {key: str(value) for key, (value, *_) in sorted(entries.items())}
+        for name, entries in sorted(settings.option_sources.items())
+        if entries
+    }
+    return {
+        "threads": settings.threads,
+        "options": options,
+        "machine": processor_name(),
+        "versions": _versions(settings),
+    }
+
+
+def _versions(settings: ResolvedConfig) -> dict[str, str]:
+    """Return the versions of the backends' distributions and of what those require."""
+    names: dict[str, None] = {"subgraphkit": None}
+    versions = {}
+    for record in CATALOGUE.records():
+        if record.name in settings.block:
+            continue
+        versions[record.name] = record.provider
+        if record.distribution:
+            names |= dict.fromkeys(_required_by(record.distribution))
+    for name in names:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return dict(sorted(versions.items()))
+
+
+def _required_by(distribution: str) -> list[str]:
+    try:
+        required = importlib.metadata.requires(distribution) or ()
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [match[0] for one in required if (match := _DISTRIBUTION.match(one)) is not None]
+
+
+def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | None:
+    """Return the placement that a selection names, or that is kept for ``auto``; None if none is.
+
+    Raises:
+        ConfigError: A plan file that is named cannot be read (SGK124).
+    """
+    choice = next(iter(settings.backends), None)
+    if choice is None or choice.name != AUTO or len(settings.backends) > 1:
+        return None
+    if choice.plan is not None:
+        placement = read_placement(choice.plan)
+        _warn_of_differences(placement, bound, settings, choice.plan)
+        return placement
+    folder = kept_folder(settings.cache_dir, AUTO) if settings.cache else None
+    if folder is None or not any(folder.iterdir()):
+        return None
+    try:
+        question = canonical(circumstances(bound, settings))
+    except NoKeyError:
+        return None
+    found: Any = _placements.recall(question, lambda: Passing(None), folder)
+    return None if found is None else _placement(found)
+
+
+def keep_placement(placement: Placement, settings: ResolvedConfig) -> None:
+    """Keep a placement in the cache, where ``auto`` finds it under the same circumstances."""
+    folder = kept_folder(settings.cache_dir, AUTO) if settings.cache else None
+    if folder is not None:
+        _placements.put(canonical(dict(placement.circumstances)), asdict(placement), folder)
+
+
+def _warn_of_differences(
+    placement: Placement, bound: BoundModel, settings: ResolvedConfig, path: Path
+) -> None:
+    try:
+        now = circumstances(bound, settings)
+    except NoKeyError:
+        return
+    differing = [key for key, value in now.items() if placement.circumstances.get(key) != value]
+    if differing:
+        _logger.warning(
+            "plan file %s was measured elsewhere (%s differ); subgraphkit tune measures anew",
+            path,
+            ", ".join(differing),
+        )

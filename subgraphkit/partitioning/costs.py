@@ -1,0 +1,308 @@
+"""Predictions of what nodes cost on a backend, which ``auto`` goes by where nothing is stored.
+
+A node costs something by itself, and something for each operation or, where memory is what bounds
+it, each byte. Both are taken from a table by class of operator and backend, measured once by
+``benchmarks/backends/bench_operators.py``. What ``tune`` measures on a machine takes the place of
+the table there: it is kept in the cache, apart for each processor, number of threads and set of
+versions. Predictions rank backends and weigh small regions; they are no measurement.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import exp, log
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.binding import BoundModel
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import AUTO, NONE
+from subgraphkit.ir import Node, boundary
+from subgraphkit.ir.digests import canonical
+from subgraphkit.partitioning.claiming.placements import surroundings
+from subgraphkit.partitioning.claiming.values import bytes_of
+from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
+from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
+from subgraphkit.storing.answers import Answers, Passing
+from subgraphkit.storing.folders import kept_folder
+
+__all__ = ["HANDING", "NODE", "Costs", "work_of"]
+
+NODE: Final = "node"
+"""The class of what every node costs, however small."""
+
+HANDING: Final = "handing"
+"""The class of what it costs to hand a region over."""
+
+_COSTS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
+    {
+        "convolution": {
+            "numpy": 0.026, "onnxruntime": 0.036, "openvino": 0.025, "onednn": 0.023, "tvm": 0.18
+        },
+        "depthwise": {
+            "numpy": 0.83, "onnxruntime": 0.097, "openvino": 0.25, "onednn": 0.22, "tvm": 0.65
+        },
+        "product": {
+            "numpy": 0.031, "onnxruntime": 0.05, "openvino": 0.032, "onednn": 0.028, "tvm": 0.063
+        },
+        "recurrent": {"numpy": 0.28, "onnxruntime": 0.16, "openvino": 0.13},
+        "quantized": {"numpy": 1.7, "onnxruntime": 0.0083, "tvm": 0.05},
+        "elementwise": {"numpy": 0.26, "onnxruntime": 0.34, "openvino": 0.13, "tvm": 0.63},
+        "movement": {"numpy": 0.27, "onnxruntime": 0.034, "openvino": 0.073, "tvm": 0.04},
+        NODE: {
+            "numpy": 8.1e-7, "onnxruntime": 3.3e-7, "openvino": 4.8e-7, "onednn": 4.4e-6,
+            "tvm": 2.5e-7,
+        },
+    }
+)  # fmt: skip
+"""Seconds for 10**9 operations or bytes on two threads of an x86-64 processor with AVX-512, and for
+one node on one thread. What is missing the backend does not take.
+"""
+
+_UNITS: Final = 1e9
+_TOTAL: Final = "numpy"
+"""The backend that has every class."""
+
+_STEP: Final = 20e-6
+_VALUE: Final = 5e-6
+"""Seconds for one more step of a run, and for each value that crosses its edge."""
+
+_SMALL: Final = 0.01
+"""The part of the work from which on a region is handed over in any case."""
+
+_MARGIN: Final = 0.5
+"""A backend comes before one of higher priority where it is predicted to take less than this part
+of its time; by what fusion does to a class of operators, predictions may be off by almost a half.
+"""
+
+_Kept = dict[str, dict[str, tuple[float, float]]]
+_learned: Final = Answers("costs", most=10)
+
+_BY_OPERATIONS: Final = {
+    **dict.fromkeys(("Conv", "ConvTranspose", "DeformConv"), "convolution"),
+    **dict.fromkeys(("MatMul", "Gemm", "Attention"), "product"),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), "recurrent"),
+    **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), "quantized"),
+}
+_VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"})
+
+
+def work_of(bound: BoundModel, place: int) -> tuple[str, int]:
+    """Return the class of a node and how much of its work there is: operations, or bytes.
+
+    Args:
+        bound: The bound model.
+        place: The node. Dimensions that are not known count as 1.
+    """
+    node = Node(bound, place)
+    kind = _BY_OPERATIONS.get(node.op_type)
+    if kind is not None:
+        grouped = kind == "convolution" and node.attribute("group", 1) > 1
+        return ("depthwise" if grouped else kind), estimate_flops(node)
+    if node.op_type in _VIEWS:
+        return "movement", 0
+    names = [name for name in (*node.inputs, *node.outputs) if name]
+    moved = sum(bytes_of(bound.types.get(name)) for name in names)
+    return ("elementwise" if estimate_flops(node) else "movement"), moved
+
+
+class Costs:
+    """Predictions for one bound model.
+
+    Args:
+        bound: The bound model.
+        settings: What was configured, with the cache in which measured costs are kept.
+    """
+
+    def __init__(self, bound: BoundModel, settings: ResolvedConfig) -> None:
+        self._bound = bound
+        self._settings = settings
+        self._table = _merged(_recalled(settings))
+        self._names = frozenset(self._table[NODE])
+        self._work: dict[int, tuple[str, int]] = {}
+        self.left: Collection[int] = ()
+        """Nodes that only a fallback backend would run so far."""
+
+    def of(self, backend: str, nodes: Iterable[int]) -> float | None:
+        """Return the seconds that nodes would take; None for a backend that was never measured."""
+        if backend not in self._names:
+            return None
+        return sum(
+            self._rate(NODE, backend) + units * self._rate(kind, backend)
+            for kind, units in self._works(nodes)
+        )
+
+    def ranked(self, names: Sequence[str]) -> list[str]:
+        """Return backends in the order to try them: those measured change places by prediction.
+
+        Args:
+            names: The backends by priority; who was never measured keeps its place.
+        """
+        known = [name for name in names if name in self._names]
+        if len(known) < 2:  # noqa: PLR2004 (nobody to change places with)
+            return list(names)
+        predicted = {name: self.of(name, self._bound.order) or 0.0 for name in known}
+        order: list[str] = []
+        for name in known:
+            at = len(order)
+            while at and predicted[name] < _MARGIN * predicted[order[at - 1]]:
+                at -= 1
+            order.insert(at, name)
+        following = iter(order)
+        return [next(following) if name in self._names else name for name in names]
+
+    def candidates(self, names: Sequence[str], fallback: str) -> Iterator[str]:
+        """Yield the backends worth opening, each when it is its turn and nodes are ``left``."""
+        for name in self.ranked(names):
+            if name == fallback or self._can_win(name, fallback):
+                yield name
+
+    def _can_win(self, name: str, fallback: str) -> bool:
+        if not self.left or fallback in {AUTO, NONE}:  # nobody else runs what is left
+            return True
+        here = self.of(fallback, self.left) or self._by_total(self.left)
+        there = self.of(name, self.left) or 0.0
+        return there < here and self._gains(name, [fallback], self.left, crossing=2)
+
+    def total(self, work: WorkTable) -> float | None:
+        """Return the seconds of a run as it was divided; None where they cannot be predicted."""
+        seconds = 0.0
+        for region in work.regions:
+            name = work.inquiries[region.claimant].claim.backend.name
+            own = self.of(name, work.nodes_of(region))
+            if own is None:
+                return None
+            seconds += own + (self._step(name) if len(work.regions) > 1 else 0.0)
+        return seconds
+
+    def worth(self, work: WorkTable, region: Region) -> Refusal | None:
+        """Return why a region is not worth handing over; None if it is.
+
+        Args:
+            work: The work table, with the claimants after that of the region.
+            region: The region.
+        """
+        claims = [inquiry.claim for inquiry in work.inquiries[region.claimant :]]
+        name = claims[0].backend.name
+        later = [one.backend.name for one in claims if one.backend.name != name]
+        nodes = work.nodes_of(region)
+        edge = boundary(self._bound, nodes)
+        crossing = len(edge.inputs) + len(edge.outputs)
+        if not later or self._gains(name, later, nodes, crossing):
+            return None
+        counted = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        values = "1 value crosses" if crossing == 1 else f"{crossing} values cross"
+        share = self._share(nodes)
+        return Refusal(
+            "not_worth",
+            f"not worth handing over: {counted}, {share:.2%} of the work, {values}",
+        )
+
+    def _gains(
+        self, name: str, elsewhere: Sequence[str], nodes: Collection[int], crossing: int
+    ) -> bool:
+        """Say whether nodes are better off on a backend than on the best of others.
+
+        A large part is, unless it costs more to hand over than all it takes elsewhere.
+        """
+        rest = min(self.of(one, nodes) or self._by_total(nodes) for one in elsewhere)
+        price = self._step(name) + crossing * _VALUE
+        if self._share(nodes) < _SMALL:
+            return rest - (self.of(name, nodes) or 0.0) > price
+        # What counts as one element may be many.
+        return rest > price or any(is_open(Node(self._bound, node)) for node in nodes)
+
+    def _step(self, name: str) -> float:
+        return self._table.get(HANDING, {}).get(name, _STEP)
+
+    def _by_total(self, nodes: Iterable[int]) -> float:
+        return self.of(_TOTAL, nodes) or 0.0
+
+    def _share(self, nodes: Iterable[int]) -> float:
+        return self._by_total(nodes) / (self._by_total(self._bound.order) or 1.0)
+
+    def _rate(self, kind: str, backend: str) -> float:
+        row = self._table.get(kind, {})
+        return row.get(backend, row.get(_TOTAL, 0.0)) / _scale(kind)
+
+    def _works(self, nodes: Iterable[int]) -> Iterator[tuple[str, int]]:
+        known = self._work
+        for node in nodes:
+            if not self._bound.is_constant_node(node):
+                if node not in known:
+                    known[node] = work_of(self._bound, node)
+                yield known[node]
+
+    def _by_class(self) -> dict[str, int]:
+        """Return the work of the whole model by class."""
+        units: dict[str, int] = {NODE: 0}
+        for kind, count in self._works(self._bound.order):
+            units[NODE] += 1
+            units[kind] = units.get(kind, 0) + count
+        return units
+
+    def learn(self, seconds: Mapping[str, float], handing: Mapping[str, float]) -> None:
+        """Keep in the cache what was measured, for predictions of other models on this machine.
+
+        What a run took is distributed among the classes as it was predicted.
+
+        Args:
+            seconds: By backend that takes every node, the seconds of a run.
+            handing: By backend, the seconds to hand over to it.
+        """
+        folder = _folder(self._settings)
+        if folder is None:
+            return
+        units = self._by_class()
+        kept = _recalled(self._settings)
+        for backend, measured in seconds.items():
+            like = backend if backend in self._names else _TOTAL
+            predicted = {kind: self._rate(kind, like) * count for kind, count in units.items()}
+            factor = measured / (sum(predicted.values()) or 1.0)
+            for kind, count in units.items():
+                _add(kept, kind, backend, predicted[kind] * factor, count)
+        for backend, measured in handing.items():
+            _add(kept, HANDING, backend, measured, 1)
+        _learned.put(_question(self._settings), kept, folder)
+
+
+def _add(kept: _Kept, kind: str, backend: str, seconds: float, count: int) -> None:
+    row = kept.setdefault(kind, {})
+    before = row.get(backend, (0.0, 0.0))
+    row[backend] = before[0] + seconds, before[1] + count
+
+
+def _folder(settings: ResolvedConfig) -> Path | None:
+    return kept_folder(settings.cache_dir, AUTO) if settings.cache else None
+
+
+def _question(settings: ResolvedConfig) -> bytes:
+    return canonical(surroundings(settings))
+
+
+def _recalled(settings: ResolvedConfig) -> _Kept:
+    """Return seconds and work measured on this machine so far, by class and backend."""
+    folder = _folder(settings)
+    if folder is None or not any(folder.iterdir()):
+        return {}
+    found: Any = _learned.recall(_question(settings), lambda: Passing(None), folder)
+    return {
+        kind: {name: tuple(two) for name, two in row.items()} for kind, row in (found or {}).items()
+    }
+
+
+def _scale(kind: str) -> float:
+    return 1.0 if kind in {NODE, HANDING} else _UNITS
+
+
+def _merged(kept: _Kept) -> dict[str, dict[str, float]]:
+    """Put what was measured here in the place of the table, and scale the rest of a row to it."""
+    table = {kind: dict(row) for kind, row in _COSTS.items()}
+    for kind, row in kept.items():
+        each = _scale(kind)
+        here = {name: each * spent / work for name, (spent, work) in row.items() if spent and work}
+        known = table.setdefault(kind, {})
+        scales = [log(rate / known[name]) for name, rate in here.items() if known.get(name)]
+        scale = exp(sum(scales) / len(scales)) if scales else 1.0
+        table[kind] = {name: rate * scale for name, rate in known.items()} | here
+    return table

@@ -1,0 +1,116 @@
+"""Division of a whole graph among the backends of a bind; of those behind ``auto``, few."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import compress
+
+from subgraphkit.binding import BoundModel
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import AUTO
+from subgraphkit.partitioning.claiming.claimants import Claim, choose_again, choose_claimants
+from subgraphkit.partitioning.claiming.constraints import (
+    NO_DEMANDS,
+    Constraints,
+    ResolvedConstraints,
+    resolve_constraints,
+)
+from subgraphkit.partitioning.claiming.turns import Turns, take_turns
+from subgraphkit.partitioning.claiming.work_table import WorkTable
+from subgraphkit.partitioning.costs import Costs
+
+__all__ = ["claimed", "divided"]
+
+
+def divided(
+    bound: BoundModel,
+    settings: ResolvedConfig,
+    demands: Constraints | None,
+    *,
+    named: dict[str, str] | None,
+    dry_run: bool,
+) -> tuple[WorkTable, Turns, ResolvedConstraints]:
+    """Let the selected backends claim, and as many of those behind ``auto`` as can win anything.
+
+    Where ``auto`` is all of the selection and nothing is demanded, small regions that cost more to
+    hand over than they gain are given back, and all goes to one backend that takes everything
+    where that is predicted to be quicker.
+
+    Args:
+        bound: The bound model.
+        settings: What was configured, with the selection of backends.
+        demands: What the user demands.
+        named: Gets the backends that somebody named; see ``choose_claimants``.
+        dry_run: Whether backends claim that can plan here and not run.
+
+    Raises:
+        SubgraphkitError: As ``partition``.
+    """
+    weighs = demands is None and [one.name for one in settings.backends] == [AUTO]
+    costs = Costs(bound, settings) if weighs else None
+    among = partial(costs.candidates, fallback=settings.fallback) if costs is not None else None
+    takes_all = partial(_takes_all, bound)
+    choices = choose_claimants(
+        bound, settings, takes_all, named=named, among=among, dry_run=dry_run
+    )
+    # a demand may name any of them, so then all are opened at once
+    claims = next(choices) if demands is None else list(choices)[-1]
+    names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
+    demanded = resolve_constraints(bound, demands, names)
+    found = claimed(bound, claims, demanded)
+    while _wants_more(found[0], costs) and (wider := next(choices, None)) is not None:
+        claims = wider
+        found = claimed(bound, claims, demanded)
+    if costs is not None:
+        found = _weighed(bound, claims, found, costs)
+    return *found, demanded
+
+
+def claimed(
+    bound: BoundModel,
+    claims: Sequence[Claim],
+    demanded: ResolvedConstraints = NO_DEMANDS,
+    costs: Costs | None = None,
+) -> tuple[WorkTable, Turns]:
+    """Let claimants have their turns; ``costs`` weighs their regions."""
+    work = WorkTable(bound, claims)
+    work.worth = costs.worth if costs is not None else None
+    refusals = [demanded.refusals_for(claim.backend.name) for claim in claims]
+    return work, take_turns(work, lambda index: refusals[index])
+
+
+def _weighed(
+    bound: BoundModel, claims: Sequence[Claim], found: tuple[WorkTable, Turns], costs: Costs
+) -> tuple[WorkTable, Turns]:
+    """Give back small regions, or all to one backend, where what ``auto`` found is divided."""
+    if len(_taking_part(found[0])) < 2:  # noqa: PLR2004 (nothing is divided)
+        return found
+    best = claimed(bound, choose_again(bound, claims), costs=costs)
+    if any(best[0].free):  # what was given back nobody else takes
+        best = found
+    for name in dict.fromkeys(claim.backend.name for claim in claims):
+        seconds = costs.total(best[0])
+        alone = claimed(bound, choose_again(bound, claims, name))
+        takes_all = not any(alone[0].free) and _taking_part(alone[0]) == {name}
+        predicted = costs.total(alone[0]) if takes_all and seconds is not None else None
+        if predicted is not None and seconds is not None and predicted <= seconds:
+            best = alone
+    return best
+
+
+def _taking_part(work: WorkTable) -> set[str]:
+    return {work.inquiries[region.claimant].claim.backend.name for region in work.regions}
+
+
+def _wants_more(work: WorkTable, costs: Costs | None) -> bool:
+    """Say whether one more backend could have nodes: those that nobody took, or the fallback."""
+    left = list(compress(work.order, work.free))
+    for region in work.regions:
+        if work.inquiries[region.claimant].claim.is_fallback:
+            left += work.nodes_of(region)
+    if costs is not None:
+        costs.left = left
+    return bool(left)
+
+
+def _takes_all(bound: BoundModel, claims: Sequence[Claim]) -> bool:
+    return not any(claimed(bound, claims)[0].free)

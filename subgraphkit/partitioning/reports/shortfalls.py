@@ -1,0 +1,240 @@
+"""Shortfalls: backends that somebody named and that have little of a model, in one sentence.
+
+A named backend falls short that takes less than ``LITTLE`` of the work it was offered, where what
+it left is ``NOTICEABLE``; so does one that was left out; and so do all where a fallback that nobody
+named has noticeable work. Work is FLOPs, or nodes where a model has none. What the user placed
+elsewhere is no shortfall, nor is what backends before it in the list have taken.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from subgraphkit.backend.events import FallbackEvent
+from subgraphkit.backend.notices import PLACEMENT_LOG
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.errors import UnclaimedNodesError
+from subgraphkit.ir import Node
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.reports.causes import Cause, Roots, example_sizes, find_causes
+from subgraphkit.partitioning.reports.flops import estimate_flops
+from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
+
+__all__ = ["LITTLE", "Shortfall", "find_shortfall", "is_as_asked"]
+
+LITTLE: Final = 0.1
+"""The share of the work offered to a backend below which it has little."""
+
+_LONGEST: Final = 300
+_LONGEST_REASON: Final = 90
+_ACCEPTED: Final = 'on_fallback="ok" accepts it.'
+_WILLED: Final = frozenset({"pinned", "excluded"})
+_SHOWN_SIZES: Final = 3
+_SHOWN_BACKENDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """What a user should know of a placement that is not as asked.
+
+    Attributes:
+        message: Who has what share of the work, and the main reason.
+        remedy: What to do about it.
+        events: For each backend that falls short, what extensions are told.
+    """
+
+    message: str
+    remedy: str
+    events: tuple[FallbackEvent, ...]
+
+    def __str__(self) -> str:
+        """Render in one line of 300 characters at most."""
+        return _clipped(f"{self.message}. {self.remedy}", _LONGEST)
+
+    def report(self, partitioning: PartitioningData) -> None:
+        """Write one warning to the log, and tell extensions."""
+        PLACEMENT_LOG.warning("%s", self)
+        extensions = partitioning.graph.extensions
+        for event in self.events if extensions.implements("subgraphkit_fallback") else ():
+            extensions.notify("subgraphkit_fallback", event=event)
+
+    def as_error(self) -> UnclaimedNodesError:
+        """Return it as an error (SGK125)."""
+        return UnclaimedNodesError("SGK125", self.message, hint=self.remedy)
+
+
+def is_as_asked(partitioning: PartitioningData) -> bool:
+    """Say without counting anything that there is nothing to report, where that is plain to see."""
+    settings, named = partitioning.graph.settings, partitioning.named
+    if settings.require:
+        return False
+    if settings.on_fallback == "ok" or not named:
+        return True
+    used = {one.backend for one in partitioning.subgraphs if one.outputs}
+    return not any(named.values()) and used <= {next(iter(named))}
+
+
+def find_shortfall(partitioning: PartitioningData, quality: Quality) -> Shortfall | None:
+    """Hold a placement against what was asked for.
+
+    Args:
+        partitioning: The partitioning.
+        quality: Its measures.
+
+    Returns:
+        What to report; None if all is as asked, or ``on_fallback`` is ``"ok"``.
+
+    Raises:
+        UnclaimedNodesError: A backend has less of the work than ``require`` says, or there is
+            something to report and ``on_fallback`` is ``"error"`` (SGK125).
+    """
+    settings = partitioning.graph.settings
+    work = _Work(partitioning, quality)
+    for name, least in settings.require.items():
+        if quality.nodes and work.share(name) < least:
+            raise work.missing(name, least).as_error()
+    if settings.on_fallback == "ok":
+        return None
+    found = work.shortfall()
+    if found is not None and settings.on_fallback == "error":
+        raise found.as_error()
+    return found
+
+
+class _Work:
+    """The work of a model, by who has it and who refused it."""
+
+    def __init__(self, partitioning: PartitioningData, quality: Quality) -> None:
+        self._partitioning = partitioning
+        self._graph = partitioning.graph
+        self._quality = quality
+        self._total = quality.flops or quality.nodes
+        self._of: Mapping[str, BackendQuality] = {one.backend: one for one in quality.backends}
+        self._roots = Roots(partitioning.graph)
+
+    def share(self, name: str) -> float:
+        """Return the share of the work that a backend has."""
+        one = self._of.get(name)
+        had = 0 if one is None else one.flops if self._quality.flops else one.nodes
+        return had / (self._total or 1)
+
+    def missing(self, name: str, least: float) -> Shortfall:
+        """Describe a backend that has less than is required of it."""
+        refused = self._refused_by(name)
+        cause = self._main_cause(name, refused) if refused else None
+        said = f"{least * 100:.4g}% of the work is required of {name!r}, and "
+        found = self._shortfall([said + self._shares((name,))], cause, ())
+        remedy = found.remedy.removesuffix(_ACCEPTED).removesuffix("; ")
+        return replace(found, remedy=f"{remedy or 'Name it among the backends'}.")
+
+    def shortfall(self) -> Shortfall | None:
+        """Describe the backends that fall short; None if there is none."""
+        named = self._partitioning.named
+        left_out = {name: why for name, why in named.items() if why}
+        refused = {name: self._refused_by(name) for name in named if not named[name]}
+        little = [name for name, nodes in refused.items() if self._has_little(name, nodes)]
+        stray = self._stray(refused)
+        short = little or ([self._blamed(refused, stray)] if stray else [])
+        if not (left_out or short):
+            return None
+        causes = {name: self._main_cause(name, refused[name]) for name in short}
+        events = [
+            FallbackEvent(
+                level="partition",
+                backend=name,
+                target=self._taker(refused[name]),
+                code=cause.code,
+                reason=cause.text,
+                node_count=len(refused[name]),
+            )
+            for name, cause in causes.items()
+        ]
+        heads = [
+            f"{name} was left out: {_clipped(why, _LONGEST_REASON)}"
+            for name, why in left_out.items()
+        ]
+        cause = next(iter(causes.values()), None)
+        return self._shortfall([*heads, self._shares(short)], cause, tuple(events))
+
+    def _shortfall(
+        self, sentences: Sequence[str], cause: Cause | None, events: tuple[FallbackEvent, ...]
+    ) -> Shortfall:
+        message, remedy = "; ".join(sentences), ""
+        if cause is not None:
+            reason = _clipped(cause.text, _LONGEST_REASON)
+            nodes = "1 node" if len(cause.nodes) == 1 else f"{len(cause.nodes)} nodes"
+            message += f". Main reason: {reason} ({nodes}, {cause.backend})"
+            remedy = "partitioning.report() or 'subgraphkit plan' says more; "
+        if cause is not None and cause.sizes:
+            sizes = example_sizes(self._graph, cause.sizes[:_SHOWN_SIZES])
+            words = " ".join(f"--symbol {name}={size}" for name, size in sizes.items())
+            remedy = f"Give shapes={json.dumps(sizes, ensure_ascii=False)} ({words}); "
+        return Shortfall(message, f"{remedy}{_ACCEPTED}", events)
+
+    def _shares(self, first: Iterable[str]) -> str:
+        """Say who has what, those that fall short first, then by work."""
+        others = sorted(self._of, key=lambda name: -self.share(name))
+        have = [name for name in others if self._of[name].nodes]
+        names = list(dict.fromkeys([*first, *have]))
+        count = {name: self._of[name].nodes if name in self._of else 0 for name in names}
+        shown = [
+            f"{name} has {count[name]} of {self._quality.nodes} nodes "
+            f"({_shown(self.share(name))} of FLOPs)"
+            if place == 0
+            else f"{name} {count[name]} ({_shown(self.share(name))})"
+            for place, name in enumerate(names[:_SHOWN_BACKENDS])
+        ]
+        return ", ".join(shown)
+
+    def _refused_by(self, name: str) -> dict[int, Refusal]:
+        """Return what a backend refused of its own will, and that is run elsewhere."""
+        return {
+            node: refusal
+            for node, refusal in self._partitioning.refusals_by(name).items()
+            if refusal.code not in _WILLED and self._partitioning.home_of(node).outputs
+        }
+
+    def _weight(self, nodes: Collection[int]) -> float:
+        if not self._quality.flops:
+            return len(nodes) / self._total
+        return sum(estimate_flops(Node(self._graph, node)) for node in nodes) / self._total
+
+    def _has_little(self, name: str, refused: Collection[int]) -> bool:
+        left, had = self._weight(refused), self.share(name)
+        return left > NOTICEABLE and had < LITTLE * (had + left)
+
+    def _stray(self, refused: Mapping[str, Collection[int]]) -> list[int]:
+        """Return the nodes on a fallback that nobody named, if they are noticeable."""
+        if self._graph.settings.sources["fallback"][0] != "default":
+            return []
+        last = {one.backend for one in self._quality.backends if one.is_fallback}
+        home = self._partitioning.home_of
+        nodes = {node for several in refused.values() for node in several}
+        stray = [node for node in nodes if home(node).backend in last]
+        return stray if self._weight(stray) > NOTICEABLE else []
+
+    def _blamed(self, refused: Mapping[str, Collection[int]], stray: Collection[int]) -> str:
+        return max(refused, key=lambda name: len(set(stray).intersection(refused[name])))
+
+    def _taker(self, nodes: Iterable[int]) -> str:
+        """Return the backend that has most of some nodes."""
+        by_home: dict[str, list[int]] = {}
+        for node in nodes:
+            by_home.setdefault(self._partitioning.home_of(node).backend, []).append(node)
+        return max(by_home, key=lambda name: (self._weight(by_home[name]), len(by_home[name])))
+
+    def _main_cause(self, name: str, refused: Mapping[int, Refusal]) -> Cause:
+        causes = find_causes(self._graph, name, refused.items(), self._roots)
+        return max(causes, key=lambda one: self._weight(one.nodes))
+
+
+def _shown(share: float) -> str:
+    """Return a share in percent; neither all nor nothing where it is not."""
+    if share in {0, 1}:
+        return f"{share:.0%}"
+    return f"{min(max(share, 0.001), 0.999):.1%}"
+
+
+def _clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."

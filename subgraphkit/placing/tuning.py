@@ -1,0 +1,208 @@
+"""Tuning: measure backends on a model, alone and composed, and keep the placement that won."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from subgraphkit.backend.progress import Progress
+from subgraphkit.binding import BoundModel
+from subgraphkit.comparing.feeding import make_feeds
+from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
+from subgraphkit.errors import ConfigError
+from subgraphkit.finding.opening import open_backends
+from subgraphkit.ir.structure import NoKeyError
+from subgraphkit.partitioning.claiming.placements import (
+    Placement,
+    circumstances,
+    find_placement,
+    keep_placement,
+)
+from subgraphkit.partitioning.costs import Costs
+from subgraphkit.partitioning.reports.renderings import aligned
+from subgraphkit.placing.course import Course
+from subgraphkit.placing.measuring import Arena
+
+__all__ = ["Tuning", "tune"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What ``tune`` found.
+
+    Attributes:
+        placement: The placement that measured best; its ``figures`` hold what was measured.
+        measured: Whether anything was measured for it now; False if it was in the cache.
+    """
+
+    placement: Placement
+    measured: bool
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """What was measured, as plain data.
+
+        Keys: ``contenders`` (what ran as a whole, the quickest first: ``label``, ``seconds``,
+        ``ratio`` to the best single backend, ``subgraphs``), ``out`` (by label, why one is out),
+        ``regions`` (``places`` of those that are equal, ``from`` and ``to`` the first and the
+        last value made, ``nodes``, ``seconds`` by backend, ``chosen``), ``handing`` (by backend,
+        seconds to hand over), ``single`` and ``best`` (labels), ``ratio`` of these, ``notes``,
+        ``spent`` (seconds), ``asked`` (which backends) and ``complete``. A time or ratio is a
+        median with the interval that holds the true one with a confidence of 95 %.
+        """
+        return self.placement.figures
+
+    @property
+    def gain(self) -> float:
+        """The part of the best single backend's time that is saved; 0 if that is the placement."""
+        median: float = self.figures["ratio"][0]
+        return 1 - median
+
+    def report(self) -> str:
+        """Return what was measured and decided, for people."""
+        return "\n".join(_report(self.figures)) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the placement, as in a plan file, and whether it was measured now."""
+        return {"measured": self.measured, **json.loads(self.placement.to_json())}
+
+
+def _report(figures: Mapping[str, Any]) -> Iterator[str]:
+    single, best = figures["single"], figures["best"]
+    rows: list[Sequence[str]] = [("whole model", "median", "interval", f"of {single}", "subgraphs")]
+    for one in figures["contenders"]:
+        against = _ratio(one["ratio"]) if one["ratio"] else ""
+        rows.append((one["label"], *_times(one["seconds"]), against, str(one["subgraphs"])))
+    yield from aligned(rows, right={1, 4})
+    yield from (f"{label}: {why}" for label, why in figures["out"].items())
+    if figures["regions"]:
+        yield ""
+        yield from _region_table(figures["regions"])
+        handing = (f"{name} {taken * 1e6:.0f} us" for name, taken in figures["handing"].items())
+        yield f"handing over, beside {single}: {', '.join(handing)}"
+    yield from figures["notes"]
+    if best == single:
+        yield f"decision: {single} alone; nothing else measured better"
+    else:
+        yield f"decision: {best}, at {_ratio(figures['ratio'])} of {single} alone"
+
+
+def _region_table(regions: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = list(dict.fromkeys(name for one in regions for name in one["seconds"]))
+    rows: list[Sequence[str]] = [("region", "values", "nodes", *names, "goes to")]
+    for one in regions:
+        found = one["seconds"]
+        cells = [" ".join(_times(found[name])) if name in found else "-" for name in names]
+        where = f"{one['from']} .. {one['to']}"
+        places = ",".join(map(str, one["places"]))
+        rows.append((places, where, str(one["nodes"]), *cells, " and ".join(one["chosen"])))
+    return aligned(rows, right={2})
+
+
+def _times(seconds: Sequence[float]) -> tuple[str, str]:
+    median, low, high = (one * 1e3 for one in seconds)
+    return f"{median:.3g} ms", f"({low:.3g} to {high:.3g})"
+
+
+def _ratio(ratio: Sequence[float]) -> str:
+    median, low, high = ratio
+    return f"{median:.3f} ({low:.3f} to {high:.3f})"
+
+
+def tune(
+    bound: BoundModel,
+    *,
+    seconds: float | None = None,
+    backends: Selection | None = None,
+    feeds: Mapping[str, Any] | None = None,
+    again: bool = False,
+    progress: Progress | None = None,
+) -> Tuning:
+    """Measure who runs a model best, and keep the result where ``auto`` finds it.
+
+    Nothing is measured if the cache has a placement for these backends under the same
+    circumstances: model, shapes, threads, options, machine and versions.
+
+    Args:
+        bound: The model, with the shapes it is to be measured with.
+        seconds: About how long it may take; None for what suits the model, 20 to 90.
+        backends: The backends that take part, as for ``partition``; None for all that ``auto``
+            stands for.
+        feeds: Arrays by input name; None for random ones.
+        again: Whether to measure in any case.
+        progress: Told how far it is. If it is cancelled, or Ctrl-C is pressed, the best so far is
+            returned, and kept.
+
+    Raises:
+        ConfigError: Nodes are pinned or kept off, and a placement places them all (SGK123).
+        BackendUnavailableError: No backend can run the model (SGK104).
+        CallerError: Feeds are needed, because an input cannot be made up (SGK301).
+        SubgraphkitError: As ``partition``, for backends that are named and cannot be used.
+        KeyboardInterrupt: It was stopped before anything was measured.
+    """
+    settings = bound.settings
+    if settings.pin or settings.keep_off:
+        raise ConfigError(
+            "SGK123",
+            "tune places every node, so none can be pinned or kept off",
+            hint="Leave out pin and keep_off.",
+        )
+    origin = f"argument backends={backends!r}"
+    choices = parse_selection(AUTO if backends is None else backends, origin)
+    asked = ",".join(map(str, choices))
+    anybody = settings.selecting((BackendChoice(AUTO, origin=origin),), "call", origin)
+    found = None if again else find_placement(bound, anybody)
+    if found is not None and found.figures.get("asked") == asked and found.figures["complete"]:
+        return Tuning(found, measured=False)
+    arena = Arena(
+        bound,
+        _options(bound, choices, origin),
+        feeds if feeds is not None else _made_up(bound),
+        progress or Progress(),
+        _circumstances(bound),
+    )
+    placement = Course(arena, seconds).run()
+    placement = replace(placement, figures={"asked": asked, **placement.figures})
+    if placement.circumstances:
+        keep_placement(placement, anybody)
+        Costs(bound, anybody).learn(_of_one_backend(placement), placement.figures["handing"])
+    return Tuning(placement, measured=True)
+
+
+def _of_one_backend(placement: Placement) -> dict[str, float]:
+    """Return the seconds of the backends that ran the whole model."""
+    return {
+        one["label"]: one["seconds"][0]
+        for one in placement.figures["contenders"]
+        if one["subgraphs"] == 1 and one["seconds"] and one["label"].isidentifier()
+    }
+
+
+def _circumstances(bound: BoundModel) -> Mapping[str, Any]:
+    try:
+        return circumstances(bound, bound.settings)
+    except NoKeyError:
+        return {}
+
+
+def _made_up(bound: BoundModel) -> dict[str, Any]:
+    return {name: feed.array for name, feed in make_feeds(bound, {}, 0).items()}
+
+
+def _options(
+    bound: BoundModel, choices: tuple[BackendChoice, ...], origin: str
+) -> dict[str, dict[str, Any]]:
+    """Return the options of every backend that can be used, by name."""
+    settings = bound.settings.selecting(choices, "call", origin)
+    names = [backend.name for backend in open_backends(settings)]
+    return {
+        name: {key: _plain(value) for key, (value, _) in settings.options_for(name).items()}
+        for name in names
+    }
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError):
+        return str(value)

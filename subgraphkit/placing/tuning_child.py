@@ -1,0 +1,264 @@
+"""A measuring beside a running session, in a child process, whose result the session takes over.
+
+``python -m subgraphkit.placing.tuning_child JOB`` reads the job from a file, measures, and answers
+with the placement, as JSON. A job may name a folder of feeds. It ends with its parent.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.backend.progress import Progress
+from subgraphkit.binding import BoundModel, bind
+from subgraphkit.comparing.benching import file_of
+from subgraphkit.comparing.stored_values import restore_values
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.configuration.selection import AUTO
+from subgraphkit.configuration.settings import SETTINGS
+from subgraphkit.errors import SubgraphkitError, describe_exception
+from subgraphkit.finding.child_probe import answering
+from subgraphkit.loading import load
+from subgraphkit.onnx_io import Model
+from subgraphkit.partitioning import Constraints, Partitioning, partition
+from subgraphkit.partitioning.claiming.constraints import configured
+from subgraphkit.partitioning.claiming.placements import (
+    Placement,
+    find_placement,
+    placement_of,
+)
+from subgraphkit.placing.tuning import tune
+from subgraphkit.planning import plan
+from subgraphkit.processes import AnsweringChild, NoAnswer
+from subgraphkit.running import Session
+
+__all__ = ["BackgroundTuning", "main", "tuned", "wanted_tuning"]
+
+_logger: Final = logging.getLogger("subgraphkit.placement")
+
+_MODULE: Final = "subgraphkit.placing.tuning_child"
+_OWN: Final = frozenset({"backend", "tune", "verbose", "plugins"})
+"""Settings that are not handed to the child, or not as they are."""
+
+_OPENING_SECONDS: Final = 1800.0
+_NICENESS: Final = 10
+_LAST_OUTPUT: Final = 2000
+
+
+def _placed(bound: BoundModel, placement: Placement) -> Partitioning:
+    """Return the partitioning of a placement; nobody named its backends."""
+    choices = placement.choices("a placement measured here")
+    found = partition(bound, choices, constraints=placement.constraints(bound))
+    return replace(found, named={})
+
+
+def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
+    """Return when a session is to measure: ``"first"``, ``"background"``, or ``"off"``.
+
+    Nothing is measured for backends that are named, for pinned nodes, or a second time.
+    """
+    settings = bound.settings
+    if settings.tune == "off":
+        return "off"
+    open_choice = [(one.name, one.plan) for one in settings.backends] == [(AUTO, None)]
+    if not open_choice or configured(settings, constraints) is not None:
+        _logger.info("tune=%r measures for backend='auto' without pins alone", settings.tune)
+        return "off"
+    return "off" if find_placement(bound, settings) is not None else settings.tune
+
+
+def tuned(bound: BoundModel, progress: Progress | None) -> Partitioning:
+    """Measure here and now, and return the partitioning that won."""
+    found = tune(bound, seconds=bound.settings.tune_seconds, progress=progress)
+    return _placed(bound, found.placement)
+
+
+class BackgroundTuning:
+    """Measures the model of a session in a child process, then gives the session what won.
+
+    The session goes on as it is if anything fails.
+
+    Args:
+        session: The session; not kept alive.
+        source: What its model was loaded from.
+        shapes: The shapes it was bound with.
+        before: Called before the session gets another plan, to wait for what makes it one.
+
+    Thread-safety: all methods may be called from any thread.
+    """
+
+    def __init__(
+        self, session: Session, source: Any, shapes: Any, before: Callable[[], object] | None = None
+    ) -> None:
+        self._session = weakref.ref(session)
+        self._before = before
+        self._state = "measuring"
+        self._job = {
+            "shapes": _plain(shapes),
+            "options": _options(session.graph),
+            "settings": _settings(session.graph),
+        }
+        self._folder = tempfile.TemporaryDirectory(prefix="subgraphkit-tune-")
+        self._child: AnsweringChild | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._work, args=(source,), daemon=True)
+        # also when the session is forgotten, or the interpreter ends
+        self._end = weakref.finalize(session, self._stop)
+        self._thread.start()
+
+    @property
+    def state(self) -> str:
+        """``"measuring"``, ``"exchanged"``, ``"kept"`` where the plan was the best, ``"failed"``.
+
+        ``"stopped"`` if the session was closed before.
+        """
+        return self._state
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has ended."""
+        return not self._thread.is_alive()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it has ended; return whether it has."""
+        self._thread.join(seconds)
+        return self.ready
+
+    def stop(self) -> None:
+        """End the child; what it has not found by now is lost."""
+        self._end()
+
+    def _stop(self) -> None:
+        with self._lock:
+            if self._state == "measuring":
+                self._state = "stopped"
+            child, self._child = self._child, None
+        if child is not None:
+            child.stop()
+
+    def _work(self, source: Any) -> None:
+        try:
+            with self._folder as folder:
+                state = self._improve(self._measured(source, Path(folder)))
+        except NoAnswer as gone:
+            state = self._failed(f"its process ended with status {gone.code}")
+        except Exception as error:  # noqa: BLE001 (the session runs on, whatever it is)
+            state = self._failed(describe_exception(error))
+        with self._lock:
+            if self._state == "measuring":
+                self._state = state
+        self._stop()
+
+    def _failed(self, why: str) -> str:
+        if self._state == "measuring":
+            _logger.warning("measuring in the background failed, the session stays: %s", why)
+        return "failed"
+
+    def _measured(self, source: Any, folder: Path) -> Placement:
+        """Let a child process measure and return what won."""
+        if isinstance(source, Model):
+            if source.path is None and source.taken_out:
+                raise RuntimeError("the model is in no file that another process could read")
+            source = source.path or source.proto
+        file = folder / "job.json"
+        job = {**self._job, "model": file_of(source, folder)}
+        file.write_text(json.dumps(job), encoding="utf-8")
+        with self._lock:
+            if self._state != "measuring":
+                raise NoAnswer(None)
+            child = self._child = AnsweringChild(_MODULE, [os.fspath(file)])
+        answer = child.answer(_OPENING_SECONDS)
+        if "failed" in answer:
+            raise RuntimeError(answer["failed"])
+        return placement_of(answer["placement"])
+
+    def _improve(self, placement: Placement) -> str:
+        if self._before is not None:
+            self._before()
+        session = self._session()
+        if session is None or self._state != "measuring":
+            return "stopped"
+        partitioning = _placed(session.graph, placement)
+        if _divided(partitioning) == _divided(session.partitioning):
+            return "kept"
+        session.exchange(plan(partitioning, compile_subgraphs(partitioning)))
+        backends = ", ".join(partitioning.backends)
+        _logger.info("measured in the background: runs on %s from now on", backends)
+        return "exchanged"
+
+
+def _divided(partitioning: Partitioning) -> set[tuple[str, tuple[int, ...]]]:
+    return {(one.backend, one.nodes) for one in partitioning.subgraphs}
+
+
+def _settings(bound: BoundModel) -> dict[str, Any]:
+    values = {name: getattr(bound.settings, name) for name in SETTINGS if name not in _OWN}
+    return {name: _plain(value) for name, value in values.items() if value not in (None, ())}
+
+
+def _options(bound: BoundModel) -> dict[str, dict[str, Any]]:
+    return {
+        name: {key: _plain(value) for key, (value, *_) in entries.items()}
+        for name, entries in bound.settings.option_sources.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it and the settings can read it again."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, frozenset | list | tuple):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure what a job says and answer with the placement.
+
+    Returns:
+        The exit status: 0.
+    """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
+    with answering() as answer:
+        try:
+            job = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+            said = {"placement": _measured(job).to_json()}
+        except SubgraphkitError as error:
+            said = {"failed": str(error)}
+        answer.write(json.dumps(said) + "\n")
+    return 0
+
+
+def _measured(job: Mapping[str, Any]) -> Placement:
+    settings = job["settings"]
+    bound = bind(
+        load(job["model"], data_roots=settings.get("data_roots")),
+        job["shapes"],
+        backend=AUTO,
+        options=job["options"],
+        **settings,
+    )
+    feeds = restore_values(Path(job["feeds"])) if "feeds" in job else None
+    return tune(bound, seconds=bound.settings.tune_seconds, feeds=feeds).placement
+
+
+def _end_with_parent() -> None:
+    """Go when nobody is left who could ask: the pipe from the parent has ended."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1):
+            pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

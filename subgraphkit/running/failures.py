@@ -1,0 +1,67 @@
+"""Failures of runs: those of a step that is to move to the fallback, and all others."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from subgraphkit.errors import ExecutionError, InputError, SubgraphkitError
+from subgraphkit.planning import Plan, Step
+from subgraphkit.running.emission import Emitted
+
+__all__ = ["movable"]
+
+
+def movable(error: Exception, emitted: Emitted, plan: Plan, feeds: Any) -> ExecutionError:
+    """Return the failure of a step that is to move to the fallback; raise any other.
+
+    Args:
+        error: What a run raised.
+        emitted: The code that ran.
+        plan: The plan it was made of.
+        feeds: What was fed.
+
+    Raises:
+        ExecutionError: A step failed (SGK131) or returned something wrong (SGK132), and stays.
+        Exception: What failed is no step, or the feeds are no mapping (SGK145).
+    """
+    found = emitted.locate(error)
+    if found is None:
+        if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
+            raise _not_feeds(feeds) from error
+        raise error
+    index, in_operator = found
+    step, settings = plan.steps[index], plan.graph.settings
+    moves = settings.on_run_error == "fallback" and step.subgraph.backend != settings.fallback
+    if not moves and isinstance(error, SubgraphkitError):
+        raise error
+    failure = _step_failed(error, index, step, in_operator=in_operator)
+    failure.__cause__ = error
+    if not moves:
+        raise failure
+    return failure
+
+
+def _step_failed(error: Exception, index: int, step: Step, *, in_operator: bool) -> ExecutionError:
+    """Word an exception from a step, naming the subgraph (SGK131, SGK132)."""
+    subgraph = step.subgraph
+    nodes = f"{len(subgraph.nodes)} nodes from {subgraph.graph.nodes[subgraph.nodes[0]].label}"
+    return ExecutionError(
+        "SGK131" if in_operator else "SGK132",
+        f"subgraph {subgraph.id!r} ({nodes}) "
+        f"{'failed while running' if in_operator else 'returned the wrong number of outputs'} "
+        f"on backend {subgraph.backend!r}: {type(error).__name__}: {error}",
+        backend=subgraph.backend,
+        subgraph=subgraph.id,
+        hint="The backend's own error is the cause above. To carry on without it, set "
+        "on_run_error='fallback' or leave the backend out of the list.",
+        step=index,
+        operator=step.operator,
+    )
+
+
+def _not_feeds(feeds: object) -> InputError:
+    """Word that feeds are no mapping (SGK145)."""
+    return InputError(
+        "SGK145",
+        f"the feeds are a {type(feeds).__name__}, expected a mapping from input names to arrays",
+        hint='Pass a dict, such as {"x": array}.',
+    )

@@ -1,0 +1,25 @@
+"""Every message about backends that have less of a model than was asked for, with fixed facts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import subgraphkit as sk
+from tests.fakes import claiming
+from tests.models import DIAMOND, parsed
+
+
+def _checked(**settings: Any) -> Callable[[], object]:
+    """Return a function that holds a placement on a backend that takes no Add against settings."""
+
+    def check() -> object:
+        bound = sk.bind(sk.load(parsed(DIAMOND)), backend=claiming(["Neg"], "fast"), **settings)
+        return sk.partition(bound).shortfall()
+
+    return check
+
+
+MESSAGES: dict[str, Callable[[], object]] = {
+    "SGK125_little": _checked(on_fallback="error"),
+    "SGK125_required": _checked(require={"fast": 0.9}),
+    "SGK125_required_of_another": _checked(require="other=0.5"),
+}

@@ -1,0 +1,53 @@
+"""``tune`` and plan files, through the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Cli
+
+
+def test_a_plan_is_measured_once_written_and_followed(
+    cli: Cli, linear: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "plan.json"
+    words = ("tune", linear, "--symbol", "N=3", "--backend", "numpy:fusion=no", "--seconds", "0.1")
+    first = cli(*words, "--output", path)
+    assert first.code == 0, first.err
+    assert "decision: numpy alone" in first.out
+    assert "random values, seed 0: x" in first.err
+    assert f"plan: {path}" in first.err
+
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    assert plan["backends"] == {"numpy": {"fusion": "no"}}
+    assert plan["circumstances"]["shapes"] == {"x": "float32[3,3]"}
+    assert plan["figures"]["asked"] == "numpy:fusion=no"
+
+    second = cli(*words, "--json")
+    document = json.loads(second.out)
+    assert document["schema"] == "subgraphkit.tune/1"
+    assert document["data"]["measured"] is False
+    assert document["data"]["figures"] == plan["figures"]
+    assert "nothing was measured: this was found in the cache" in second.err
+    assert json.loads(cli(*words, "--again", "--json").out)["data"]["measured"] is True
+
+    monkeypatch.setenv("SUBGRAPH_BACKEND", f"@{path}")
+    followed = cli("run", linear, "--symbol", "N=3", "-o", tmp_path / "y.npz")
+    assert followed.code == 0, followed.err
+    assert "measured elsewhere" not in followed.err
+    planned = cli("plan", linear, "--json")  # with other shapes than it was measured for
+    assert {one["backend"] for one in json.loads(planned.out)["data"]["subgraphs"]} == {"numpy"}
+    path.write_text("{}", encoding="utf-8")
+    refused = cli("plan", linear)
+    assert refused.code != 0
+    assert "SGK124" in refused.err
+
+
+def test_a_plan_that_cannot_be_written_is_refused_before_anything_is_measured(
+    cli: Cli, linear: Path
+) -> None:
+    ended = cli("tune", linear, "--output", "nowhere/plan.json")
+    assert "the plan cannot be written in 'nowhere/plan.json'" in ended.err
+    assert ended.code != 0

@@ -1,0 +1,127 @@
+"""Placements: written, read, found again under the same circumstances, and refused for others."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.binding import BoundModel
+from subgraphkit.errors import ConfigError
+from subgraphkit.partitioning import Constraints
+from subgraphkit.partitioning.claiming.placements import (
+    Placement,
+    circumstances,
+    keep_placement,
+    read_placement,
+)
+from tests.models import parsed
+
+CHAIN = parsed(
+    "agraph (float[2, 3] x) => (float[2, 3] v5) {"
+    + "".join(f"v{at} = Sigmoid({f'v{at - 1}' if at else 'x'})" for at in range(6))
+    + "}"
+)
+SETTINGS: Any = {"backend": "auto", "threads": 2}
+
+
+@pytest.fixture
+def bound(tmp_path: Path) -> BoundModel:
+    return bind(tmp_path)
+
+
+def bind(folder: Path, **settings: Any) -> BoundModel:
+    return sk.bind(sk.load(CHAIN), **{**SETTINGS, "cache_dir": folder / "cache", **settings})
+
+
+def placed(bound: BoundModel, **changed: Any) -> Placement:
+    """Return a placement of the second half on ONNX Runtime, the first half on NumPy."""
+    names = [bound.table.outputs[node][0] for node in bound.order]
+    facts: dict[str, Any] = {
+        "backends": {"numpy": {}, "onnxruntime": {"optimization": "basic"}},
+        "nodes": {"numpy": tuple(names[:3]), "onnxruntime": tuple(names[3:])},
+        "circumstances": circumstances(bound, bound.settings),
+        "figures": {"seconds": 0.5},
+    }
+    return Placement(**{**facts, **changed})
+
+
+def homes(bound: BoundModel, backends: Any = None) -> list[tuple[str, int]]:
+    partitioning = sk.partition(bound, backends)
+    return [(one.backend, len(one.nodes)) for one in partitioning.subgraphs]
+
+
+def test_a_plan_file_says_who_takes_which_nodes_with_which_options(
+    bound: BoundModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(placed(bound).to_json())
+    assert read_placement(path) == placed(bound)
+    assert homes(bound, f"@{path}") == [("numpy", 3), ("onnxruntime", 3)]
+    partitioning = sk.partition(bind(tmp_path, backend=f"@{path}"))
+    assert [one.backend for one in partitioning.subgraphs] == ["numpy", "onnxruntime"]
+    options: Any = partitioning.turns.claims[-1].backend.option_values
+    assert options.optimization == "basic"
+
+
+def test_auto_goes_by_what_is_kept_for_these_circumstances_alone(
+    bound: BoundModel, tmp_path: Path
+) -> None:
+    before = homes(bound)
+    keep_placement(placed(bound), bound.settings)
+    assert homes(bind(tmp_path)) == [("numpy", 3), ("onnxruntime", 3)] != before
+    assert homes(bind(tmp_path, threads=1)) == before
+    assert homes(bind(tmp_path, cache=False)) == before
+    assert homes(bind(tmp_path, options={"onnxruntime": {"optimization": "basic"}})) == before
+    assert homes(bind(tmp_path, backend="auto,numpy")) == before
+    demanded = sk.partition(bind(tmp_path), constraints=Constraints(exclusions={"numpy": [5]}))
+    assert len(demanded.subgraphs) == len(before)
+
+
+def test_what_a_backend_refuses_goes_to_the_last(bound: BoundModel, tmp_path: Path) -> None:
+    everything = tuple(bound.table.outputs[node][0] for node in bound.order)
+    path = tmp_path / "plan.json"
+    path.write_text(placed(bound, nodes={"numpy": (), "onnxruntime": everything}).to_json())
+    assert homes(bound, f"@{path}") == [("onnxruntime", 6)]
+
+
+def test_a_plan_measured_elsewhere_holds_and_warns(
+    bound: BoundModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(placed(bound).to_json())
+    with caplog.at_level(logging.WARNING, "subgraphkit.placement"):
+        assert homes(bind(tmp_path), f"@{path}") == [("numpy", 3), ("onnxruntime", 3)]
+        assert not caplog.messages
+        homes(bind(tmp_path, threads=1), f"@{path}")
+    assert "(threads differ)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"format": 2}', "[" * 100_000, json.dumps({"format": 1, "backends": 3})],
+)
+def test_what_is_no_plan_file_is_refused(bound: BoundModel, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"plan\.json' cannot be read") as caught:
+        sk.partition(bound, f"@{path}")
+    assert caught.value.code == "SGK124"
+
+
+def test_a_plan_of_another_model_and_one_beside_demands_are_refused(
+    bound: BoundModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(placed(bound, nodes={"numpy": ("nowhere",), "onnxruntime": ()}).to_json())
+    with pytest.raises(ConfigError, match="the plan is of another model") as caught:
+        sk.partition(bound, f"@{path}")
+    assert caught.value.code == "SGK124"
+    with pytest.raises(ConfigError, match="places every node"):
+        sk.partition(bound, f"@{path}", constraints=Constraints(pins={0: "numpy"}))
+    with pytest.raises(ConfigError, match="cannot be combined"):
+        sk.partition(bound, [f"@{path}", "numpy"])
+    with pytest.raises(ConfigError, match="expected a file after '@'"):
+        sk.partition(bound, "@ ")

@@ -1,0 +1,298 @@
+"""A backend that was named and has little of a model: one warning with shares, cause, remedy."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend import FallbackEvent, Refusal, hookimpl
+from subgraphkit.errors import UnclaimedNodesError
+from subgraphkit.finding.extensions import register_extension, unregister_extension
+from subgraphkit.finding.registry import registered
+from tests.fakes import ReferenceOperator, backend_of, claiming
+from tests.models import DIAMOND, parsed
+
+OPEN = """
+open (float[batch, 64] x, float[64, 64] w) => (float[batch, 64] y, int64[2] s) {
+  a = MatMul(x, w)
+  b = Relu(a)
+  c = Neg(b)
+  y = Abs(c)
+  s = Shape(y)
+}
+"""
+
+FOUND = """
+found (float[4, 64] x) => (float[m, 2] y) {
+  i = NonZero(x)
+  f = Cast<to = 1>(i)
+  y = Transpose(f)
+}
+"""
+
+HEAVY = """
+heavy (float[64, 64] x, float[64, 64] w) => (float[64, 64] y, float[64, 64] z) {
+  a = MatMul(x, w)
+  b = MatMul(a, w)
+  y = Relu(b)
+  z = Neg(y)
+}
+"""
+
+
+class Closed(sk.SubgraphSelector):
+    """Takes what has no open dimension, and refuses each value by its name."""
+
+    def select(self, node: sk.Node) -> bool | Refusal:
+        for name in (*node.inputs, *node.outputs):
+            if any(not isinstance(dim, int) for dim in node.graph.shape(name) or (None,)):
+                return Refusal("dynamic_shape", f"the shape of {name!r} is known only at a run")
+        return True
+
+
+class ClosedProperty(sk.SubgraphProperty):
+    def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+        del graph
+        return Closed()
+
+    def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        del context
+        return ReferenceOperator(subgraph)
+
+
+closed = backend_of([ClosedProperty], "closed")
+
+
+def warned(
+    caplog: pytest.LogCaptureFixture, model: str, backend: object, **settings: Any
+) -> list[str]:
+    """Open a session; return what was written to the log at WARNING or above."""
+    caplog.clear()
+    sk.InferenceSession(parsed(model), backend, **settings).close()
+    found = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert {one.name for one in found} <= {"subgraphkit.placement"}
+    assert all(len(one.getMessage()) <= 300 for one in found)
+    return [one.getMessage() for one in found]
+
+
+def test_one_warning_says_who_has_what_why_and_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (said,) = warned(caplog, OPEN, closed)
+    assert said == (
+        "closed has 0 of 5 nodes (0% of FLOPs), numpy 5 (100%). Main reason: dimension 'batch' is "
+        'open (5 nodes, closed). Give shapes={"batch": 1} (--symbol batch=1); on_fallback="ok" '
+        "accepts it."
+    )
+    assert warned(caplog, OPEN, closed, shapes={"batch": 2}) == []
+    # A list says who is to have the rest, and not that everything is to be rest.
+    (said,) = warned(caplog, OPEN, [closed, "numpy"])
+    assert said.startswith("closed has 0 of 5 nodes (0% of FLOPs), numpy 5 (100%)")
+    (said,) = warned(caplog, FOUND, closed)
+    assert "the shape of what #0 NonZero makes is known only at a run (3 nodes, closed)" in said
+    assert "shapes=" not in said
+
+
+def test_a_fallback_that_nobody_named_is_named_in_the_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    most = claiming(["MatMul"], "most")
+    assert warned(caplog, HEAVY, most) == [], "a hundredth of the work is not worth a word"
+    one = claiming(["Relu", "Neg"], "little")
+    (said,) = warned(caplog, HEAVY, one)
+    assert said == (
+        "little has 2 of 4 nodes (0.8% of FLOPs), numpy 2 (99.2%). Main reason: operator MatMul is "
+        "not in the list (2 nodes, little). partitioning.report() or 'subgraphkit plan' says more; "
+        'on_fallback="ok" accepts it.'
+    )
+    half = claiming(["Relu", "Neg", "Abs"], "half")
+    (said,) = warned(caplog, DIAMOND, half)
+    assert said.startswith("half has 3 of 4 nodes (75.0% of FLOPs), numpy 1 (25.0%). Main reason")
+    assert warned(caplog, DIAMOND, half, fallback="numpy") == []
+    assert warned(caplog, DIAMOND, [half, "numpy"]) == []
+
+
+@pytest.mark.parametrize(
+    ("backend", "settings"),
+    [
+        ("numpy", {}),
+        ("auto", {}),
+        ("none", {}),
+        (None, {}),
+        (["numpy", closed], {}),
+        (closed, {"on_fallback": "ok"}),
+        (claiming(["Relu", "Neg", "Abs", "Add"], "all"), {"keep_off": "Add=all"}),
+    ],
+)
+def test_nothing_is_said_where_all_is_as_asked(
+    backend: object, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert warned(caplog, DIAMOND, backend, **settings) == []
+    if not settings:
+        assert warned(caplog, OPEN, backend) == []
+
+
+def test_a_backend_left_out_is_told_once_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (said,) = warned(caplog, DIAMOND, "zzz?,numpy")
+    assert said.startswith("zzz was left out: ")
+    assert said.endswith('; numpy has 4 of 4 nodes (100% of FLOPs). on_fallback="ok" accepts it.')
+    (said,) = warned(caplog, OPEN, ["zzz?", closed])
+    assert "zzz was left out" in said
+    assert "dimension 'batch' is open" in said
+
+
+def test_it_can_be_an_error_before_anything_is_compiled() -> None:
+    def never(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+        raise AssertionError(f"{subgraph} was compiled")
+
+    one = claiming(["Relu", "Neg"], "little", make=never)
+    with pytest.raises(UnclaimedNodesError, match="little has 2 of 4 nodes") as caught:
+        sk.InferenceSession(parsed(HEAVY), one, on_fallback="error")
+    assert caught.value.code == "SGK125"
+    with pytest.raises(UnclaimedNodesError, match="90% of the work is required of 'little'"):
+        sk.InferenceSession(parsed(HEAVY), one, require={"little": 0.9}, on_fallback="ok")
+    with pytest.raises(UnclaimedNodesError, match="'other', and other has 0 of 4 nodes"):
+        sk.InferenceSession(parsed(HEAVY), "numpy", require="numpy=1, other=0.01")
+
+
+def test_what_is_given_back_while_compiling_counts(caplog: pytest.LogCaptureFixture) -> None:
+    def refused(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+        raise sk.Unsupported("the library has no MatMul of this size")
+
+    one = claiming(["MatMul"], "giver", make=refused)
+    settings: dict[str, Any] = {"cache": False}
+    with sk.InferenceSession(parsed(HEAVY), one, **settings) as session:
+        assert {step.subgraph.backend for step in session.plan.steps} == {"numpy"}
+    (said,) = [one.getMessage() for one in caplog.records if "placement" in one.name]
+    assert said.startswith("giver has 0 of 4 nodes (0% of FLOPs), numpy 4 (100%). Main reason: the")
+    with pytest.raises(UnclaimedNodesError, match="and giver has 0 of 4 nodes"):
+        sk.InferenceSession(parsed(HEAVY), one, require={"giver": 0.5}, **settings)
+
+
+def test_a_bundle_is_held_against_what_is_required(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with sk.InferenceSession(parsed(HEAVY), "numpy") as session:
+        session.export(tmp_path / "bundle")
+    sk.InferenceSession(tmp_path / "bundle", require={"numpy": 1.0}).close()
+    with pytest.raises(UnclaimedNodesError, match="and other has 0 of 4 nodes"):
+        sk.InferenceSession(tmp_path / "bundle", require={"other": 0.5})
+    assert caplog.records == []
+
+
+def test_a_session_that_is_built_in_the_background_says_it_when_it_is_built(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = claiming(["Relu", "Neg", "Abs"], "half")
+    with sk.InferenceSession(parsed(DIAMOND), ["numpy", one], build="background") as session:
+        assert session.wait(60)
+    assert caplog.records == []
+    with sk.InferenceSession(parsed(DIAMOND), [one], build="background") as session:
+        assert session.wait(60)
+        assert "half" in {step.subgraph.backend for step in session.plan.steps}
+    (said,) = [one.getMessage() for one in caplog.records]
+    assert said.startswith("half has 3 of 4 nodes (75.0% of FLOPs), numpy 1 (25.0%). Main reason")
+    with pytest.raises(UnclaimedNodesError, match="required of 'half'"):
+        sk.InferenceSession(parsed(DIAMOND), [one], build="background", require={"half": 0.9})
+
+
+class Listener:
+    """Keeps the events of level ``partition``."""
+
+    def __init__(self) -> None:
+        self.events: list[FallbackEvent] = []
+
+    @hookimpl
+    def subgraphkit_fallback(self, event: FallbackEvent) -> None:
+        if event.level == "partition":
+            self.events.append(event)
+
+
+def test_extensions_are_told_and_a_road_of_steps_tells_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    listener = Listener()
+    register_extension(listener, "listener")
+    try:
+        with registered(closed):
+            partitioning = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend="closed,numpy"))
+            assert (listener.events, caplog.records) == ([], [])
+            sk.compile_subgraphs(partitioning).close()
+    finally:
+        unregister_extension("listener")
+    (event,) = listener.events
+    assert (event.backend, event.target, event.code) == ("closed", "numpy", "dynamic_shape")
+    assert (event.reason, event.node_count) == ("dimension 'batch' is open", 5)
+    assert len(caplog.records) == 1
+
+
+def rows(report: str) -> Sequence[str]:
+    return [" ".join(line.split()) for line in report.splitlines()]
+
+
+def test_a_report_groups_refusals_by_root_cause_and_says_what_sizes_would_gain() -> None:
+    partitioning = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend=closed))
+    report = rows(partitioning.report())
+    assert "closed 5 Abs, MatMul and 3 more dynamic_shape dimension 'batch' is open" in report
+    assert (
+        "for closed, with --symbol batch=1: 5 nodes gained (100.0% of the FLOPs), 1 region more"
+    ) in report
+    (gain,) = partitioning.quality.backends[0].gains
+    assert (gain.operator, gain.sizes, gain.nodes) == ("", ("batch",), 5)
+    assert (gain.regions_saved, gain.crossings_saved) == (-1, 0)
+    assert gain.flops == partitioning.quality.flops
+    relu = claiming(["MatMul", "Neg", "Abs", "Shape"], "most")
+    found = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend=relu))
+    assert any(
+        line.startswith("if most took Relu: 1 node gained")
+        and line.endswith("1 region fewer, 2 values fewer across backends")
+        for line in rows(found.report())
+    )
+    assert found.quality.backends[0].regions_saved == {"Relu": 1}
+
+
+def test_shapes_that_are_computed_from_open_ones_have_the_same_root() -> None:
+    model = """
+    computed (float[batch, length, 8] x) => (float[n, m] y) {
+      s = Shape(x)
+      i = Constant<value_ints = [0]>()
+      j = Constant<value_ints = [-1]>()
+      b = Gather(s, i)
+      t = Concat<axis = 0>(b, j)
+      y = Reshape(x, t)
+    }
+    """
+
+    class Fixed(Closed):
+        def select(self, node: sk.Node) -> bool | Refusal:
+            if node.op_type == "Reshape" and node.constant(1) is None:
+                return Refusal("not_constant", f"input {node.inputs[1]!r} is not constant")
+            return super().select(node)
+
+    class FixedProperty(ClosedProperty):
+        def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+            del graph
+            return Fixed()
+
+    bound = sk.bind(sk.load(parsed(model)), backend=backend_of([FixedProperty], "fixed"))
+    (gain,) = sk.partition(bound).quality.backends[0].gains
+    assert gain.sizes == ("batch", "length")
+    assert sum("dynamic_shape" in row for row in rows(sk.partition(bound).report())) == 1
+
+
+def test_what_nobody_reads_is_not_listed_as_work() -> None:
+    model = parsed(HEAVY)
+    del model.graph.output[1]
+    one = claiming(["MatMul", "Relu"], "most")
+    partitioning = sk.partition(sk.bind(sk.load(model), backend=one, fold=False))
+    report = partitioning.report()
+    assert "not run, because nothing reads it: 1 node" in report
+    assert "numpy_3" not in report
+    assert "if most took Neg" not in report
+    assert partitioning.shortfall() is None
+    assert partitioning.quality.nodes == 3

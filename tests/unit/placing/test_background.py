@@ -1,0 +1,291 @@
+"""A session that answers while it is being built."""
+
+import gc
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend.progress import Progress
+from tests.fakes import ReferenceOperator, WeightedOperator, claiming
+from tests.models import LINEAR, parsed
+
+X = np.ones((1, 3), np.float32)
+BOTH = ("MatMul", "Add")
+BIAS = {"bias": np.zeros(2, np.float32)}
+
+
+class Slow:
+    """Makes backends that keep engines, and compile a region when they are allowed to."""
+
+    def __init__(self) -> None:
+        self.allowed = threading.Event()
+        self.asked = threading.Event()
+        self.compiled: list[str] = []
+        self.operators: list[ReferenceOperator] = []
+
+    def backend(
+        self, operators: Any, name: str, make: Callable[[sk.Subgraph], Any] = ReferenceOperator
+    ) -> type[sk.Backend]:
+        slow = self
+
+        def compile_(subgraph: sk.Subgraph) -> Any:
+            self.asked.set()
+            assert self.allowed.wait(30)
+            self.compiled.append(subgraph.id)
+            self.operators.append(make(subgraph))
+            return self.operators[-1]
+
+        class Storing(claiming(operators, name, make=compile_)):  # type: ignore[misc]
+            def deserialize(self, blob: bytes, subgraph: sk.Subgraph) -> Any:
+                slow.operators.append(make(subgraph))
+                return slow.operators[-1]
+
+        Storing.name = name
+        return Storing
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    made = Slow()
+    yield made
+    made.allowed.set()
+
+
+def opened(*backends: Any, **settings: Any) -> sk.InferenceSession:
+    return sk.InferenceSession(parsed(LINEAR), list(backends), build="background", **settings)
+
+
+def value(session: sk.Session) -> list[float]:
+    return list(session.run(None, {"x": X})[0][0])
+
+
+def states(session: sk.InferenceSession) -> dict[str, tuple[str, str, str]]:
+    return {n: (s.backend, s.wanted, s.state) for n, s in session.status().items()}
+
+
+def test_a_session_answers_before_its_backends_have_compiled(slow: Slow) -> None:
+    quick = claiming(BOTH, "quick")
+    one, two = slow.backend(["MatMul"], "one"), slow.backend(["Add"], "two")
+    with opened(one, two, quick) as session:
+        assert slow.asked.wait(30)
+        first = session.plan
+        assert value(session) == [19, 32]
+        assert not session.ready
+        assert not session.wait(0)
+        assert states(session) == {
+            "one_0": ("quick", "one", "compiling"),
+            "two_1": ("quick", "two", "waiting"),
+        }
+        assert slow.compiled == []
+        slow.allowed.set()
+        assert session.wait(30)
+        assert session.ready
+        assert slow.compiled == ["one_0", "two_1"]
+        assert states(session) == {
+            "one_0": ("one", "one", "ready"),
+            "two_1": ("two", "two", "ready"),
+        }
+        assert [step.operator for step in session.plan.steps] == slow.operators
+        assert [s.backend for s in session.partitioning.subgraphs] == ["one", "two"]
+        assert value(session) == [19, 32]
+        assert [step.operator.closed for step in first.steps] == [1]
+    assert [operator.closed for operator in slow.operators] == [1, 1]
+
+
+def refusing(error: Exception) -> Any:
+    def make(subgraph: sk.Subgraph) -> Any:
+        raise error
+
+    return make
+
+
+def test_what_fails_stays_where_it_is_with_a_reason(
+    slow: Slow, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow.allowed.set()
+    quick = claiming(BOTH, "quick")
+    broken = slow.backend(["MatMul"], "broken", refusing(ValueError("no such kernel")))
+    good = slow.backend(["Add"], "good")
+    with caplog.at_level(logging.WARNING, "subgraphkit.placement"):
+        session = opened(broken, good, quick)
+        assert session.wait(30)
+    assert states(session) == {
+        "broken_0": ("quick", "broken", "failed"),
+        "good_1": ("good", "good", "ready"),
+    }
+    assert "no such kernel" in session.status()["broken_0"].reason
+    assert [record.message for record in caplog.records] == [
+        f"subgraph broken_0 stays on quick: {session.status()['broken_0'].reason}"
+    ]
+    assert value(session) == [19, 32]
+    # It computes with new weights there, too, although its backend could not be asked.
+    w = np.zeros((3, 2), np.float32)
+    assert session.update_weights({"w": w}) == {"broken_0": "refitted"}
+    assert value(session) == [10, 20]
+    session.close()
+
+    # What is given back goes to who is next in the list, as in a session that is built before.
+    giving = slow.backend(BOTH, "giving", refusing(sk.Unsupported("not that one")))
+    caplog.clear()
+    with opened(giving, good, quick) as session:
+        assert session.wait(30)
+        # Of the start nothing is reported, which nobody asked for; of what came of it once.
+        (record,) = [one for one in caplog.records if one.name == "subgraphkit.placement"]
+        assert "giving" in record.message
+        assert states(session) == {
+            "quick_0": ("quick", "quick", "ready"),
+            "good_1": ("good", "good", "ready"),
+        }
+        assert value(session) == [19, 32]
+
+    # Where nobody can be asked at all, everything stays.
+    class Absent(good):  # type: ignore[misc, valid-type]
+        def properties(self) -> Any:
+            raise OSError("the library is gone")
+
+    with opened(Absent, quick) as session:
+        assert session.wait(30)
+        (status,) = session.status().values()
+        assert (status.backend, status.wanted, status.state) == ("quick", "", "failed")
+        assert "the library is gone" in status.reason
+        assert value(session) == [19, 32]
+
+
+def test_a_session_is_built_at_once_where_nothing_is_to_be_waited_for(slow: Slow) -> None:
+    slow.allowed.set()
+    quick = claiming(BOTH, "quick")
+    with opened(quick) as session:
+        assert session.wait(30)
+        assert states(session) == {"quick_0": ("quick", "quick", "ready")}
+    with sk.InferenceSession(parsed(LINEAR), [quick]) as session:
+        assert session.ready
+        assert session.wait()
+        assert states(session) == {"quick_0": ("quick", "quick", "ready")}
+    # Pins hold from the first run on.
+    with opened(slow.backend(BOTH, "slow"), quick, pin="MatMul=slow") as session:
+        assert session.ready
+        assert states(session) == {"slow_0": ("slow", "slow", "ready")}
+    with opened(slow.backend(BOTH, "slow"), quick, require={"slow": 1.0}) as session:
+        assert session.ready
+    with pytest.raises(sk.errors.BackendNotFoundError):
+        opened("nonesuch", quick)
+    # The fallback starts where every backend of the list keeps engines.
+    slow.allowed.clear()
+    with opened(slow.backend(["MatMul"], "slow")) as session:
+        assert value(session) == [19, 32]
+        slow.allowed.set()
+        assert session.wait(30)
+        assert states(session) == {
+            "slow_0": ("slow", "slow", "ready"),
+            "numpy_1": ("numpy", "numpy", "ready"),
+        }
+
+
+@pytest.mark.parametrize("make", [WeightedOperator, ReferenceOperator])
+def test_weights_that_change_meanwhile_hold_after_it(slow: Slow, make: Any) -> None:
+    one, two = slow.backend(["MatMul"], "one", make), slow.backend(["Add"], "two", make)
+    with opened(one, two, claiming(BOTH, "quick")) as session:
+        assert slow.asked.wait(30)
+        session.update_weights(BIAS)
+        assert value(session) == [9, 12]
+        slow.allowed.set()
+        assert session.wait(30)
+        assert {state for _, _, state in states(session).values()} == {"ready"}
+        assert value(session) == [9, 12]
+        assert session.weight_versions == {"bias": 1}
+
+
+class Stored(ReferenceOperator):
+    def serialize(self) -> bytes:
+        return b"engine"
+
+
+def test_engines_of_the_cache_are_not_compiled_again(slow: Slow, tmp_path: Path) -> None:
+    slow.allowed.set()
+    backends = [slow.backend(BOTH, "slow", Stored), claiming(BOTH, "quick")]
+    for _ in range(2):
+        with opened(*backends, cache_dir=tmp_path) as session:
+            assert session.wait(30)
+            assert states(session) == {"slow_0": ("slow", "slow", "ready")}
+            assert value(session) == [19, 32]
+    assert slow.compiled == ["slow_0"]
+    assert [operator.closed for operator in slow.operators] == [1, 1]
+
+
+def test_closing_stops_the_build_and_leaves_nothing(slow: Slow) -> None:
+    before = threading.active_count()
+    backends = [slow.backend(["MatMul"], "one"), slow.backend(["Add"], "two")]
+    session = opened(*backends, claiming(BOTH, "quick"))
+    first = session.plan
+    assert slow.asked.wait(30)
+    threading.Timer(0.05, slow.allowed.set).start()
+    session.close()
+    assert session.ready
+    assert slow.compiled == ["one_0"]
+    assert [operator.closed for operator in slow.operators] == [1]
+    assert [step.operator.closed for step in first.steps] == [1]
+    assert {state for _, _, state in states(session).values()} == {"failed"}
+    assert threading.active_count() <= before + 1  # the timer, at most
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_waits_for_nothing(slow: Slow) -> None:
+    with opened(slow.backend(["MatMul"], "one"), claiming(BOTH, "quick")) as session:
+        assert slow.asked.wait(30)
+        child = os.fork()
+        if not child:
+            is_right = session.wait(30) and value(session) == [19, 32]
+            status = session.status()["one_0"]
+            is_right = is_right and (status.backend, status.state) == ("quick", "failed")
+            os._exit(0 if is_right else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        slow.allowed.set()
+        assert session.wait(30)
+        assert states(session)["one_0"] == ("one", "one", "ready")
+
+
+def test_a_session_that_is_dropped_is_not_kept_by_its_build(slow: Slow) -> None:
+    session = opened(slow.backend(["MatMul"], "one"), slow.backend(["Add"], "two"))
+    assert slow.asked.wait(30)
+    (thread,) = [one for one in threading.enumerate() if one.name == "subgraphkit build"]
+    gone = weakref.ref(session)
+    del session
+    gc.collect()
+    assert gone() is None
+    slow.allowed.set()
+    thread.join(30)
+    assert slow.compiled == ["one_0"]
+    assert [operator.closed for operator in slow.operators] == [1]
+
+
+def test_the_caller_is_told_how_far_it_is_and_may_stop_it(slow: Slow) -> None:
+    slow.allowed.set()
+    told: list[tuple[int, int | None, str]] = []
+    progress = Progress(lambda event: told.append((event.done, event.total, event.message)))
+    backends = [slow.backend(["MatMul"], "one"), slow.backend(["Add"], "two")]
+    with opened(*backends, claiming(BOTH, "quick"), progress=progress) as session:
+        assert session.wait(30)
+    assert told == [(0, 2, "one_0"), (1, 2, "two_1"), (2, 2, "")]
+
+    def stop(event: Any) -> None:
+        if event.message == "one_0":
+            progress.cancel(TimeoutError("enough"))
+
+    progress = Progress(stop)
+    with opened(*backends, claiming(BOTH, "quick"), progress=progress) as session:
+        assert session.wait(30)
+        assert states(session) == {
+            "one_0": ("quick", "one", "failed"),
+            "two_1": ("quick", "two", "failed"),
+        }
+        assert session.status()["two_1"].reason == "TimeoutError: enough"
+        assert value(session) == [19, 32]

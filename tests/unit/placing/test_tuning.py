@@ -1,0 +1,254 @@
+"""Tuning by a clock that made-up backends advance: what is chosen, what is out, what is found."""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend.progress import Progress, ProgressEvent
+from subgraphkit.binding import BoundModel
+from subgraphkit.comparing import step_times
+from subgraphkit.errors import BackendUnavailableError, ConfigError
+from subgraphkit.partitioning.claiming.placements import read_placement
+from subgraphkit.placing import Tuning, course, measuring, tune
+from tests.models import parsed
+
+OPERATORS = ["Sigmoid"] * 4 + ["Tanh"] * 4
+CHAIN = parsed(
+    "agraph (float[2, 3] x) => (float[2, 3] v8) {"
+    + "".join(
+        f"v{at} = {name}({f'v{at - 1}' if at > 1 else 'x'})"
+        for at, name in enumerate(OPERATORS, start=1)
+    )
+    + "}"
+)
+COMPUTED: dict[str, Callable[[Any], Any]] = {
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Tanh": np.tanh,
+}
+
+
+class Clock:
+    """Time that passes only where a backend or a pause says so."""
+
+    def __init__(self) -> None:
+        self.now, self.runs, self.noise = 0.0, 0, 0.0
+        self._rng = random.Random(0)
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    monotonic = perf_counter
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def spend(self, seconds: float) -> None:
+        self.runs += 1
+        self.now += seconds * self._rng.uniform(1 - self.noise, 1 + self.noise)
+
+
+class Operator(sk.SubgraphOperator):
+    """Computes a chain, off by so much, and spends time on it."""
+
+    def __init__(
+        self, subgraph: sk.Subgraph, spend: Callable[[Sequence[str]], None], off: float
+    ) -> None:
+        self.names = [node.op_type for node in subgraph.members]
+        self.spend, self.off = spend, off
+
+    def run(self, inputs: Any, outputs: Any = None) -> Any:
+        (value,) = inputs
+        for name in self.names:
+            value = COMPUTED[name](value)
+        self.spend(self.names)
+        return [(value + self.off).astype(np.float32)]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for module in (course, measuring, step_times):
+        monkeypatch.setattr(module, "time", made)
+    return made
+
+
+Register = Callable[..., None]
+
+
+@pytest.fixture
+def register(clock: Clock) -> Iterator[Register]:
+    """Return a function that registers a backend with made-up seconds."""
+    known: list[str] = []
+
+    def made(
+        called: str,
+        seconds: Callable[[Sequence[str]], float],
+        *,
+        takes: Sequence[str] = ("Sigmoid", "Tanh"),
+        off: float = 0.0,
+    ) -> None:
+        class Property(sk.SubgraphProperty):
+            def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+                return sk.OpSelector(graph, list(takes))
+
+            def create_operator(self, subgraph: sk.Subgraph, context: Any) -> Operator:
+                return Operator(subgraph, lambda names: clock.spend(seconds(names)), off)
+
+        class Made(sk.Backend):
+            name = called
+
+            def properties(self) -> Sequence[sk.SubgraphProperty]:
+                return [Property()]
+
+        sk.register_backend(Made)
+        known.append(called)
+
+    yield made
+    for name in known:
+        sk.unregister_backend(name)
+
+
+def summed(sigmoid: float, tanh: float) -> Callable[[Sequence[str]], float]:
+    """Return what operators take one after the other, in milliseconds."""
+    by_name = {"Sigmoid": sigmoid / 1e3, "Tanh": tanh / 1e3}
+    return lambda operators: sum(by_name[name] for name in operators)
+
+
+def bind(folder: Path, **settings: Any) -> BoundModel:
+    return sk.bind(sk.load(CHAIN), backend="auto", cache_dir=folder, threads=1, **settings)
+
+
+def homes(found: Tuning) -> dict[str, int]:
+    return {name: len(nodes) for name, nodes in found.placement.nodes.items()}
+
+
+def test_what_measures_best_is_kept_found_again_and_written(
+    register: Register, clock: Clock, tmp_path: Path
+) -> None:
+    register("left", summed(1, 5))
+    register("right", summed(5, 1.5))
+    told: list[ProgressEvent] = []
+    found = tune(bind(tmp_path), backends="left,right", progress=Progress(told.append))
+    assert homes(found) == {"right": 4, "left": 4}
+    assert found.placement.nodes["left"] == ("v1", "v2", "v3", "v4")
+    assert found.figures["single"] == "left"
+    assert found.gain == pytest.approx(1 - 10 / 24, abs=0.01)
+    assert {event.phase for event in told} >= {"opening", "measuring backends"}
+
+    rows = found.figures["regions"]
+    assert [row["places"] for row in rows] == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    assert rows[0]["seconds"]["left"][0] == pytest.approx(1e-3)
+    assert rows[1]["seconds"]["right"][0] == pytest.approx(1.5e-3)
+    assert [row["chosen"] for row in rows] == [["left"], ["right"]]
+    report = found.report()
+    assert "decision: left 1-4, right 5-8, at 0.417 (0.417 to 0.417) of left alone" in report
+    assert "1,2,3,4  v1 .. v1" in report
+
+    spent = clock.runs
+    again = tune(bind(tmp_path), backends="left,right")
+    assert not again.measured
+    assert again.figures == json.loads(json.dumps(found.figures))
+    partitioning = sk.partition(bind(tmp_path))  # auto
+    assert [one.backend for one in partitioning.subgraphs] == ["left", "right"]
+    assert clock.runs == spent
+    path = tmp_path / "plan.json"
+    path.write_text(found.placement.to_json())
+    assert read_placement(path) == again.placement
+    assert tune(bind(tmp_path), backends="right,left").measured
+    assert tune(bind(tmp_path), backends="left,right", again=True).measured
+
+
+def test_what_regions_gain_one_by_one_is_not_believed(register: Register, tmp_path: Path) -> None:
+    def fused(operators: Sequence[str]) -> float:
+        return summed(2, 2)(operators) * (0.4 if len(operators) == len(OPERATORS) else 1.0)
+
+    register("whole", fused)
+    register("other", summed(1.5, 1.5))
+    found = tune(bind(tmp_path), backends="whole,other")
+    assert homes(found) == {"whole": 8}
+    assert found.gain == 0
+    assert "decision: whole alone; nothing else measured better" in found.report()
+    assert all(
+        row["seconds"]["other"][0] < row["seconds"]["whole"][0] for row in found.figures["regions"]
+    )
+
+
+def test_noise_is_no_gain(register: Register, clock: Clock, tmp_path: Path) -> None:
+    clock.noise = 0.3
+    register("one", summed(2, 2))
+    register("other", summed(2.001, 2))
+    found = tune(bind(tmp_path), backends="one,other")
+    assert len(homes(found)) == 1
+    assert found.gain == 0
+
+
+def test_what_is_wrong_slow_or_broken_is_out_with_a_word(
+    register: Register, tmp_path: Path
+) -> None:
+    def broken(operators: Sequence[str]) -> float:
+        raise RuntimeError("out of luck")
+
+    register("right", summed(2, 2))
+    register("wrong", summed(0.1, 0.1), off=0.5)
+    register("slow", summed(18, 18))
+    register("broken", broken)
+    found = tune(bind(tmp_path), backends="wrong,slow,broken,right")
+    assert homes(found) == {"right": 8}
+    out = found.figures["out"]
+    assert out["wrong"].startswith("out, because its results differ: ")
+    assert "9 times slower than right" in out["slow"]
+    assert "out of luck" in out["broken"]
+    assert "slow: " in found.report()
+    with pytest.raises(BackendUnavailableError, match="wrong: out, because") as caught:
+        tune(bind(tmp_path), backends="wrong")
+    assert caught.value.code == "SGK104"
+
+
+def test_who_takes_part_of_it_is_tried_with_the_best_alone_behind(
+    register: Register, tmp_path: Path
+) -> None:
+    register("last", summed(3, 3))
+    register("all", summed(2, 2))
+    register("some", summed(1, 1), takes=["Tanh"])
+    found = tune(bind(tmp_path, fallback="last"), backends="all,some")
+    assert homes(found) == {"some": 4, "all": 4}
+    assert found.placement.nodes["some"] == ("v5", "v6", "v7", "v8")
+
+
+def test_who_stops_it_gets_the_best_so_far(register: Register, tmp_path: Path) -> None:
+    register("left", summed(1, 5))
+    register("right", summed(5, 1.5))
+
+    def stop_at(phase: str) -> Progress:
+        def listen(event: ProgressEvent) -> None:
+            if event.phase == phase:
+                progress.cancel()
+
+        progress = Progress(listen)
+        return progress
+
+    found = tune(bind(tmp_path), backends="left,right", progress=stop_at("exchanging regions"))
+    assert homes(found) == {"left": 8}
+    assert "stopped: this is the best so far" in found.report()
+    assert tune(bind(tmp_path), backends="left,right").measured  # it was not complete
+    with pytest.raises(KeyboardInterrupt):
+        tune(bind(tmp_path), backends="left,right", again=True, progress=stop_at("opening"))
+
+
+def test_a_short_time_is_kept_and_demands_are_refused(
+    register: Register, clock: Clock, tmp_path: Path
+) -> None:
+    register("left", summed(1, 5))
+    register("right", summed(5, 1.5))
+    found = tune(bind(tmp_path), backends="left,right", seconds=1.0)
+    assert homes(found) == {"left": 8}
+    assert clock.now < 3
+    assert found.figures["notes"] == ["no time was left for regions on right"]
+    with pytest.raises(ConfigError, match="tune places every node"):
+        tune(bind(tmp_path, pin="Tanh=left"), backends="left,right")
