@@ -36,6 +36,10 @@ help: ## show this list
 demo: $(DEMO) ## run ResNet-50 on the NumPy backend and compare it with onnx.reference
 	SUBGRAPH_BACKEND=numpy $(BIN)/python examples/resnet50/demo.py
 
+# The threads of NumPy's OpenBLAS wait by spinning: tens of milliseconds after every product, on
+# processors that the other half of the tests computes on. 2 ** 4 cycles are the least it takes.
+test older: export OPENBLAS_THREAD_TIMEOUT = 4
+
 test: $(DEV) ## check style, types, layers and docs, then run every test
 	$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target lint docs
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
