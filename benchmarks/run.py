@@ -2,8 +2,9 @@
 
 Without names, all those are run that need nothing but this checkout; the others read networks
 exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends``, ``exchange``,
-``neighbours``, ``real_models`` and ``transparency`` use whatever backends are installed,
-``tensorrt_build`` needs TensorRT for RTX, and ``precision`` the exports and ONNX Runtime.
+``neighbours``, ``operators``, ``placement``, ``real_models`` and ``transparency`` use whatever
+backends are installed, ``tensorrt_build`` needs TensorRT for RTX, and ``precision`` the exports
+and ONNX Runtime.
 """
 
 import argparse
@@ -16,7 +17,16 @@ from measuring import machine
 
 BENCHMARKS = ("import", "overhead", "road", "models")
 EXPORTED = ("latency", "where", "memory")
-COMPARED = ("backends", "exchange", "neighbours", "real_models", "transparency", "tensorrt_build")
+COMPARED = (
+    "backends",
+    "exchange",
+    "neighbours",
+    "operators",
+    "placement",
+    "real_models",
+    "transparency",
+    "tensorrt_build",
+)
 OTHERS = ("precision",)
 BUSY = 1.0
 

@@ -34,6 +34,7 @@ from measuring import Table, base_parser, machine, rendered, store  # noqa: E402
 from real_models import MODELS as REAL  # noqa: E402 (see above)
 
 from subgraphkit.comparing import Measured, Schedule, bench  # noqa: E402 (see above)
+from subgraphkit.comparing.stored_values import store_values  # noqa: E402 (see above)
 from subgraphkit.processes import AnsweringChild, NoAnswer  # noqa: E402 (see above)
 from subgraphkit.testing import light_models as light  # noqa: E402 (see above)
 
@@ -175,7 +176,8 @@ def _row(name: str, threads: int, arguments: Namespace) -> dict[str, Any]:
     """Tune, measure all contenders in turns, and return the figures as plain data."""
     model = _models()[name]()
     installed = {"numpy", "onnxruntime", "openvino", "onednn", "tvm", "tensorrt"}
-    settings: dict[str, Any] = {"block": sorted(installed.difference(arguments.backends))}
+    blocked = sorted(installed.difference(arguments.backends))
+    settings: dict[str, Any] = {"block": blocked, "on_fallback": "ok"}
     if model.shapes is not None:
         settings["shapes"] = model.shapes
     with tempfile.TemporaryDirectory() as folder:
@@ -186,6 +188,7 @@ def _row(name: str, threads: int, arguments: Namespace) -> dict[str, Any]:
         started = time.monotonic()
         plan, problem = Path(folder) / "plan.json", ""
         try:
+            store_values(model.feeds, Path(folder) / "feeds")
             plan.write_text(_tuned(path, settings, threads, arguments.seconds, Path(folder)))
         except (NoAnswer, RuntimeError) as error:
             problem = f"{type(error).__name__}: {error}"
@@ -233,6 +236,7 @@ def _tuned(
     }
     shapes = given.pop("shapes", None)
     job = {"model": os.fspath(path), "shapes": shapes, "options": {}, "settings": given}
+    job["feeds"] = str(folder / "feeds")
     file = folder / "job.json"
     file.write_text(json.dumps(job))
     variables = dict.fromkeys(_VARIABLES, str(threads))
@@ -286,7 +290,7 @@ def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
             one.threads,
             one.best,
             f"{(one.seconds(one.best) or 0) * 1e3:.2f} ms",
-            *(_ratio(one.ratio(label, one.best)) for label in shown),
+            *(_ratio(one, label) for label in shown),
             _runs_on(one.contenders[TUNED]),
         ]
         for one in read
@@ -294,6 +298,7 @@ def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
     notes = [
         f"Medians of {arguments.repeat} turns, by that of the best single, NumPy behind it.",
         f"Backends: {', '.join(arguments.backends)}; {arguments.seconds:g} s to tune.",
+        "differs: its results are not those of NumPy, to the tolerance; it counts nowhere.",
         f"{machine()}.",
     ]
     yield Table("Placement", columns, cells, notes)
@@ -360,7 +365,11 @@ def _costs(rows: Sequence[Row]) -> Table:
     return Table("Placement, time to open and peak memory", columns, cells)
 
 
-def _ratio(ratio: float | None) -> str:
+def _ratio(row: Row, label: str) -> str:
+    found = row.contenders.get(label, {})
+    if "seconds" in found and not found["agrees"]:
+        return "differs"
+    ratio = row.ratio(label, row.best)
     return "-" if ratio is None else f"{ratio:.3f}"
 
 

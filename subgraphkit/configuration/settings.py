@@ -123,7 +123,8 @@ def _one_of(*words: str) -> Callable[[object], str]:
 
 def _choice(name: str, words: str, text: str) -> Setting:
     """Return a setting that is one of some words, the first of them if nobody says."""
-    return Setting(name, _one_of(*words.split("|")), words.split("|", maxsplit=1)[0], text)
+    known = words.split("|")
+    return Setting(name, _one_of(*known), known[0], text)
 
 
 def _names(value: object) -> frozenset[str]:

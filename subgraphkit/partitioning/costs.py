@@ -16,7 +16,7 @@ from typing import Any, Final
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.configuration.selection import AUTO
+from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.ir import Node, boundary
 from subgraphkit.ir.digests import canonical
 from subgraphkit.partitioning.claiming.placements import surroundings
@@ -26,10 +26,13 @@ from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 
-__all__ = ["NODE", "Costs", "work_of"]
+__all__ = ["HANDING", "NODE", "Costs", "work_of"]
 
 NODE: Final = "node"
 """The class of what every node costs, however small."""
+
+HANDING: Final = "handing"
+"""The class of what it costs to hand a region over."""
 
 _COSTS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
     {
@@ -47,13 +50,13 @@ _COSTS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
         "elementwise": {"numpy": 0.26, "onnxruntime": 0.34, "openvino": 0.13, "tvm": 0.63},
         "movement": {"numpy": 0.27, "onnxruntime": 0.034, "openvino": 0.073, "tvm": 0.04},
         NODE: {
-            "numpy": 8.2e-7, "onnxruntime": 3.6e-7, "openvino": 2e-6, "onednn": 7.6e-5,
-            "tvm": 1.8e-7,
+            "numpy": 8.1e-7, "onnxruntime": 3.3e-7, "openvino": 4.8e-7, "onednn": 4.4e-6,
+            "tvm": 2.5e-7,
         },
     }
 )  # fmt: skip
-"""Seconds for 10**9 operations or bytes, and for one node; of two threads of an x86-64 processor
-with AVX-512. What is missing the backend does not take.
+"""Seconds for 10**9 operations or bytes on two threads of an x86-64 processor with AVX-512, and for
+one node on one thread. What is missing the backend does not take.
 """
 
 _UNITS: Final = 1e9
@@ -72,6 +75,7 @@ _MARGIN: Final = 0.5
 of its time; by what fusion does to a class of operators, predictions may be off by almost a half.
 """
 
+_Kept = dict[str, dict[str, tuple[float, float]]]
 _learned: Final = Answers("costs", most=10)
 
 _BY_OPERATIONS: Final = {
@@ -114,7 +118,7 @@ class Costs:
         self._bound = bound
         self._settings = settings
         self._table = _merged(_recalled(settings))
-        self._names = frozenset(name for row in self._table.values() for name in row)
+        self._names = frozenset(self._table[NODE])
         self._work: dict[int, tuple[str, int]] = {}
         self.left: Collection[int] = ()
         """Nodes that only a fallback backend would run so far."""
@@ -150,23 +154,25 @@ class Costs:
     def candidates(self, names: Sequence[str], fallback: str) -> Iterator[str]:
         """Yield the backends worth opening, each when it is its turn and nodes are ``left``."""
         for name in self.ranked(names):
-            there = self.of(name, self.left) or 0.0
-            if (
-                not self.left
-                or name == fallback
-                or self._gains(there, [fallback], self.left, crossing=2)
-            ):
+            if name == fallback or self._can_win(name, fallback):
                 yield name
+
+    def _can_win(self, name: str, fallback: str) -> bool:
+        if not self.left or fallback in {AUTO, NONE}:  # nobody else runs what is left
+            return True
+        here = self.of(fallback, self.left) or self._by_total(self.left)
+        there = self.of(name, self.left) or 0.0
+        return there < here and self._gains(name, [fallback], self.left, crossing=2)
 
     def total(self, work: WorkTable) -> float | None:
         """Return the seconds of a run as it was divided; None where they cannot be predicted."""
-        seconds = -_STEP
+        seconds = 0.0
         for region in work.regions:
             name = work.inquiries[region.claimant].claim.backend.name
             own = self.of(name, work.nodes_of(region))
             if own is None:
                 return None
-            seconds += own + _STEP
+            seconds += own + (self._step(name) if len(work.regions) > 1 else 0.0)
         return seconds
 
     def worth(self, work: WorkTable, region: Region) -> Refusal | None:
@@ -182,7 +188,7 @@ class Costs:
         nodes = work.nodes_of(region)
         edge = boundary(self._bound, nodes)
         crossing = len(edge.inputs) + len(edge.outputs)
-        if not later or self._gains(self.of(name, nodes) or 0.0, later, nodes, crossing):
+        if not later or self._gains(name, later, nodes, crossing):
             return None
         counted = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
         values = "1 value crosses" if crossing == 1 else f"{crossing} values cross"
@@ -193,15 +199,21 @@ class Costs:
         )
 
     def _gains(
-        self, there: float, elsewhere: Sequence[str], nodes: Collection[int], crossing: int
+        self, name: str, elsewhere: Sequence[str], nodes: Collection[int], crossing: int
     ) -> bool:
-        """Say whether nodes are better off than on the best of other backends."""
-        rest = min(self.of(name, nodes) or self._by_total(nodes) for name in elsewhere)
-        if rest - there > _STEP + crossing * _VALUE:
-            return True
-        # What counts as one element may be many, so then nothing but the share says anything.
-        unknown = any(is_open(Node(self._bound, node)) for node in nodes)
-        return unknown and self._share(nodes) >= _SMALL
+        """Say whether nodes are better off on a backend than on the best of others.
+
+        A large part is, unless it costs more to hand over than all it takes elsewhere.
+        """
+        rest = min(self.of(one, nodes) or self._by_total(nodes) for one in elsewhere)
+        price = self._step(name) + crossing * _VALUE
+        if self._share(nodes) < _SMALL:
+            return rest - (self.of(name, nodes) or 0.0) > price
+        # What counts as one element may be many.
+        return rest > price or any(is_open(Node(self._bound, node)) for node in nodes)
+
+    def _step(self, name: str) -> float:
+        return self._table.get(HANDING, {}).get(name, _STEP)
 
     def _by_total(self, nodes: Iterable[int]) -> float:
         return self.of(_TOTAL, nodes) or 0.0
@@ -211,7 +223,7 @@ class Costs:
 
     def _rate(self, kind: str, backend: str) -> float:
         row = self._table.get(kind, {})
-        return row.get(backend, row.get(_TOTAL, 0.0)) / (1.0 if kind == NODE else _UNITS)
+        return row.get(backend, row.get(_TOTAL, 0.0)) / _scale(kind)
 
     def _works(self, nodes: Iterable[int]) -> Iterator[tuple[str, int]]:
         known = self._work
@@ -229,13 +241,14 @@ class Costs:
             units[kind] = units.get(kind, 0) + count
         return units
 
-    def learn(self, seconds: Mapping[str, float]) -> None:
-        """Keep in the cache what whole runs took, for predictions of other models on this machine.
+    def learn(self, seconds: Mapping[str, float], handing: Mapping[str, float]) -> None:
+        """Keep in the cache what was measured, for predictions of other models on this machine.
 
         What a run took is distributed among the classes as it was predicted.
 
         Args:
             seconds: By backend that takes every node, the seconds of a run.
+            handing: By backend, the seconds to hand over to it.
         """
         folder = _folder(self._settings)
         if folder is None:
@@ -247,10 +260,16 @@ class Costs:
             predicted = {kind: self._rate(kind, like) * count for kind, count in units.items()}
             factor = measured / (sum(predicted.values()) or 1.0)
             for kind, count in units.items():
-                row = kept.setdefault(kind, {})
-                before = row.get(backend, (0.0, 0.0))
-                row[backend] = before[0] + predicted[kind] * factor, before[1] + count
+                _add(kept, kind, backend, predicted[kind] * factor, count)
+        for backend, measured in handing.items():
+            _add(kept, HANDING, backend, measured, 1)
         _learned.put(_question(self._settings), kept, folder)
+
+
+def _add(kept: _Kept, kind: str, backend: str, seconds: float, count: int) -> None:
+    row = kept.setdefault(kind, {})
+    before = row.get(backend, (0.0, 0.0))
+    row[backend] = before[0] + seconds, before[1] + count
 
 
 def _folder(settings: ResolvedConfig) -> Path | None:
@@ -261,7 +280,7 @@ def _question(settings: ResolvedConfig) -> bytes:
     return canonical(surroundings(settings))
 
 
-def _recalled(settings: ResolvedConfig) -> dict[str, dict[str, tuple[float, float]]]:
+def _recalled(settings: ResolvedConfig) -> _Kept:
     """Return seconds and work measured on this machine so far, by class and backend."""
     folder = _folder(settings)
     if folder is None or not any(folder.iterdir()):
@@ -272,11 +291,15 @@ def _recalled(settings: ResolvedConfig) -> dict[str, dict[str, tuple[float, floa
     }
 
 
-def _merged(kept: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, dict[str, float]]:
+def _scale(kind: str) -> float:
+    return 1.0 if kind in {NODE, HANDING} else _UNITS
+
+
+def _merged(kept: _Kept) -> dict[str, dict[str, float]]:
     """Put what was measured here in the place of the table, and scale the rest of a row to it."""
     table = {kind: dict(row) for kind, row in _COSTS.items()}
     for kind, row in kept.items():
-        each = 1.0 if kind == NODE else _UNITS
+        each = _scale(kind)
         here = {name: each * spent / work for name, (spent, work) in row.items() if spent and work}
         known = table.setdefault(kind, {})
         scales = [log(rate / known[name]) for name, rate in here.items() if known.get(name)]

@@ -31,9 +31,9 @@ def divided(
 ) -> tuple[WorkTable, Turns, ResolvedConstraints]:
     """Let the selected backends claim, and as many of those behind ``auto`` as can win anything.
 
-    Where ``auto`` ends the selection and nothing is demanded, small regions that cost more to hand
-    over than they gain are given back, and all goes to one backend that takes everything where
-    that is predicted to be quicker.
+    Where ``auto`` is all of the selection and nothing is demanded, small regions that cost more to
+    hand over than they gain are given back, and all goes to one backend that takes everything
+    where that is predicted to be quicker.
 
     Args:
         bound: The bound model.
@@ -45,9 +45,9 @@ def divided(
     Raises:
         SubgraphkitError: As ``partition``.
     """
-    weighs = demands is None and bool(settings.backends) and settings.backends[-1].name == AUTO
+    weighs = demands is None and [one.name for one in settings.backends] == [AUTO]
     costs = Costs(bound, settings) if weighs else None
-    among = costs and partial(costs.candidates, fallback=settings.fallback)
+    among = partial(costs.candidates, fallback=settings.fallback) if costs is not None else None
     takes_all = partial(_takes_all, bound)
     choices = choose_claimants(
         bound, settings, takes_all, named=named, among=among, dry_run=dry_run
@@ -73,7 +73,7 @@ def claimed(
 ) -> tuple[WorkTable, Turns]:
     """Let claimants have their turns; ``costs`` weighs their regions."""
     work = WorkTable(bound, claims)
-    work.worth = costs and costs.worth
+    work.worth = costs.worth if costs is not None else None
     refusals = [demanded.refusals_for(claim.backend.name) for claim in claims]
     return work, take_turns(work, lambda index: refusals[index])
 
@@ -85,6 +85,8 @@ def _weighed(
     if len(_taking_part(found[0])) < 2:  # noqa: PLR2004 (nothing is divided)
         return found
     best = claimed(bound, choose_again(bound, claims), costs=costs)
+    if any(best[0].free):  # what was given back nobody else takes
+        best = found
     for name in dict.fromkeys(claim.backend.name for claim in claims):
         seconds = costs.total(best[0])
         alone = claimed(bound, choose_again(bound, claims, name))

@@ -98,7 +98,9 @@ class InferenceSession(Session):
             )
             super().__init__(plan(found, compile_subgraphs(found, progress=progress)))
         if tuning == "background":
-            self._tuning = BackgroundTuning(self, source, shapes, self._build)
+            self._tuning = BackgroundTuning(
+                self, source, shapes, self._build.wait if self._build is not None else None
+            )
 
     @property
     def ready(self) -> bool:

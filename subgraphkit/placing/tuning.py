@@ -165,7 +165,7 @@ def tune(
     placement = replace(placement, figures={"asked": asked, **placement.figures})
     if placement.circumstances:
         keep_placement(placement, anybody)
-        Costs(bound, anybody).learn(_of_one_backend(placement))
+        Costs(bound, anybody).learn(_of_one_backend(placement), placement.figures["handing"])
     return Tuning(placement, measured=True)
 
 

@@ -1,7 +1,7 @@
 """A measuring beside a running session, in a child process, whose result the session takes over.
 
 ``python -m subgraphkit.placing.tuning_child JOB`` reads the job from a file, measures, and answers
-with the placement, as JSON. It ends with its parent.
+with the placement, as JSON. A job may name a folder of feeds. It ends with its parent.
 """
 
 import contextlib
@@ -12,13 +12,15 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.benching import file_of
+from subgraphkit.comparing.stored_values import restore_values
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.configuration.settings import SETTINGS
@@ -33,7 +35,6 @@ from subgraphkit.partitioning.claiming.placements import (
     find_placement,
     placement_of,
 )
-from subgraphkit.placing.background import BackgroundBuild
 from subgraphkit.placing.tuning import tune
 from subgraphkit.planning import plan
 from subgraphkit.processes import AnsweringChild, NoAnswer
@@ -53,9 +54,10 @@ _LAST_OUTPUT: Final = 2000
 
 
 def _placed(bound: BoundModel, placement: Placement) -> Partitioning:
-    """Return the partitioning of a placement."""
-    origin = "a placement measured here"
-    return partition(bound, placement.choices(origin), constraints=placement.constraints(bound))
+    """Return the partitioning of a placement; nobody named its backends."""
+    choices = placement.choices("a placement measured here")
+    found = partition(bound, choices, constraints=placement.constraints(bound))
+    return replace(found, named={})
 
 
 def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
@@ -88,16 +90,16 @@ class BackgroundTuning:
         session: The session; not kept alive.
         source: What its model was loaded from.
         shapes: The shapes it was bound with.
-        build: What is built in the background, which is waited for.
+        before: Called before the session gets another plan, to wait for what makes it one.
 
     Thread-safety: all methods may be called from any thread.
     """
 
     def __init__(
-        self, session: Session, source: Any, shapes: Any, build: BackgroundBuild | None = None
+        self, session: Session, source: Any, shapes: Any, before: Callable[[], object] | None = None
     ) -> None:
         self._session = weakref.ref(session)
-        self._build = build
+        self._before = before
         self._state = "measuring"
         self._job = {
             "shapes": _plain(shapes),
@@ -179,8 +181,8 @@ class BackgroundTuning:
         return placement_of(answer["placement"])
 
     def _improve(self, placement: Placement) -> str:
-        if self._build is not None:
-            self._build.wait()
+        if self._before is not None:
+            self._before()
         session = self._session()
         if session is None or self._state != "measuring":
             return "stopped"
@@ -246,7 +248,8 @@ def _measured(job: Mapping[str, Any]) -> Placement:
         options=job["options"],
         **settings,
     )
-    return tune(bound, seconds=bound.settings.tune_seconds).placement
+    feeds = restore_values(Path(job["feeds"])) if "feeds" in job else None
+    return tune(bound, seconds=bound.settings.tune_seconds, feeds=feeds).placement
 
 
 def _end_with_parent() -> None:

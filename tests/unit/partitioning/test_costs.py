@@ -1,0 +1,133 @@
+"""Predicted costs: what auto goes by where nothing is stored, and what measuring adds to it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+import subgraphkit as sk
+from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.finding.registry import registered
+from subgraphkit.partitioning.costs import Costs, work_of
+from tests.fakes import claiming
+from tests.models import parsed
+
+MIXED = """g (float[1, {size}] x) => (float[1, {size}] y) {{
+  a = Relu(x)  b = Neg(a)  c = Relu(b)  d = Neg(c)  y = Abs(d)
+}}"""
+EVERYTHING = ["Relu", "Neg", "Abs"]
+
+
+def bound(text: str, **settings: Any) -> Any:
+    return sk.bind(sk.load(parsed(text)), **{"backend": "auto", "fallback": "none", **settings})
+
+
+def mixed(size: int, **settings: Any) -> Any:
+    return bound(MIXED.format(size=size), **settings)
+
+
+def products(size: int, **settings: Any) -> Any:
+    square = f"float[{size}, {size}]"
+    return bound(f"g ({square} x) => ({square} y) {{ y = MatMul(x, x) }}", **settings)
+
+
+@pytest.fixture
+def some() -> Iterator[None]:
+    """Install three fakes alone; they rank by name."""
+    with (
+        registered(claiming(["Relu"], "a_relus", connectivity="connected")),
+        registered(claiming(["Neg", "Abs"], "b_others", connectivity="connected")),
+        registered(claiming(EVERYTHING, "c_all", connectivity="connected")),
+    ):
+        yield
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *installed: str) -> None:
+    records = [record for record in CATALOGUE.records() if record.name in installed]
+    monkeypatch.setattr(CATALOGUE, "records", lambda: records)
+
+
+def homes(found: Any) -> list[tuple[str, int]]:
+    return [(one.backend, len(one.nodes)) for one in found.subgraphs]
+
+
+@pytest.mark.usefixtures("some")
+def test_auto_gives_small_regions_back_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "a_relus", "c_all")
+    small = sk.partition(mixed(4))
+    assert homes(small) == [("c_all", 5)]
+    (refused,) = [one for one in small.to_dict()["refusals"] if one["node"] == 2]
+    assert (refused["backend"], refused["code"]) == ("a_relus", "not_worth")
+    assert refused["text"] == "not worth handing over: 1 node, 20.00% of the work, 2 values cross"
+    large = sk.partition(mixed(1 << 22))
+    assert homes(large) == [("a_relus", 1), ("c_all", 1), ("a_relus", 1), ("c_all", 2)]
+    named = sk.partition(mixed(4), "a_relus,c_all")
+    assert homes(named) == homes(large)  # who is named keeps what it claims
+
+
+@pytest.mark.usefixtures("some")
+def test_auto_keeps_small_regions_that_nobody_else_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "a_relus", "b_others")
+    found = sk.partition(mixed(4))
+    assert [name for name, _ in homes(found)] == ["a_relus", "b_others"] * 2
+
+
+def test_backends_change_places_only_where_one_is_twice_as_fast(tmp_path: Path) -> None:
+    product = products(512, cache_dir=tmp_path)
+    names = ["tensorrt", "onnxruntime", "openvino", "third_party", "numpy"]
+    before = Costs(product, product.settings)
+    assert before.ranked(names) == names  # by the table openvino is faster, but not by so much
+    assert before.of("third_party", product.order) is None
+    before.learn({"onnxruntime": 3.0, "openvino": 1.0, "third_party": 0.5}, {"openvino": 2.0})
+    after = Costs(product, product.settings)
+    assert after.of("third_party", product.order) == pytest.approx(0.5)
+    assert after.of("openvino", product.order) == pytest.approx(1.0)
+    assert after.ranked(names) == ["tensorrt", "third_party", "openvino", "numpy", "onnxruntime"]
+    # what was not measured here is scaled to what was
+    scaled = after.of("numpy", product.order)
+    assert scaled is not None
+    assert scaled > 100 * (before.of("numpy", product.order) or 0.0)
+    elsewhere = products(512, cache_dir=tmp_path, threads=3)
+    assert Costs(elsewhere, elsewhere.settings).ranked(names) == names
+    forgetful = products(512, cache_dir=tmp_path / "no", cache=False)
+    Costs(forgetful, forgetful.settings).learn({"numpy": 1.0}, {})
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_library_is_opened_only_where_it_can_win(tmp_path: Path) -> None:
+    names = ["onnxruntime", "onednn", "tvm", "numpy"]
+    small, large = (products(size, cache_dir=tmp_path) for size in (4, 512))
+
+    def opened(model: Any, fallback: str) -> list[str]:
+        costs = Costs(model, model.settings)
+        candidates = costs.candidates(names, fallback)
+        first = [next(iter(candidates))]
+        costs.left = model.order
+        return first + list(candidates)
+
+    assert opened(small, "numpy") == ["onnxruntime", "numpy"]
+    assert opened(large, "numpy") == ["onnxruntime", "onednn", "numpy"]
+    assert sorted(opened(small, "none")) == sorted(names)  # nobody else would run them
+
+
+def test_every_class_of_operators_has_its_unit() -> None:
+    text = """g (float[1,4,8,8] x, float[4,4] m) => (y) {
+      a = Conv(x, w)  b = Conv<group=4>(a, v)  c = MatMul(m, m)  d = Relu(b)
+      e = Transpose(d)  f = Flatten(e)  y = Identity(f) }"""
+    model = parsed(text.replace("=> (y)", "=> (float[1,256] y)"))
+    for name, shape in {"w": (4, 4, 1, 1), "v": (4, 1, 1, 1)}.items():
+        weight = np.ones(shape, np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    found = sk.bind(sk.load(model), backend="numpy", fold=False)
+    assert [work_of(found, node) for node in found.order] == [
+        ("convolution", 2 * 256 * 4),
+        ("depthwise", 2 * 256),
+        ("product", 2 * 16 * 4),
+        ("elementwise", 2 * 4 * 256),
+        ("movement", 2 * 4 * 256),
+        ("movement", 0),
+        ("movement", 0),
+    ]

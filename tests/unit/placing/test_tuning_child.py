@@ -1,0 +1,192 @@
+"""A session on auto that measures first, or beside its runs; the measuring itself is given."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.partitioning import Constraints
+from subgraphkit.partitioning.claiming.placements import (
+    Placement,
+    circumstances,
+    keep_placement,
+)
+from subgraphkit.placing import tuning_child
+from subgraphkit.processes import NoAnswer
+from tests.models import parsed
+
+CHAIN = parsed(
+    "agraph (float[N, 3] x) => (float[N, 3] v5) {"
+    + "".join(f"v{at} = Sigmoid({f'v{at - 1}' if at else 'x'})" for at in range(6))
+    + "}"
+)
+X = np.ones((2, 3), np.float32)
+
+
+def halves(bound: Any, *_: object, **__: object) -> Any:
+    """Return what ``tune`` would: half on NumPy and half on ONNX Runtime."""
+    names = [bound.table.outputs[node][0] for node in bound.order]
+    placement = Placement(
+        backends={"numpy": {}, "onnxruntime": {}},
+        nodes={"numpy": tuple(names[:3]), "onnxruntime": tuple(names[3:])},
+        circumstances=circumstances(bound, bound.settings),
+        figures={},
+    )
+    return SimpleNamespace(placement=placement)
+
+
+class Child:
+    """Stands for the child process: it answers when it is allowed to, or has gone."""
+
+    def __init__(self, _: str, words: list[str]) -> None:
+        self.job: dict[str, Any] = json.loads(Path(words[0]).read_text())
+        self.allowed = threading.Event()
+        self.says: Callable[[], Any] = lambda: {
+            "placement": tuning_child._measured(self.job).to_json()
+        }
+        self.stopped = False
+
+    def answer(self, seconds: float) -> Any:
+        assert self.allowed.wait(min(seconds, 30))
+        return self.says()
+
+    def stop(self) -> None:
+        if not self.allowed.is_set():
+            self.says = self.gone
+        self.stopped = True
+        self.allowed.set()
+
+    @staticmethod
+    def gone() -> Any:
+        raise NoAnswer(-9)
+
+
+@pytest.fixture(autouse=True)
+def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Child]]:
+    started: list[Child] = []
+
+    def start(module: str, words: list[str]) -> Child:
+        started.append(Child(module, words))
+        return started[-1]
+
+    monkeypatch.setattr(tuning_child, "AnsweringChild", start)
+    monkeypatch.setattr(tuning_child, "tune", halves)
+    yield started
+    for child in started:
+        child.stop()
+
+
+def opened(folder: Path, **settings: Any) -> sk.InferenceSession:
+    given: dict[str, Any] = {"backend": "auto", "cache_dir": folder, "tune": "background"}
+    return sk.InferenceSession(CHAIN, shapes={"N": 2}, **{**given, **settings})
+
+
+def homes(session: sk.Session) -> list[tuple[str, int]]:
+    return [(one.backend, len(one.nodes)) for one in session.partitioning.subgraphs]
+
+
+def first(children: list[Child]) -> Child:
+    waiting = threading.Event()
+    while not children:
+        waiting.wait(0.01)
+    return children[0]
+
+
+def test_a_session_takes_over_what_was_measured_beside_it(
+    tmp_path: Path, children: list[Child]
+) -> None:
+    options = {"onnxruntime": {"optimization": "basic"}}
+    with opened(tmp_path, threads=2, options=options, block=["tvm"]) as session:
+        expected = session.run(None, {"x": X})[0]
+        before, tuning = homes(session), session.tuning
+        assert len(before) == 1
+        assert tuning is not None
+        child = first(children)
+        assert tuning.state == "measuring"
+        assert not session.wait(0)
+        job = child.job
+        # the child measures under the circumstances of the session
+        there = tuning_child._measured(job).circumstances
+        assert there == circumstances(session.graph, session.graph.settings)
+        child.allowed.set()
+        assert session.wait(30)
+        assert tuning.state == "exchanged"
+        assert homes(session) == [("numpy", 3), ("onnxruntime", 3)]
+        assert {one.state for one in session.status().values()} == {"ready"}
+        np.testing.assert_allclose(session.run(None, {"x": X})[0], expected, rtol=1e-6)
+    assert child.stopped
+    assert not Path(job["model"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (Child.gone, "its process ended with status -9"),
+        (lambda: {"failed": "[SGK104] no backend"}, r"[SGK104] no backend"),
+        (lambda: {"placement": "{}"}, "KeyError"),
+    ],
+)
+def test_a_session_stays_as_it_is_where_measuring_fails(
+    says: Callable[[], Any],
+    told: str,
+    tmp_path: Path,
+    children: list[Child],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, "subgraphkit.placement"), opened(tmp_path) as session:
+        before, child = homes(session), first(children)
+        child.says = says
+        child.allowed.set()
+        assert session.wait(30)
+        assert session.tuning is not None
+        assert session.tuning.state == "failed"
+        assert homes(session) == before
+    assert "measuring in the background failed, the session stays" in caplog.text
+    assert told in caplog.text
+
+
+def test_closing_ends_the_measuring(
+    tmp_path: Path, children: list[Child], caplog: pytest.LogCaptureFixture
+) -> None:
+    session = opened(tmp_path)
+    child, tuning = first(children), session.tuning
+    assert tuning is not None
+    session.close()
+    assert child.stopped
+    assert (tuning.state, tuning.wait(0)) == ("stopped", True)
+    assert not caplog.records
+
+
+def test_first_measures_before_the_session_opens_with_and_without_a_cache(
+    tmp_path: Path, children: list[Child]
+) -> None:
+    for cache in (True, False):
+        with opened(tmp_path, tune="first", cache=cache) as session:
+            assert homes(session) == [("numpy", 3), ("onnxruntime", 3)]
+            assert session.tuning is None
+    assert not children
+
+
+def test_nothing_is_measured_for_named_backends_pins_and_what_is_known(
+    tmp_path: Path, children: list[Child], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "subgraphkit.placement"):
+        with opened(tmp_path, backend="numpy") as named:
+            assert named.tuning is None
+        pinned = Constraints(pins={0: "numpy"})
+        with opened(tmp_path, tune="first", constraints=pinned) as demanded:
+            assert homes(demanded)[0] == ("numpy", 1)
+    assert caplog.text.count("measures for backend='auto' without pins alone") == 2
+    bound = sk.bind(sk.load(CHAIN), {"N": 2}, backend="auto", cache_dir=tmp_path)
+    keep_placement(halves(bound).placement, bound.settings)
+    with opened(tmp_path) as known:
+        assert known.tuning is None
+        assert homes(known) == [("numpy", 3), ("onnxruntime", 3)]
+    assert not children
