@@ -13,7 +13,7 @@ from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.types import TensorType
 
-__all__ = ["Region", "cut_regions", "node_weights", "quotient_graph"]
+__all__ = ["Piece", "cut_regions", "node_weights", "quotient_graph"]
 
 _MOST_VALUES: Final = 4
 _LEAST_REGIONS: Final = 4
@@ -25,7 +25,7 @@ _OF_AN_ELEMENT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Piece:
     """Nodes that follow each other, with few values entering and leaving.
 
     Attributes:
@@ -55,7 +55,7 @@ def _elements(bound: BoundModel, name: str) -> int:
     return (type_.element_count or 1) if isinstance(type_, TensorType) else 1
 
 
-def cut_regions(bound: BoundModel, weights: Mapping[int, float], most: int) -> list[Region]:
+def cut_regions(bound: BoundModel, weights: Mapping[int, float], most: int) -> list[Piece]:
     """Cut a network where few values are alive and no place nearby is narrower.
 
     Values are allowed one more at a time, until there are some cuts to choose from. Inputs of the
@@ -77,7 +77,7 @@ def cut_regions(bound: BoundModel, weights: Mapping[int, float], most: int) -> l
     ends = [*cuts, len(order) - 1]
     pieces = [order[a + 1 : b + 1] for a, b in zip([-1, *cuts], ends, strict=True)]
     return [
-        Region(tuple(one), sum(map(weights.__getitem__, one)), _kind(bound, one, at))
+        Piece(tuple(one), sum(map(weights.__getitem__, one)), _kind(bound, one, at))
         for at, one in enumerate(pieces)
     ]
 
@@ -123,7 +123,7 @@ def _kind(bound: BoundModel, nodes: Sequence[int], at: int) -> str:
         return f"region {at}"
 
 
-def quotient_graph(bound: BoundModel, regions: Sequence[Region]) -> Any:
+def quotient_graph(bound: BoundModel, regions: Sequence[Piece]) -> Any:
     """Return a ``networkx.DiGraph`` of the regions by place, an edge where a value is passed on."""
     homes = {node: at for at, region in enumerate(regions) for node in region.nodes}
     quotient = nx.DiGraph()

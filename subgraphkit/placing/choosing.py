@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.placing.candidates import Region
+from subgraphkit.placing.candidates import Piece
 from subgraphkit.placing.measuring import Interval, interval
 
 __all__ = ["RegionTimes", "choose", "name_choice"]
@@ -99,12 +99,12 @@ class RegionTimes:
         handing: By backend, the seconds it takes to hand over between it and the best single one.
     """
 
-    def __init__(self, regions: Sequence[Region]) -> None:
+    def __init__(self, regions: Sequence[Piece]) -> None:
         self._regions = regions
         self._samples: dict[str, dict[str, list[float]]] = {one.kind: {} for one in regions}
         self.handing: dict[str, float] = {}
 
-    def note(self, region: Region, backend: str, seconds: Sequence[float]) -> None:
+    def note(self, region: Piece, backend: str, seconds: Sequence[float]) -> None:
         """Note what a region took on a backend, turn by turn."""
         self._samples[region.kind].setdefault(backend, []).extend(seconds)
 

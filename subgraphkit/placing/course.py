@@ -15,9 +15,9 @@ from typing import Any, Final
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.errors import BackendUnavailableError, InternalError
 from subgraphkit.partitioning.claiming.placements import Placement
-from subgraphkit.placing.candidates import Region, cut_regions, quotient_graph
+from subgraphkit.placing.candidates import Piece, cut_regions, quotient_graph
 from subgraphkit.placing.choosing import RegionTimes, name_choice
-from subgraphkit.placing.measuring import Arena, Contender, Interval, interval, ratio
+from subgraphkit.placing.measuring import Arena, Candidate, Interval, interval, ratio
 
 __all__ = ["Course"]
 
@@ -64,14 +64,14 @@ class Course:
     def __init__(self, arena: Arena, seconds: float | None) -> None:
         self._arena, self._has_limit = arena, seconds is not None
         arena.seconds = _LEAST_SECONDS if seconds is None else seconds
-        self._alone: dict[str, Contender] = {}
-        self._composed: dict[_Assignment, Contender] = {}
+        self._alone: dict[str, Candidate] = {}
+        self._composed: dict[_Assignment, Candidate] = {}
         self._against: dict[str, Interval] = {}
         self._notes: list[str] = []
         self._rough: dict[str, float] = {}
         self._takes: dict[str, frozenset[int]] = {}
-        self._single: Contender | None = None
-        self._best: Contender | None = None
+        self._single: Candidate | None = None
+        self._best: Candidate | None = None
         self._complete = True
 
     def run(self) -> Placement:
@@ -137,7 +137,7 @@ class Course:
                 hint="See what works here: subgraphkit doctor.",
             )
 
-    def _enter(self, name: str, one: Contender) -> None:
+    def _enter(self, name: str, one: Candidate) -> None:
         self._rough[name] = one.quickest(self._arena.feeds)
         self._alone[name] = one
         homes = {node: one.partitioning.home_of(node).backend for node in self._arena.weights}
@@ -201,7 +201,7 @@ class Course:
         return RegionTimes(self._regions)
 
     @cached_property
-    def _regions(self) -> list[Region]:
+    def _regions(self) -> list[Piece]:
         return cut_regions(self._arena.bound, self._arena.weights, _MOST_REGIONS)
 
     def _exchange_regions(self) -> None:
@@ -227,12 +227,12 @@ class Course:
                 self._note_regions(one, (base, name))
                 one.close()
 
-    def _alternating(self, name: str, base: str, start: int) -> Contender | None:
+    def _alternating(self, name: str, base: str, start: int) -> Candidate | None:
         regions = enumerate(self._regions)
         assignment = tuple(name if at % 2 == start else base for at, _ in regions)
         return self._arena.opened(f"regions on {name}", self._assigned(assignment), clocked=True)
 
-    def _note_regions(self, one: Contender, names: tuple[str, str]) -> None:
+    def _note_regions(self, one: Candidate, names: tuple[str, str]) -> None:
         turns = one.node_turns(self._arena.weights)
         for region in self._regions:
             for name in names:
@@ -270,7 +270,7 @@ class Course:
         if self._best is not single:
             self._best = self._duel([single, self._best], "comparing the best", rest=True)
 
-    def _composition(self, assignment: _Assignment) -> Contender | None:
+    def _composition(self, assignment: _Assignment) -> Candidate | None:
         """Open a composition that was not tried; None if it was, or is out."""
         if assignment in self._composed or self._arena.left() < self._reserve():
             return None
@@ -286,11 +286,11 @@ class Course:
 
     # -- turns -------------------------------------------------------------------------------
 
-    def _duel(self, several: Sequence[Contender], phase: str, *, rest: bool = False) -> Contender:
+    def _duel(self, several: Sequence[Candidate], phase: str, *, rest: bool = False) -> Candidate:
         """Take turns until it is clear; return the best, the first one unless another is better."""
         first, *others = several
         starts = {one: len(one.turns) for one in several}
-        ratios: dict[Contender, Interval] = {}
+        ratios: dict[Candidate, Interval] = {}
         kept = 0 if rest else self._reserve()
         for at in range(_MOST_TURNS):
             if not others or (at >= _LEAST_TURNS and self._arena.left() < kept):
@@ -348,7 +348,7 @@ class Course:
         }
         return replace(best.placement, figures=figures)
 
-    def _row(self, one: Contender) -> dict[str, Any]:
+    def _row(self, one: Candidate) -> dict[str, Any]:
         count = len(one.partitioning.subgraphs)
         against = self._against.get(one.label)
         return {

@@ -27,7 +27,7 @@ from subgraphkit.placing.candidates import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 
-__all__ = ["Arena", "Contender", "Interval", "interval", "ratio"]
+__all__ = ["Arena", "Candidate", "Interval", "interval", "ratio"]
 
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
@@ -67,7 +67,7 @@ def ratio(turns: Sequence[float], others: Sequence[float]) -> Interval:
     return interval([one / other for one, other in zip(turns, others, strict=False)])
 
 
-class Contender:
+class Candidate:
     """A session that runs a model as a placement has it.
 
     Args:
@@ -266,13 +266,13 @@ class Arena:
 
     def opened(
         self, label: str, placement: Placement, *, clocked: bool = False
-    ) -> Contender | None:
+    ) -> Candidate | None:
         """Open a contender and let it run once; None if it cannot, or its results differ.
 
         The results of the first one are what all others are held to, unless they vary.
         """
         try:
-            one = Contender(label, self.bound, placement, self._quiet, clocked=clocked)
+            one = Candidate(label, self.bound, placement, self._quiet, clocked=clocked)
             self._stack.enter_context(one)
             results = one.run(self.feeds)
             if self._is_first:
@@ -286,14 +286,14 @@ class Arena:
             return None
         return one
 
-    def _take_for_reference(self, one: Contender, results: list[Any]) -> None:
+    def _take_for_reference(self, one: Candidate, results: list[Any]) -> None:
         self._is_first = False
         self._expected = results
         if one.difference(one.run(self.feeds), results):
             self._expected = None
             self.notes.append("results vary from run to run, so they are not compared")
 
-    def take_turns(self, several: Sequence[Contender], at: int) -> None:
+    def take_turns(self, several: Sequence[Candidate], at: int) -> None:
         """Let contenders take a turn each, in another order every round."""
         at %= max(1, len(several))  # so that nobody always comes after the same neighbour
         for one in (*several[at:], *several[:at]):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subgraphkit.placing import choosing
-from subgraphkit.placing.candidates import Region
+from subgraphkit.placing.candidates import Piece
 from subgraphkit.placing.choosing import RegionTimes, choose, name_choice
 from subgraphkit.placing.measuring import interval, ratio
 
@@ -60,7 +60,7 @@ def test_regions_tied_to_too_many_others_go_by_their_own_time(
 
 
 def test_equal_regions_are_timed_and_proposed_together() -> None:
-    regions = [Region((at,), 1.0, "even" if at % 2 == 0 else "odd") for at in range(4)]
+    regions = [Piece((at,), 1.0, "even" if at % 2 == 0 else "odd") for at in range(4)]
     times = RegionTimes(regions)
     times.handing["b"] = 0.01
     for region in regions[:2]:
