@@ -75,6 +75,7 @@ def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = F
         BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
         CompileError: A backend failed to restore an engine (SGK187) or to compile what has none
             (SGK130).
+        UnclaimedNodesError: A backend has less of it than ``require`` says (SGK125).
         SubgraphkitError: As ``load`` and ``bind``.
     """
     call = call or BundleCall()
@@ -87,6 +88,7 @@ def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = F
     claims = _claims(files.folder, bound, manifest)
     partitioning = rebuild(files.folder, manifest, bound, claims)
     _check_structures(partitioning, manifest)
+    partitioning.shortfall()  # nobody is named here, so this is about what is required alone
     by_name = {claim.backend.name: claim.backend for claim in claims}
     for entry in manifest.backends:
         _check_backend(by_name[entry.name], entry, partitioning)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.binding import bind
 from subgraphkit.comparing.memory import peak_bytes, resident_bytes
 from subgraphkit.comparing.step_times import StepTimes
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         The exit status: 0 unless nobody is listening any more.
     """
     job = Namespace(**json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
+    PLACEMENT_LOG.disabled = True  # what it would say is in the answer to the bind
     with answering() as answer:
         for said in _answers(job):
             json.dump(said, answer)

@@ -6,9 +6,9 @@ from subgraphkit.compiling.compilation import (
     compile_elsewhere,
     compile_subgraph,
     compile_subgraphs,
-    given_back,
 )
 from subgraphkit.compiling.creation import close_all
+from subgraphkit.compiling.giving_back import given_back
 
 __all__ = [
     "CompiledSubgraphs",

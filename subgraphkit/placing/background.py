@@ -91,8 +91,11 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
         SubgraphkitError: A backend that was named is not installed, or the one to start on fails.
     """
     settings = bound.settings
-    if configured(settings, constraints) is not None:
-        _logger.info("pins hold from the first run on: the session is built before it answers")
+    is_held_to = settings.require or settings.on_fallback == "error"
+    if is_held_to or configured(settings, constraints) is not None:
+        _logger.info(
+            "what is demanded of the placement holds from the first run on: nothing starts"
+        )
         return None
     placement = find_placement(bound, settings)
     if placement is not None:
@@ -110,7 +113,11 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
         found = partitioning if takes_all or found is None else found
         if takes_all:
             break
-    return None if found is None else plan(found, compile_subgraphs(found))
+    if found is None:
+        return None
+    # Nobody asked for this placement, so there is nothing to be reported of it.
+    found = replace(found, named={})
+    return plan(found, compile_subgraphs(found))
 
 
 class BackgroundBuild:
@@ -192,9 +199,17 @@ class BackgroundBuild:
         wanted = partition(self._start.graph)
         if _work(wanted) == _work(self._start):
             self._statuses, self._is_decided = dict(self._started), True
-            return
-        self._wanted, self._is_decided = wanted, True
-        means = Means.of(wanted, self._course, shares_processors=len(wanted.subgraphs) > 1)
+        else:
+            self._wanted, self._is_decided = wanted, True
+            self._build_all()
+            wanted = self._wanted
+        shortfall = wanted.shortfall()
+        if shortfall is not None:
+            shortfall.report(wanted)
+
+    def _build_all(self) -> None:
+        shares = len(self._wanted.subgraphs) > 1
+        means = Means.of(self._wanted, self._course, shares_processors=shares)
         while (subgraph := self._next()) is not None:
             self._course.check()
             self._course("compiling", len(self._statuses), len(self._wanted.subgraphs), subgraph.id)

@@ -310,12 +310,18 @@ class Arena:
 def _alone(bound: BoundModel, placement: Placement) -> BoundModel:
     """Return the model with no options for others than those in the placement, and no way out.
 
-    What another backend computes in place of one that failed is not that one's time.
+    What another backend computes in place of one that failed is not that one's time. Nor is there
+    anything to say of a placement that is only tried.
     """
     settings = bound.settings
     named = {settings.fallback, *placement.backends}
     options = {name: one for name, one in settings.option_sources.items() if name in named}
     alone = replace(
-        settings, option_sources=options, on_run_error="raise", on_compile_error="raise"
+        settings,
+        option_sources=options,
+        on_run_error="raise",
+        on_compile_error="raise",
+        on_fallback="ok",
+        require={},
     )
     return replace(bound, settings=alone)

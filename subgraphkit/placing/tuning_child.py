@@ -13,6 +13,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,9 +54,10 @@ _LAST_OUTPUT: Final = 2000
 
 
 def _placed(bound: BoundModel, placement: Placement) -> Partitioning:
-    """Return the partitioning of a placement."""
-    origin = "a placement measured here"
-    return partition(bound, placement.choices(origin), constraints=placement.constraints(bound))
+    """Return the partitioning of a placement; nobody named its backends."""
+    choices = placement.choices("a placement measured here")
+    found = partition(bound, choices, constraints=placement.constraints(bound))
+    return replace(found, named={})
 
 
 def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:

@@ -242,7 +242,7 @@ class Session:
         try:
             self._gate.alone(take)
         except BaseException:
-            self._gate.alone(lambda: [self._close_unless_used(one) for one in given])
+            self._gate.alone(lambda: self._close_unless_used(*given))
             raise
 
     def export(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -314,9 +314,10 @@ class Session:
         self._plan, self._bound = plan, None
         self._emitted, self._execute = emitted, emitted.execute
 
-    def _close_unless_used(self, plan: Plan) -> None:
+    def _close_unless_used(self, *plans: Plan) -> None:
         used = set() if self._closed else {step.operator for step in self._plan.steps}
-        close_all(step.operator for step in plan.steps if step.operator not in used)
+        held = (step.operator for plan in plans for step in plan.steps)
+        close_all(operator for operator in held if operator not in used)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -116,7 +116,7 @@ class _OnnxBackend(Backend):
                 "SGK310", f"backend {cls.choice.name!r} has found no device {device!r}"
             )
         try:
-            session = InferenceSession(model, [cls.choice], strict=True, **kwargs)
+            session = InferenceSession(model, [cls.choice], strict=True, build="now", **kwargs)
         except UnclaimedNodesError as error:
             raise SkipTest(str(error)) from error
         return _Prepared(session, [value.name for value in model.graph.input])

@@ -24,7 +24,13 @@ _HIGH: Final = 2  # 0 and 1 are right for masks, indices and counts alike
 def reference_results(source: ModelSource, feeds: Mapping[str, Any]) -> list[Any]:
     """Return what the NumPy backend computes, whatever is configured."""
     with InferenceSession(
-        source, REFERENCE, fallback=REFERENCE, strict=False, on_missing="error", require={}
+        source,
+        REFERENCE,
+        fallback=REFERENCE,
+        strict=False,
+        on_missing="error",
+        build="now",
+        require={},
     ) as session:
         return session.run(None, feeds)
 

@@ -3,8 +3,10 @@
 An operator alone says little of its types: it is the next one that asks for them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -62,14 +64,19 @@ def type_of(value: Any) -> ValueType:
     return TensorType(DataType.of(np.asarray(value).dtype), np.asarray(value).shape)
 
 
+@lru_cache(maxsize=1)
+def versions() -> dict[tuple[str, str], list[int]]:
+    """Return all versions of every operator, by domain and name."""
+    found = defaultdict(list)
+    for schema in defs.get_all_schemas_with_history():
+        found[schema.domain, schema.name].append(schema.since_version)
+    return found
+
+
 def newest(schema: defs.OpSchema) -> int:
     """Return the newest operator set in which a version of an operator is in force."""
-    later = [
-        other.since_version
-        for other in defs.get_all_schemas_with_history()
-        if (other.domain, other.name) == (schema.domain, schema.name)
-        and other.since_version > schema.since_version
-    ]
+    own = schema.since_version
+    later = [version for version in versions()[schema.domain, schema.name] if version > own]
     return min(later) - 1 if later else defs.C.schema_version_map()[schema.domain][1]
 
 

@@ -82,7 +82,7 @@ class _Bench:
         return _Opened(model, self._name, [(self._name, options), self._fallback])
 
     def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
-        with InferenceSession(model, backend=self._fallback, require={}) as session:
+        with InferenceSession(model, backend=self._fallback, build="now", require={}) as session:
             results: list[Any] = session.run(None, feeds)
             return results
 
@@ -90,7 +90,9 @@ class _Bench:
 class _Opened:
     def __init__(self, model: Any, name: str, backends: Sequence[Any]) -> None:
         self._name = name
-        self._session = InferenceSession(model, backend=backends, on_fallback="ok", require={})
+        self._session = InferenceSession(
+            model, backend=backends, on_fallback="ok", build="now", require={}
+        )
 
     def run(self, feeds: Mapping[str, Any]) -> Sequence[Any]:
         results: list[Any] = self._session.run(None, feeds)

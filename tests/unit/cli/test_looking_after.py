@@ -121,7 +121,8 @@ def test_doctor_survives_any_backend_and_numbers_the_fixes(
     new_process: Cli, install: Install, source: str, finding: str
 ) -> None:
     install("patient", source)
-    ended = new_process("doctor", "patient", "--timeout", "2")
+    # the fallback would be tried, too, and under the same limit
+    ended = new_process("doctor", "patient", "--timeout", "2", SUBGRAPH_FALLBACK="none")
     assert ended.code == 1
     assert finding in ended.out
     assert "1. Mend or reinstall acme-patient 1.0; to do without it: SUBGRAPH_BLOCK=patient" in (
@@ -133,6 +134,7 @@ def test_doctor_survives_any_backend_and_numbers_the_fixes(
 def test_doctor_shows_where_a_package_is_broken(
     new_process: Cli, install: Install, variables: dict[str, str]
 ) -> None:
+    variables = {**variables, "SUBGRAPH_FALLBACK": "none"}
     install("broken", "\nimport no_such_vendor")
     ended = new_process("doctor", "broken", **variables)
     assert ended.code == 1

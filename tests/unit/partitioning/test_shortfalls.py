@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,6 +172,33 @@ def test_what_is_given_back_while_compiling_counts(caplog: pytest.LogCaptureFixt
     assert said.startswith("giver has 0 of 4 nodes (0% of FLOPs), numpy 4 (100%). Main reason: the")
     with pytest.raises(UnclaimedNodesError, match="and giver has 0 of 4 nodes"):
         sk.InferenceSession(parsed(HEAVY), one, require={"giver": 0.5}, **settings)
+
+
+def test_a_bundle_is_held_against_what_is_required(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with sk.InferenceSession(parsed(HEAVY), "numpy") as session:
+        session.export(tmp_path / "bundle")
+    sk.InferenceSession(tmp_path / "bundle", require={"numpy": 1.0}).close()
+    with pytest.raises(UnclaimedNodesError, match="and other has 0 of 4 nodes"):
+        sk.InferenceSession(tmp_path / "bundle", require={"other": 0.5})
+    assert caplog.records == []
+
+
+def test_a_session_that_is_built_in_the_background_says_it_when_it_is_built(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = claiming(["Relu", "Neg", "Abs"], "half")
+    with sk.InferenceSession(parsed(DIAMOND), ["numpy", one], build="background") as session:
+        assert session.wait(60)
+    assert caplog.records == []
+    with sk.InferenceSession(parsed(DIAMOND), [one], build="background") as session:
+        assert session.wait(60)
+        assert "half" in {step.subgraph.backend for step in session.plan.steps}
+    (said,) = [one.getMessage() for one in caplog.records]
+    assert said.startswith("half has 3 of 4 nodes (75.0% of FLOPs), numpy 1 (25.0%). Main reason")
+    with pytest.raises(UnclaimedNodesError, match="required of 'half'"):
+        sk.InferenceSession(parsed(DIAMOND), [one], build="background", require={"half": 0.9})
 
 
 class Listener:

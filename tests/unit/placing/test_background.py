@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -133,8 +134,12 @@ def test_what_fails_stays_where_it_is_with_a_reason(
 
     # What is given back goes to who is next in the list, as in a session that is built before.
     giving = slow.backend(BOTH, "giving", refusing(sk.Unsupported("not that one")))
+    caplog.clear()
     with opened(giving, good, quick) as session:
         assert session.wait(30)
+        # Of the start nothing is reported, which nobody asked for; of what came of it once.
+        (record,) = [one for one in caplog.records if one.name == "subgraphkit.placement"]
+        assert "giving" in record.message
         assert states(session) == {
             "quick_0": ("quick", "quick", "ready"),
             "good_1": ("good", "good", "ready"),
@@ -168,6 +173,8 @@ def test_a_session_is_built_at_once_where_nothing_is_to_be_waited_for(slow: Slow
     with opened(slow.backend(BOTH, "slow"), quick, pin="MatMul=slow") as session:
         assert session.ready
         assert states(session) == {"slow_0": ("slow", "slow", "ready")}
+    with opened(slow.backend(BOTH, "slow"), quick, require={"slow": 1.0}) as session:
+        assert session.ready
     with pytest.raises(sk.errors.BackendNotFoundError):
         opened("nonesuch", quick)
     # The fallback starts where every backend of the list keeps engines.
@@ -227,6 +234,23 @@ def test_closing_stops_the_build_and_leaves_nothing(slow: Slow) -> None:
     assert [step.operator.closed for step in first.steps] == [1]
     assert {state for _, _, state in states(session).values()} == {"failed"}
     assert threading.active_count() <= before + 1  # the timer, at most
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_waits_for_nothing(slow: Slow) -> None:
+    with opened(slow.backend(["MatMul"], "one"), claiming(BOTH, "quick")) as session:
+        assert slow.asked.wait(30)
+        child = os.fork()
+        if not child:
+            is_right = session.wait(30) and value(session) == [19, 32]
+            status = session.status()["one_0"]
+            is_right = is_right and (status.backend, status.state) == ("quick", "failed")
+            os._exit(0 if is_right else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        slow.allowed.set()
+        assert session.wait(30)
+        assert states(session)["one_0"] == ("one", "one", "ready")
 
 
 def test_a_session_that_is_dropped_is_not_kept_by_its_build(slow: Slow) -> None:

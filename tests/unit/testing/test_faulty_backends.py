@@ -1,5 +1,7 @@
 """A test of the tests: the kit catches every fault at its stage, and finds none where none is."""
 
+from collections import Counter
+
 import pytest
 
 from subgraphkit.backend import Backend
@@ -21,11 +23,13 @@ def test_the_kit_catches_a_faulty_backend_at_its_stage(fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("backend", SOUND, ids=lambda backend: backend.__name__)
-@pytest.mark.parametrize("only", ["L0/*", "L1/*", "L2/*", "L6/*", "L7/*"])
+@pytest.mark.parametrize(("only", "last"), [("*", 2), ("L6/*", 7), ("L7/*", 7)])
 def test_the_kit_finds_nothing_wrong_with_what_the_faulty_ones_are_made_of(
-    backend: type[Backend], only: str
+    backend: type[Backend], only: str, last: int
 ) -> None:
-    findings = list(check_backend(backend, only=only))
+    findings = list(check_backend(backend, last, only=only))
     assert [finding for finding in findings if finding.is_wrong] == []
-    assert len({finding.case for finding in findings}) == len(findings) >= 5
-    assert {finding.level for finding in findings} == {int(only[1])}
+    assert len({finding.case for finding in findings}) == len(findings)
+    counts = Counter(finding.level for finding in findings)
+    assert counts.keys() == ({0, 1, 2} if only == "*" else {int(only[1])})
+    assert min(counts.values()) >= 5
