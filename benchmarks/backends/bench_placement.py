@@ -82,7 +82,7 @@ def main() -> int:
         How many models could not be measured.
     """
     parser = base_parser("auto beside the best single backend.", repeat=10)
-    known = {**dict.fromkeys((*GROUPS, "all"), ""), **_models()}
+    known = (*GROUPS, "all", *ARCHITECTURES, *_models())
     parser.add_argument("--models", nargs="+", choices=known, default=USUAL, metavar="NAME")
     parser.add_argument("--backends", default="numpy,onnxruntime,openvino,onednn")
     parser.add_argument("--mixed", action="append", metavar="LIST", help="backends in order")
