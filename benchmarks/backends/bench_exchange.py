@@ -46,7 +46,7 @@ PAUSE: Final = 0.05
 RUNS_PER_TURN: Final = 3
 GOAL: Final = 0.03
 PIECES: Final = ("before", "part", "behind")
-RESTING: Final = "session.force_spinning_stop=1"
+RESTING: Final = ("session.force_spinning_stop=1", "session.intra_op.spin_duration_us=100")
 """What the backend tells ONNX Runtime itself where others share the processors of a session."""
 
 
@@ -272,7 +272,7 @@ def _run(sessions: Sequence[sk.Session], feeds: Mapping[str, Any]) -> None:
 
 def _opened(model: Any, job: Job) -> sk.Session:
     names = [one for one in (job.other, job.main, "numpy") if one]
-    options = {WHOLE_ON: {"session_config": [RESTING]}} if len(job.models) > 1 else None
+    options = {WHOLE_ON: {"session_config": list(RESTING)}} if len(job.models) > 1 else None
     settings: dict[str, Any] = {"options": options, "threads": job.threads}
     bound = sk.bind(model, backend=list(dict.fromkeys(names)), **settings)
     constraints = None
