@@ -39,7 +39,7 @@ _LEAST_TURNS: Final = 6
 
 _MOST_TURNS: Final = 15
 _FOR_REGIONS: Final = 0.7
-_FOR_COMPOSING: Final = 0.4
+_FOR_COMPOSING: Final = 0.25
 """Parts of the time that are kept for what comes after, where backends or regions take long."""
 
 _MOSTLY: Final = 0.9
