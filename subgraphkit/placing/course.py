@@ -24,7 +24,7 @@ __all__ = ["Course"]
 _SLOW: Final = 3.0
 """How many times the time of the quickest a backend may take and still be considered."""
 
-_LEAST_SECONDS: Final = 20.0
+_LEAST_SECONDS: Final = 17.0
 _MOST_SECONDS: Final = 90.0
 _RUNS: Final = 300
 """About how many runs a tuning takes, where nobody said how long it may take."""
@@ -39,7 +39,7 @@ _LEAST_TURNS: Final = 6
 
 _MOST_TURNS: Final = 15
 _FOR_REGIONS: Final = 0.7
-_FOR_COMPOSING: Final = 0.4
+_FOR_COMPOSING: Final = 0.25
 """Parts of the time that are kept for what comes after, where backends or regions take long."""
 
 _MOSTLY: Final = 0.9
@@ -56,7 +56,7 @@ class Course:
 
     Args:
         arena: The model, and what contenders need; left when the course is run.
-        seconds: About how long it may take; None for what suits the model, 20 to 90.
+        seconds: About how long it may take; None for what suits the model, 17 to 90.
 
     Thread-safety: used by one thread.
     """
@@ -69,6 +69,7 @@ class Course:
         self._against: dict[str, Interval] = {}
         self._notes: list[str] = []
         self._rough: dict[str, float] = {}
+        self._near: list[Candidate] = []
         self._takes: dict[str, frozenset[int]] = {}
         self._single: Candidate | None = None
         self._best: Candidate | None = None
@@ -110,9 +111,14 @@ class Course:
             self._best = self._single = min(near, key=_MEDIAN)
             if at + 1 >= _LEAST_TURNS:
                 near = [one for one in near if interval(one.turns).low <= self._single.median]
+        self._near = [one for one in near if one is not self._single and self._is_whole(one)]
         for one in self._alone.values():
-            if one is not self._single:
+            if one not in (self._single, *self._near):
                 one.close()
+
+    def _is_whole(self, one: Candidate) -> bool:
+        """Whether a backend runs the whole model itself."""
+        return len(self._takes[one.label]) == len(self._arena.weights)
 
     def _open_alone(self) -> None:
         options, whole = self._arena.options, tuple(self._arena.weights)
@@ -249,9 +255,7 @@ class Course:
             return
         single, base = self._single, self._single.label
         whole = {
-            name: one
-            for name, one in self._alone.items()
-            if one is single or len(self._takes[name]) == len(self._arena.weights)
+            name: one for name, one in self._alone.items() if one is single or self._is_whole(one)
         }
         for name, one in whole.items():
             self._composed[(name,) * len(self._regions)] = one
@@ -260,7 +264,7 @@ class Course:
         proposed = dict.fromkeys(self._times.proposals(quotient, alone, base))
         new = [one for one in proposed if one not in self._composed][:_MOST_COMPOSED]
         several = [one for one in map(self._composition, new) if one is not None]
-        self._best = self._duel([single, *several], "comparing compositions")
+        self._best = self._duel([single, *self._near, *several], "comparing compositions")
         for kind, name in self._times.exchanges(base):
             pairs = zip(self._regions, self._best_assignment(), strict=True)
             tried = tuple(name if region.kind == kind else now for region, now in pairs)
@@ -272,7 +276,7 @@ class Course:
 
     def _composition(self, assignment: _Assignment) -> Candidate | None:
         """Open a composition that was not tried; None if it was, or is out."""
-        if assignment in self._composed or self._arena.left() < self._reserve():
+        if assignment in self._composed or self._arena.left() < 2 * self._reserve():
             return None
         self._arena.tell("opening", len(self._composed), None, "a composition")
         label = name_choice(assignment)

@@ -125,7 +125,7 @@ def tune(
 
     Args:
         bound: The model, with the shapes it is to be measured with.
-        seconds: About how long it may take; None for what suits the model, 20 to 90.
+        seconds: About how long it may take; None for what suits the model, 17 to 90.
         backends: The backends that take part, as for ``partition``; None for all that ``auto``
             stands for.
         feeds: Arrays by input name; None for random ones.

@@ -60,7 +60,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "--seconds",
         metavar="N",
         type=seconds,
-        help="about how long to measure (default: 20 for small models, up to 90)",
+        help="about how long to measure (default: 17 for small models, up to 90)",
     )
     parser.add_argument(
         "--threads",
