@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,35 +106,56 @@ def read_placement(path: Path) -> Placement:
     try:
         with path.open("rb") as file:
             return placement_of(file.read(_LARGEST))
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             "SGK124",
-            f"plan file {str(path)!r} cannot be read: {type(error).__name__}: {error}",
+            f"plan file {str(path)!r} cannot be read: {_reason(error)}",
             hint="Write one: subgraphkit tune MODEL --output plan.json.",
         ) from error
+
+
+def _reason(error: OSError | ValueError | RecursionError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    no_json = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
+    return f"it is not JSON: {error}" if no_json else str(error)
 
 
 def placement_of(text: str | bytes) -> Placement:
     """Return the placement in the text of a plan file.
 
     Raises:
-        ValueError: There is none; a TypeError, an AttributeError, a KeyError and a RecursionError
-            say the same.
+        ValueError: There is none.
+        RecursionError: It is nested too deeply.
     """
     read = json.loads(text)
-    if read.pop("format") != _FORMAT:
-        raise ValueError(f"its format is not {_FORMAT}")
+    if not isinstance(read, dict) or read.pop("format", None) != _FORMAT:
+        raise ValueError(f"it has no 'format' that is {_FORMAT}")
     return _placement(read)
 
 
 def _placement(read: Mapping[str, Any]) -> Placement:
-    placement = Placement(**read)
-    nodes = {str(name): tuple(map(str, values)) for name, values in placement.nodes.items()}
-    backends = {str(name): dict(options) for name, options in placement.backends.items()}
+    for key in (one.name for one in fields(Placement)):
+        if not isinstance(read.get(key), dict):
+            raise ValueError(f"{key!r} is not a JSON object in it")  # noqa: TRY004 (a bad file)
+    backends, nodes = read["backends"], read["nodes"]
     if not backends or not nodes.keys() <= backends.keys():
         raise ValueError("it places nodes on backends that it does not list")
-    dict(placement.circumstances), dict(placement.figures)
-    return replace(placement, backends=backends, nodes=nodes)
+    for name in backends:
+        if not isinstance(backends[name], dict) or not _is_names(nodes.get(name, [])):
+            raise ValueError(f"what it says of backend {name!r} is not options and a list of names")
+    return Placement(
+        backends=backends,
+        nodes={name: tuple(names) for name, names in nodes.items()},
+        circumstances=read["circumstances"],
+        figures=read["figures"],
+    )
+
+
+def _is_names(names: Any) -> bool:
+    return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
 
 
 def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]:
@@ -239,7 +260,8 @@ def _warn_of_differences(
     differing = [key for key, value in now.items() if placement.circumstances.get(key) != value]
     if differing:
         _logger.warning(
-            "plan file %s was measured elsewhere (%s differ); subgraphkit tune measures anew",
-            path,
+            "plan file %r was measured under other circumstances (%s differ); "
+            "subgraphkit tune measures anew",
+            str(path),
             ", ".join(differing),
         )

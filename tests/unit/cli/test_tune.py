@@ -36,7 +36,7 @@ def test_a_plan_is_measured_once_written_and_followed(
     monkeypatch.setenv("SUBGRAPH_BACKEND", f"@{path}")
     followed = cli("run", linear, "--symbol", "N=3", "-o", tmp_path / "y.npz")
     assert followed.code == 0, followed.err
-    assert "measured elsewhere" not in followed.err
+    assert "other circumstances" not in followed.err
     planned = cli("plan", linear, "--json")  # with other shapes than it was measured for
     assert {one["backend"] for one in json.loads(planned.out)["data"]["subgraphs"]} == {"numpy"}
     path.write_text("{}", encoding="utf-8")

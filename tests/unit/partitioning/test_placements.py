@@ -48,6 +48,12 @@ def placed(bound: BoundModel, **changed: Any) -> Placement:
     return Placement(**{**facts, **changed})
 
 
+def plan_text(**changed: Any) -> str:
+    """Return a plan file that places nothing, but for what is changed in it."""
+    plan: dict[str, Any] = {"format": 1, "backends": {"numpy": {}}, "nodes": {}}
+    return json.dumps({**plan, "circumstances": {}, "figures": {}, **changed})
+
+
 def homes(bound: BoundModel, backends: Any = None) -> list[tuple[str, int]]:
     partitioning = sk.partition(bound, backends)
     return [(one.backend, len(one.nodes)) for one in partitioning.subgraphs]
@@ -100,13 +106,28 @@ def test_a_plan_measured_elsewhere_holds_and_warns(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"format": 2}', "[" * 100_000, json.dumps({"format": 1, "backends": 3})],
+    ("text", "why"),
+    [
+        ("", "it is not JSON"),
+        ("[]", "it has no 'format' that is 1"),
+        ('{"format": 2}', "it has no 'format' that is 1"),
+        ("[" * 100_000, "it is nested too deeply"),
+        (plan_text(backends=3), "'backends' is not a JSON object in it"),
+        (plan_text(circumstances=[]), "'circumstances' is not a JSON object in it"),
+        (plan_text(nodes={"tvm": []}), "it places nodes on backends that it does not list"),
+        (plan_text(nodes={"numpy": "abc"}), "what it says of backend 'numpy' is not options and"),
+        (plan_text(nodes={"numpy": [1]}), "what it says of backend 'numpy' is not options and"),
+        (plan_text(backends={"numpy": []}), "what it says of backend 'numpy' is not options and"),
+        (None, "No such file or directory"),
+    ],
 )
-def test_what_is_no_plan_file_is_refused(bound: BoundModel, tmp_path: Path, text: str) -> None:
+def test_what_is_no_plan_file_is_refused_and_the_reason_is_in_words(
+    bound: BoundModel, tmp_path: Path, text: str | None, why: str
+) -> None:
     path = tmp_path / "plan.json"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=r"plan\.json' cannot be read") as caught:
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match=rf"plan\.json' cannot be read: {why}") as caught:
         sk.partition(bound, f"@{path}")
     assert caught.value.code == "SGK124"
 
