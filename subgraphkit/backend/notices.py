@@ -7,12 +7,17 @@ from typing import Final
 
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 
-__all__ = ["PLACEMENT_LOG", "is_of_plugin", "mark_as_plugin_error", "warn_user"]
+__all__ = ["PLACEMENT_LOG", "is_of_plugin", "mark_as_plugin_error", "printable", "warn_user"]
 
 PLACEMENT_LOG: Final = logging.getLogger("subgraphkit.placement")
 """Where one warning of a session says that its placement is not as asked."""
 
 _MARK: Final = "raised by "
+
+
+def printable(text: str) -> str:
+    """Write what a terminal would obey as what it is: names in a model may hold anything."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def warn_user(notice: SubgraphkitError) -> None:

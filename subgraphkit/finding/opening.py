@@ -271,7 +271,8 @@ def _skip(
     if loud:
         warn_user(error)
     if on_skip is not None:
-        on_skip(FallbackEvent("selection", choice.name, "", error.code, error.message))
+        reason = error.context.get("problem", error.message)
+        on_skip(FallbackEvent("selection", choice.name, "", error.code, reason))
 
 
 def _warn_of_unused_options(resolved: ResolvedConfig, choices: Sequence[BackendChoice]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from subgraphkit.backend.notices import printable
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
 from subgraphkit.cli.command import Command
@@ -60,22 +61,19 @@ def _show_bundle(folder: Path, report: CommandReport) -> None:
             facts.append((f"{backend.name} made by", backend.origin.implementation))
             facts.append((f"{backend.name} made on", backend.origin.system))
         facts += [(f"{backend.name} {key}", str(value)) for key, value in backend.options.items()]
-    report.show(Table.of("what value", [(_shown(what), _shown(value)) for what, value in facts]))
+    report.show(
+        Table.of("what value", [(printable(what), printable(value)) for what, value in facts])
+    )
     rows = [
         (
-            _shown(one.id),
-            _shown(one.backend),
+            printable(one.id),
+            printable(one.backend),
             str(len(one.nodes)),
             size_text(one.engine.size) if one.engine else "none, compiled when opened",
         )
         for one in manifest.subgraphs
     ]
     report.show(Table.of("subgraph backend nodes engine", rows, right="nodes"))
-
-
-def _shown(text: str) -> str:
-    """Write what a terminal would obey as what it is: who looks at a bundle need not trust it."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _not_installed(name: str) -> Exception:

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from shlex import quote
 from typing import Final
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import TensorType, ValueType, slot
 
-__all__ = ["Cause", "Roots", "example_sizes", "find_causes", "operators_of"]
+__all__ = ["Cause", "Roots", "example_sizes", "find_causes", "operators_of", "symbol_words"]
 
 _Origins = frozenset[str | int]
 _NONE: Final[_Origins] = frozenset()
@@ -158,6 +159,11 @@ def example_sizes(graph: BoundGraph, sizes: Sequence[str]) -> dict[str, int]:
             if axis and (one := slot(name, axis, dim)) in found:
                 found[one] = _SIZES[1 + is_edge]
     return found
+
+
+def symbol_words(sizes: Mapping[str, int]) -> str:
+    """Return the words of the command that give sizes, as a shell takes them."""
+    return " ".join(f"--symbol {quote(f'{name}={size}')}" for name, size in sizes.items())
 
 
 def operators_of(graph: BoundGraph, nodes: Iterable[int]) -> str:

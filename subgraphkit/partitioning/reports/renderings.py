@@ -3,12 +3,19 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from subgraphkit.backend.notices import printable
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning.claiming.refusals import RefusedBy
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import Roots, example_sizes, find_causes, operators_of
+from subgraphkit.partitioning.reports.causes import (
+    Roots,
+    example_sizes,
+    find_causes,
+    operators_of,
+    symbol_words,
+)
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
 
@@ -136,7 +143,8 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
     subgraphs = len(partitioning.subgraphs)
     rest_on = [f"{name} ({evidence})" for name, evidence in partitioning.evidence.items()]
     head = (
-        f"{partitioning.graph.name}: {counted(count, 'node')} in {counted(subgraphs, 'subgraph')}"
+        f"{printable(partitioning.graph.name)}: {counted(count, 'node')} "
+        f"in {counted(subgraphs, 'subgraph')}"
         f", backends {', '.join(rest_on) or 'none'}"
     )
     left_out = _left_out_lines(partitioning)
@@ -305,15 +313,13 @@ def _supposed(
             *_fewer(gain.regions_saved, "region"),
             *(f"{text} across backends" for text in _fewer(gain.crossings_saved, "value")),
         ]
-        given = " ".join(
-            f"--symbol {name}={size}" for name, size in example_sizes(graph, gain.sizes).items()
-        )
+        given = symbol_words(example_sizes(graph, gain.sizes))
         took = (
             f"if {one.backend} took {gain.operator}"
             if gain.operator
-            else (f"for {one.backend}, with {given}")
+            else f"for {one.backend}, with {given}"
         )
-        lines.append(f"{took}: {', '.join(said)}")
+        lines.append(printable(f"{took}: {', '.join(said)}"))
     if one.uncounted_operators:
         left_out = counted(len(one.uncounted_operators), "more operator")
         lines.append(f"if {one.backend} took {left_out}: not counted in a graph of this size")
@@ -330,6 +336,7 @@ def _known(number: int | None) -> str:
 
 def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
     """Return rows as lines with aligned columns; those in ``right`` are aligned on the right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     to_the_right = frozenset(right)
     lines = []

@@ -13,12 +13,18 @@ from functools import cache
 from typing import Final
 
 from subgraphkit.backend.events import FallbackEvent
-from subgraphkit.backend.notices import PLACEMENT_LOG
+from subgraphkit.backend.notices import PLACEMENT_LOG, printable
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import UnclaimedNodesError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import Cause, Roots, example_sizes, find_causes
+from subgraphkit.partitioning.reports.causes import (
+    Cause,
+    Roots,
+    example_sizes,
+    find_causes,
+    symbol_words,
+)
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
 
@@ -29,6 +35,7 @@ LITTLE: Final = 0.1
 
 _LONGEST: Final = 300
 _LONGEST_REASON: Final = 90
+_LONGEST_REMEDY: Final = 200
 _ACCEPTED: Final = 'on_fallback="ok" accepts it.'
 _WILLED: Final = frozenset({"pinned", "excluded"})
 _SHOWN_SIZES: Final = 3
@@ -50,8 +57,10 @@ class Shortfall:
     events: tuple[FallbackEvent, ...]
 
     def __str__(self) -> str:
-        """Render in one line of 300 characters at most."""
-        return _clipped(f"{self.message}. {self.remedy}", _LONGEST)
+        """Render in one line of 300 characters at most, with the remedy; the message is cut."""
+        remedy = _clipped(printable(self.remedy), _LONGEST_REMEDY)
+        message = _clipped(printable(self.message), _LONGEST - len(remedy) - 2)
+        return f"{message.removesuffix('.')}. {remedy}"
 
     def report(self, partitioning: PartitioningData) -> None:
         """Write one warning to the log, and tell extensions."""
@@ -171,8 +180,8 @@ class _Work:
             remedy = "partitioning.report() or 'subgraphkit plan' says more; "
         if cause is not None and cause.sizes:
             sizes = example_sizes(self._graph, cause.sizes[:_SHOWN_SIZES])
-            words = " ".join(f"--symbol {name}={size}" for name, size in sizes.items())
-            remedy = f"Give shapes={json.dumps(sizes, ensure_ascii=False)} ({words}); "
+            given = symbol_words(sizes)
+            remedy = f"Give shapes={json.dumps(sizes, ensure_ascii=False)} ({given}); "
         return Shortfall(message, f"{remedy}{_ACCEPTED}", events)
 
     def _shares(self, first: Iterable[str]) -> str:

@@ -146,6 +146,22 @@ def test_a_backend_left_out_is_told_once_with_the_reason(
     assert "dimension 'batch' is open" in said
 
 
+def test_names_reach_no_terminal_as_control_characters_and_the_remedy_is_never_cut(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = parsed(OPEN.replace("batch", "past_length"))
+    renamed = model.SerializeToString().replace(b"past_length", b"past \x1b[2J + 1"[:11])
+    caplog.clear()
+    with sk.InferenceSession(renamed, ["zzz?", "tensorrt?", closed]) as session:
+        report = session.partitioning.report()
+    (said,) = caplog.messages
+    assert len(said) <= 300
+    assert said.endswith("""(--symbol 'past \\x1b[2J +=1'); on_fallback="ok" accepts it.""")
+    assert "with --symbol 'past \\x1b[2J +=1': 5 nodes gained" in report
+    assert "x: float32[past \\x1b[2J +,64]" in report
+    assert "\x1b" not in said + report
+
+
 def test_it_can_be_an_error_before_anything_is_compiled() -> None:
     def never(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
         raise AssertionError(f"{subgraph} was compiled")
