@@ -15,6 +15,7 @@ from typing import Any, Final
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.errors import BackendUnavailableError, InternalError
 from subgraphkit.partitioning.claiming.placements import Placement
+from subgraphkit.partitioning.reports.causes import Roots, find_causes
 from subgraphkit.placing.candidates import Piece, cut_regions, quotient_graph
 from subgraphkit.placing.choosing import RegionTimes, name_choice
 from subgraphkit.placing.measuring import Arena, Candidate, Interval, interval, ratio
@@ -140,14 +141,23 @@ class Course:
                 "SGK104",
                 f"no backend can run {self._arena.bound.name!r}: {told or 'there is none'}",
                 backend=", ".join(options),
-                hint="See what works here: subgraphkit doctor.",
+                hint="See who refuses which nodes: subgraphkit plan MODEL.",
             )
 
     def _enter(self, name: str, one: Candidate) -> None:
+        divided = one.partitioning
+        homes = {node: divided.home_of(node).backend for node in self._arena.weights}
+        takes = frozenset(node for node, home in homes.items() if home == name)
+        if not takes:  # what runs is another one
+            refused = divided.refusals_by(name).items()
+            causes = find_causes(divided.graph, name, refused, Roots(divided.graph))
+            why = causes[0].text if causes else "none is offered to it"
+            self._arena.out[name] = f"takes no node: {why}"
+            one.close()
+            return
         self._rough[name] = one.quickest(self._arena.feeds)
         self._alone[name] = one
-        homes = {node: one.partitioning.home_of(node).backend for node in self._arena.weights}
-        self._takes[name] = frozenset(node for node, home in homes.items() if home == name)
+        self._takes[name] = takes
 
     def _is_slow_in_part(self, name: str) -> bool:
         """Whether one region tells that a backend is slow by nature, or slow to open."""
@@ -181,7 +191,7 @@ class Course:
             )
         elif opening > self._arena.left() / 2:
             self._arena.out[name] = (
-                f"compiling it would take about {opening:.0f} s, more than there is"
+                f"compiling it would take about {opening:.2g} s, more than there is"
             )
         return name in self._arena.out
 

@@ -198,12 +198,15 @@ def test_what_is_wrong_slow_or_broken_is_out_with_a_word(
     register("wrong", summed(0.1, 0.1), off=0.5)
     register("slow", summed(18, 18))
     register("broken", broken)
-    found = tune(bind(tmp_path), backends="wrong,slow,broken,right")
+    register("idle", summed(1, 1), takes=["Exp"])
+    found = tune(bind(tmp_path), backends="wrong,slow,broken,idle,right")
     assert homes(found) == {"right": 8}
     out = found.figures["out"]
     assert out["wrong"].startswith("out, because its results differ: ")
     assert "9 times slower than right" in out["slow"]
     assert "out of luck" in out["broken"]
+    assert out["idle"].startswith("takes no node: operator ")
+    assert {one["label"] for one in found.figures["contenders"]} == {"right"}
     assert "slow: " in found.report()
     with pytest.raises(BackendUnavailableError, match="wrong: out, because") as caught:
         tune(bind(tmp_path), backends="wrong")
