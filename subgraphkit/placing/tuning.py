@@ -8,6 +8,7 @@ from typing import Any
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.feeding import make_feeds
+from subgraphkit.configuration import messages
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.finding.opening import open_backends
@@ -137,6 +138,7 @@ def tune(
         ConfigError: Nodes are pinned or kept off, and a placement places them all (SGK123).
         BackendUnavailableError: No backend can run the model (SGK104).
         CallerError: Feeds are needed, because an input cannot be made up (SGK301).
+        ConfigError: ``backends`` is a plan file (SGK107).
         SubgraphkitError: As ``partition``, for backends that are named and cannot be used.
         KeyboardInterrupt: It was stopped before anything was measured.
     """
@@ -149,6 +151,8 @@ def tune(
         )
     origin = f"argument backends={backends!r}"
     choices = parse_selection(AUTO if backends is None else backends, origin)
+    if any(one.plan is not None for one in choices):
+        raise messages.bad_selection(origin, "tune measures backends, and a plan is none")
     asked = ",".join(map(str, choices))
     anybody = settings.selecting((BackendChoice(AUTO, origin=origin),), "call", origin)
     found = None if again else find_placement(bound, anybody)

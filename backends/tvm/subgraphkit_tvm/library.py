@@ -1,14 +1,16 @@
 """TVM itself: imported when first used, kept quiet, with its target for this machine."""
 
 import contextlib
-import io
 import os
 import re
+import sys
+import threading
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 __all__ = ["MODULE", "host_target", "identity", "quiet", "tvm", "words_of"]
 
@@ -34,10 +36,54 @@ def tvm(name: str = "") -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what TVM prints and warns about, which its exceptions say again, from the user."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    """Keep what TVM prints and warns about, which its exceptions say again, from the user.
+
+    Thread-safety: what other threads print meanwhile is printed.
+    """
+    with warnings.catch_warnings(), _Hushed.here():
         warnings.simplefilter("ignore")
         yield
+
+
+class _Hushed:
+    """Standard output for all threads but those that are to be quiet."""
+
+    _lock: ClassVar = threading.Lock()
+    _threads: ClassVar[Counter[int]] = Counter()
+    _installed: ClassVar[list["_Hushed"]] = []
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text, unless it comes of a thread that is to be quiet."""
+        if threading.get_ident() in self._threads:
+            return len(text)
+        written: int = self.stream.write(text)
+        return written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    @classmethod
+    @contextlib.contextmanager
+    def here(cls) -> Iterator[None]:
+        """Keep this thread quiet; the stream is put back when none is any more."""
+        me = threading.get_ident()
+        with cls._lock:
+            if not cls._installed and sys.stdout is not None:
+                cls._installed.append(cls(sys.stdout))
+                sys.stdout = cls._installed[0]
+            cls._threads[me] += 1
+        try:
+            yield
+        finally:
+            with cls._lock:
+                cls._threads -= Counter((me,))
+                if not cls._threads and cls._installed:
+                    mine = cls._installed.pop()
+                    if sys.stdout is mine:
+                        sys.stdout = mine.stream
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import subgraphkit as sk
 from backends.tvm.tests.tvm_models import dense, homes, open_tvm, operators, parsed, refusals
 from subgraphkit.backend import BindContext
 from subgraphkit_tvm import TvmBackend, backend, building, claims, tuning
+from subgraphkit_tvm.library import quiet
 
 X = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)
 
@@ -176,3 +178,26 @@ def test_the_fingerprint_names_library_and_processor() -> None:
     found = TvmBackend().fingerprint()
     assert found == TvmBackend().fingerprint()
     assert str(backend.host_target()) in found
+
+
+def test_only_a_thread_that_asks_to_be_quiet_is(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = sys.stdout
+    asked, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        sys.stdout.write("heard\n")
+        with quiet():
+            asked.set()
+            done.wait(60)
+            sys.stdout.write("unheard\n")
+
+    thread = threading.Thread(target=other)
+    with quiet():
+        sys.stdout.write("unheard\n")
+        thread.start()
+        assert asked.wait(60)
+    sys.stdout.write("heard again\n")
+    done.set()
+    thread.join(60)
+    assert capsys.readouterr().out == "heard\nheard again\n"
+    assert sys.stdout is stream

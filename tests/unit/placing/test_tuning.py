@@ -255,3 +255,5 @@ def test_a_short_time_is_kept_and_demands_are_refused(
     assert found.figures["notes"] == ["no time was left for regions on right"]
     with pytest.raises(ConfigError, match="tune places every node"):
         tune(bind(tmp_path, pin="Tanh=left"), backends="left,right")
+    with pytest.raises(ConfigError, match="tune measures backends, and a plan is none"):
+        tune(bind(tmp_path), backends="@plan.json")
