@@ -90,6 +90,9 @@ def read_config_file(path: Path, layer: str = "file") -> Layer:
     # a path in a file is relative to the file, wherever the program was started
     if isinstance(table.get("cache_dir"), str):
         table["cache_dir"] = str(path.parent / Path(table["cache_dir"]).expanduser())
+    selection = table.get("backend")
+    if isinstance(selection, str) and (plan := selection.strip().partition("@"))[2] and not plan[0]:
+        table["backend"] = f"@{path.parent / Path(plan[2].strip()).expanduser()}"
     with contextlib.suppress(ValueError):  # raised again below, with the line
         table["data_roots"] = [
             str(path.parent / folder) for folder in read_folders(table.get("data_roots"))
