@@ -39,7 +39,7 @@ from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.quality import Quality, measure
 from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
-from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall, is_as_asked
+from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall
 
 __all__ = ["Partitioning", "partition", "partition_within"]
 
@@ -66,7 +66,7 @@ class Partitioning(PartitioningData):
             UnclaimedNodesError: A backend has less than ``require`` says, or there is something to
                 report and ``on_fallback`` is ``"error"`` (SGK125).
         """
-        return None if is_as_asked(self) else find_shortfall(self, self.quality)
+        return find_shortfall(self)
 
     def explain(self, node: int | Node) -> Explanation:
         """Tell which backends were asked about a node, in which order, and what each said.
