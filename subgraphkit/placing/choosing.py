@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
@@ -40,6 +39,8 @@ def choose(
         passing: What it costs that one backend hands to another, or to itself; less than nothing
             where keeping two regions together gains.
     """
+    import networkx as nx  # noqa: PLC0415 (only those who measure pay for it)
+
     names = [sorted(one) for one in seconds]
     tables: list[tuple[tuple[int, ...], _Table]] = [
         ((at,), np.array([seconds[at][name] for name in names[at]])) for at in range(len(names))
