@@ -328,7 +328,9 @@ def _selected(
             f"plan file {str(named)!r} places every node, so none can be pinned or kept off",
             hint="Leave out the constraints, or name backends in place of the plan file.",
         )
-    placement = None if demanded else find_placement(bound, settings)
+    # what is kept was measured without regard to the shares that are required
+    passed_over = demanded or (settings.require and named is None)
+    placement = None if passed_over else find_placement(bound, settings)
     if placement is None:
         return settings, None
     origin = f"plan file {str(named)!r}" if named else "a placement measured here"

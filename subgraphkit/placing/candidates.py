@@ -65,6 +65,8 @@ def cut_regions(bound: BoundModel, weights: Mapping[int, float], most: int) -> l
         most: About how many regions of a like weight there may be.
     """
     order = list(weights)
+    if not order:
+        return []
     alive = _alive(bound, order)
     cuts: list[int] = []
     for values in range(1, _MOST_VALUES + 1):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.partitioning.claiming.placements import first_output
 from subgraphkit.placing.candidates import Piece
 from subgraphkit.placing.measuring import Interval, interval
 
@@ -153,12 +154,12 @@ class RegionTimes:
         for kind, found in self._samples.items():
             places = [at for at, one in enumerate(self._regions, start=1) if one.kind == kind]
             equal = [self._regions[at - 1] for at in places]
-            nodes, made = equal[0].nodes, chosen.graph.table.outputs
+            nodes = equal[0].nodes
             homes = {chosen.home_of(node).backend for one in equal for node in one.nodes}
             if found:
                 yield {
-                    "from": made[nodes[0]][0],
-                    "to": made[nodes[-1]][0],
+                    "from": first_output(chosen.graph, nodes[0]),
+                    "to": first_output(chosen.graph, nodes[-1]),
                     "nodes": len(nodes),
                     "places": places,
                     "seconds": {name: list(interval(taken)) for name, taken in found.items()},

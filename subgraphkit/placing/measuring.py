@@ -22,7 +22,7 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.partitioning import Partitioning, partition
-from subgraphkit.partitioning.claiming.placements import Placement
+from subgraphkit.partitioning.claiming.placements import Placement, first_output
 from subgraphkit.placing.candidates import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
@@ -253,11 +253,10 @@ class Arena:
 
     def placed(self, nodes: Mapping[str, Sequence[int]]) -> Placement:
         """Return a placement of nodes by backend; the last one takes what the others refuse."""
-        made = self.bound.table.outputs
         return Placement(
             backends={name: self.options.get(name, {}) for name in nodes},
             nodes={
-                name: tuple(made[node][0] for node in several if made[node])
+                name: tuple(first_output(self.bound, node) for node in several)
                 for name, several in nodes.items()
             },
             circumstances=self._holds,

@@ -63,16 +63,19 @@ def _placed(bound: BoundModel, placement: Placement) -> Partitioning:
 def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
     """Return when a session is to measure: ``"first"``, ``"background"``, or ``"off"``.
 
-    Nothing is measured for backends that are named, for pinned nodes, or a second time.
+    Nothing is measured for backends that are named, for pinned nodes and required shares, or again
+    once a measuring was complete.
     """
     settings = bound.settings
     if settings.tune == "off":
         return "off"
     open_choice = [(one.name, one.plan) for one in settings.backends] == [(AUTO, None)]
-    if not open_choice or configured(settings, constraints) is not None:
-        _logger.info("tune=%r measures for backend='auto' without pins alone", settings.tune)
+    if not open_choice or settings.require or configured(settings, constraints) is not None:
+        _logger.info("tune=%r measures for backend='auto' without demands alone", settings.tune)
         return "off"
-    return "off" if find_placement(bound, settings) is not None else settings.tune
+    found = find_placement(bound, settings)
+    is_known = found is not None and found.figures.get("complete", True)
+    return "off" if is_known else settings.tune
 
 
 def tuned(bound: BoundModel, progress: Progress | None) -> Partitioning:

@@ -16,9 +16,10 @@ from typing import Any, Final
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.processors import processor_name
-from subgraphkit.configuration.selection import AUTO, BackendChoice
-from subgraphkit.errors import ConfigError
+from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
+from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir import make_subgraph
 from subgraphkit.ir.digests import canonical
 from subgraphkit.ir.structure import NoKeyError, structure_digest
@@ -30,6 +31,7 @@ __all__ = [
     "Placement",
     "circumstances",
     "find_placement",
+    "first_output",
     "keep_placement",
     "placement_of",
     "read_placement",
@@ -51,7 +53,7 @@ class Placement:
     Attributes:
         backends: The options of each backend that takes part, in the order of claiming. The last
             one also takes what those before it refuse.
-        nodes: By backend, the nodes it is to take, each named by its first output.
+        nodes: By backend, the nodes it is to take; see ``first_output``.
         circumstances: What it was measured for and where; see ``circumstances``.
         figures: What was measured, for people.
     """
@@ -74,7 +76,7 @@ class Placement:
         Raises:
             ConfigError: The model has no such nodes (SGK124).
         """
-        makers = {outputs[0]: node for node, outputs in enumerate(bound.table.outputs) if outputs}
+        makers = {first_output(bound, node): node for node in range(len(bound.table.outputs))}
         placed = {name: backend for backend, names in self.nodes.items() for name in names}
         unknown = [name for name in placed if name not in makers]
         if unknown:
@@ -137,19 +139,28 @@ def _placement(read: Mapping[str, Any]) -> Placement:
     return replace(placement, backends=backends, nodes=nodes)
 
 
+def first_output(bound: BoundModel, node: int) -> str:
+    """Return the first output of a node that has a name, by which a placement names the node."""
+    return next(filter(None, bound.table.outputs[node]), "")
+
+
 def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]:
     """Return all that a measured placement depends on, as plain data.
 
     Keys: ``model`` (a digest of its structure, names and shapes; weights are left out), ``shapes``
-    (of the inputs, for people), and those of ``surroundings``.
+    (of the inputs, for people), ``last`` (who takes what the others refuse), and those of
+    ``surroundings``.
 
     Raises:
-        NoKeyError: Something in the model has no canonical form.
+        NoKeyError: Something in the model has no canonical form, or it has no nodes.
     """
+    if not bound.order:
+        raise NoKeyError("there are no nodes to place")
     whole = make_subgraph(bound, bound.order, "model")
     return {
         "model": structure_digest(whole, with_names=True),
         "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
+        "last": NONE if settings.strict else settings.fallback,
         **surroundings(settings),
     }
 
@@ -201,6 +212,8 @@ def _required_by(distribution: str) -> list[str]:
 def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | None:
     """Return the placement that a selection names, or that is kept for ``auto``; None if none is.
 
+    What is kept is passed over where one of its backends cannot be used now.
+
     Raises:
         ConfigError: A plan file that is named cannot be read (SGK124).
     """
@@ -219,7 +232,18 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
     except NoKeyError:
         return None
     found: Any = _placements.recall(question, lambda: Passing(None), folder)
-    return None if found is None else _placement(found)
+    placement = None if found is None else _placement(found)
+    return placement if placement is not None and _is_usable(placement, settings) else None
+
+
+def _is_usable(placement: Placement, settings: ResolvedConfig) -> bool:
+    for choice in placement.choices("a placement measured here"):
+        try:
+            probe_record(find_record(choice, settings), raise_errors=settings.raise_plugin_errors)
+        except SubgraphkitError as error:
+            _logger.info("what was measured for this model cannot be used now: %s", error.message)
+            return False
+    return True
 
 
 def keep_placement(placement: Placement, settings: ResolvedConfig) -> None:

@@ -241,6 +241,12 @@ def test_who_stops_it_gets_the_best_so_far(register: Register, tmp_path: Path) -
         tune(bind(tmp_path), backends="left,right", again=True, progress=stop_at("opening"))
 
 
+def test_a_model_without_work_is_placed_without_a_word(tmp_path: Path) -> None:
+    model = parsed("agraph () => (float[1] y) { y = Constant<value = float[1] {1}>() }")
+    bound = sk.bind(sk.load(model), cache_dir=tmp_path)
+    assert tune(bound, backends="numpy", seconds=1).gain == 0
+
+
 def test_a_short_time_is_kept_and_demands_are_refused(
     register: Register, clock: Clock, tmp_path: Path
 ) -> None:

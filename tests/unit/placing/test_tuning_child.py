@@ -183,7 +183,7 @@ def test_nothing_is_measured_for_named_backends_pins_and_what_is_known(
         pinned = Constraints(pins={0: "numpy"})
         with opened(tmp_path, tune="first", constraints=pinned) as demanded:
             assert homes(demanded)[0] == ("numpy", 1)
-    assert caplog.text.count("measures for backend='auto' without pins alone") == 2
+    assert caplog.text.count("measures for backend='auto' without demands alone") == 2
     bound = sk.bind(sk.load(CHAIN), {"N": 2}, backend="auto", cache_dir=tmp_path)
     keep_placement(halves(bound).placement, bound.settings)
     with opened(tmp_path) as known:
