@@ -4,6 +4,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from subgraphkit.partitioning.claiming.placements import (
     circumstances,
     keep_placement,
 )
-from subgraphkit.placing import tuning_child
+from subgraphkit.placing import tune, tuning_child
 from subgraphkit.processes import NoAnswer
 from tests.models import parsed
 
@@ -190,3 +191,24 @@ def test_nothing_is_measured_for_named_backends_pins_and_what_is_known(
         assert known.tuning is None
         assert homes(known) == [("numpy", 3), ("onnxruntime", 3)]
     assert not children
+    stopped = replace(halves(bound).placement, figures={"complete": False})
+    keep_placement(stopped, bound.settings)
+    with opened(tmp_path) as unfinished:
+        assert unfinished.tuning is not None
+
+
+def test_who_stops_a_session_that_measures_gets_none_and_no_arrays_no_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stopped(bound: Any, **_: object) -> Any:
+        placement = replace(halves(bound).placement, figures={"complete": False})
+        return SimpleNamespace(placement=placement)
+
+    monkeypatch.setattr(tuning_child, "tune", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        opened(tmp_path, tune="first")
+    monkeypatch.setattr(tuning_child, "tune", tune)
+    text = parsed("agraph (string[2] x) => (string[2] y) { y = Identity(x) }")
+    with sk.InferenceSession(text, "auto", tune="first", cache_dir=tmp_path) as session:
+        assert session.run(None, {"x": np.array(["a", "b"], object)})[0].tolist() == ["a", "b"]
+    assert "nothing was measured: input 'x' is string[2]" in caplog.text
