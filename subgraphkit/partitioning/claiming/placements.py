@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -193,14 +194,20 @@ def _versions(settings: ResolvedConfig) -> dict[str, str]:
         versions[record.name] = record.provider
         if record.distribution:
             names |= dict.fromkeys(_required_by(record.distribution))
-    for name in names:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    found = {name: _version(name) for name in names}
+    versions |= {name: version for name, version in found.items() if version}
     return dict(sorted(versions.items()))
 
 
+@cache  # what is loaded stays, and every bind on auto asks
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+@cache
 def _required_by(distribution: str) -> list[str]:
     try:
         required = importlib.metadata.requires(distribution) or ()
