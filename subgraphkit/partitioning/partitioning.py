@@ -25,7 +25,7 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     configured,
 )
-from subgraphkit.partitioning.claiming.placements import find_placement
+from subgraphkit.partitioning.claiming.placements import find_placement, warn_of_differences
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
     finish_turns,
@@ -333,7 +333,10 @@ def _selected(
     placement = None if passed_over else find_placement(bound, settings)
     if placement is None:
         return settings, None
-    origin = f"plan file {str(named)!r}" if named else "a placement measured here"
+    origin = "a placement measured here"
+    if named is not None:
+        origin = f"plan file {str(named)!r}"
+        warn_of_differences(placement, bound, settings, named)
     choices = placement.choices(origin)
     return settings.selecting(choices, "placement", origin), placement.constraints(bound)
 

@@ -37,6 +37,7 @@ __all__ = [
     "placement_of",
     "read_placement",
     "surroundings",
+    "warn_of_differences",
 ]
 
 _logger = logging.getLogger("subgraphkit.placement")
@@ -228,9 +229,7 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
     if choice is None or choice.name != AUTO or len(settings.backends) > 1:
         return None
     if choice.plan is not None:
-        placement = read_placement(choice.plan)
-        _warn_of_differences(placement, bound, settings, choice.plan)
-        return placement
+        return read_placement(choice.plan)
     folder = kept_folder(settings.cache_dir, AUTO) if settings.cache else None
     if folder is None or not any(folder.iterdir()):
         return None
@@ -239,8 +238,10 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
     except NoKeyError:
         return None
     found: Any = _placements.recall(question, lambda: Passing(None), folder)
-    placement = None if found is None else _placement(found)
-    return placement if placement is not None and _is_usable(placement, settings) else None
+    if found is None:
+        return None
+    kept = _placement(found)
+    return kept if _is_usable(kept, settings) else None
 
 
 def _is_usable(placement: Placement, settings: ResolvedConfig) -> bool:
@@ -260,9 +261,10 @@ def keep_placement(placement: Placement, settings: ResolvedConfig) -> None:
         _placements.put(canonical(dict(placement.circumstances)), asdict(placement), folder)
 
 
-def _warn_of_differences(
+def warn_of_differences(
     placement: Placement, bound: BoundModel, settings: ResolvedConfig, path: Path
 ) -> None:
+    """Write a warning to the log if a plan file was measured under other circumstances."""
     try:
         now = circumstances(bound, settings)
     except NoKeyError:
