@@ -92,7 +92,7 @@ def check_target(target: Path, *, overwrite: bool = False) -> Path:
     names = _names_in(target)
     if not target.name:
         raise messages.unwritable(target, "it has no name", "Name a folder of its own.")
-    if os.path.lexists(target) and target.samefile(os.curdir):
+    if _is_here(target):
         # It would be taken away under the feet of this process and of the shell it came from.
         raise messages.unwritable(target, "it is the folder you are in", _INSIDE)
     others = [name for name in names if not _OWN.fullmatch(name)]
@@ -109,6 +109,13 @@ def check_target(target: Path, *, overwrite: bool = False) -> Path:
             "Name another folder, or replace it with overwrite=True (--overwrite).",
         )
     return target
+
+
+def _is_here(target: Path) -> bool:
+    try:
+        return target.samefile(os.curdir)
+    except FileNotFoundError:  # or gone by now, because somebody else is replacing it
+        return False
 
 
 def _names_in(target: Path) -> list[str]:
