@@ -8,6 +8,7 @@ versions. Predictions rank backends and weigh small regions; they are no measure
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from math import exp, log
 from pathlib import Path
 from types import MappingProxyType
@@ -127,10 +128,7 @@ class Costs:
         """Return the seconds that nodes would take; None for a backend that was never measured."""
         if backend not in self._names:
             return None
-        return sum(
-            self._rate(NODE, backend) + units * self._rate(kind, backend)
-            for kind, units in self._works(nodes)
-        )
+        return self._seconds(backend, self._by_class(nodes))
 
     def ranked(self, names: Sequence[str]) -> list[str]:
         """Return backends in the order to try them: those measured change places by prediction.
@@ -141,7 +139,7 @@ class Costs:
         known = [name for name in names if name in self._names]
         if len(known) < 2:  # noqa: PLR2004 (nobody to change places with)
             return list(names)
-        predicted = {name: self.of(name, self._bound.order) or 0.0 for name in known}
+        predicted = {name: self._seconds(name, self._whole) for name in known}
         order: list[str] = []
         for name in known:
             at = len(order)
@@ -219,26 +217,29 @@ class Costs:
         return self.of(_TOTAL, nodes) or 0.0
 
     def _share(self, nodes: Iterable[int]) -> float:
-        return self._by_total(nodes) / (self._by_total(self._bound.order) or 1.0)
+        return self._by_total(nodes) / (self._seconds(_TOTAL, self._whole) or 1.0)
 
     def _rate(self, kind: str, backend: str) -> float:
         row = self._table.get(kind, {})
         return row.get(backend, row.get(_TOTAL, 0.0)) / _scale(kind)
 
-    def _works(self, nodes: Iterable[int]) -> Iterator[tuple[str, int]]:
-        known = self._work
+    def _seconds(self, backend: str, units: Mapping[str, int]) -> float:
+        return sum(count * self._rate(kind, backend) for kind, count in units.items())
+
+    @cached_property
+    def _whole(self) -> Mapping[str, int]:
+        """The work of the whole model by class."""
+        return self._by_class(self._bound.order)
+
+    def _by_class(self, nodes: Iterable[int]) -> dict[str, int]:
+        known, units = self._work, {NODE: 0}
         for node in nodes:
             if not self._bound.is_constant_node(node):
                 if node not in known:
                     known[node] = work_of(self._bound, node)
-                yield known[node]
-
-    def _by_class(self) -> dict[str, int]:
-        """Return the work of the whole model by class."""
-        units: dict[str, int] = {NODE: 0}
-        for kind, count in self._works(self._bound.order):
-            units[NODE] += 1
-            units[kind] = units.get(kind, 0) + count
+                kind, count = known[node]
+                units[NODE] += 1
+                units[kind] = units.get(kind, 0) + count
         return units
 
     def learn(self, seconds: Mapping[str, float], handing: Mapping[str, float]) -> None:
@@ -253,7 +254,7 @@ class Costs:
         folder = _folder(self._settings)
         if folder is None:
             return
-        units = self._by_class()
+        units = self._whole
         kept = _recalled(self._settings)
         for backend, measured in seconds.items():
             like = backend if backend in self._names else _TOTAL

@@ -25,7 +25,7 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     configured,
 )
-from subgraphkit.partitioning.claiming.placements import find_placement
+from subgraphkit.partitioning.claiming.placements import find_placement, warn_of_differences
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
     finish_turns,
@@ -39,7 +39,7 @@ from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.quality import Quality, measure
 from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
-from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall, is_as_asked
+from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall
 
 __all__ = ["Partitioning", "partition", "partition_within"]
 
@@ -66,7 +66,7 @@ class Partitioning(PartitioningData):
             UnclaimedNodesError: A backend has less than ``require`` says, or there is something to
                 report and ``on_fallback`` is ``"error"`` (SGK125).
         """
-        return None if is_as_asked(self) else find_shortfall(self, self.quality)
+        return find_shortfall(self)
 
     def explain(self, node: int | Node) -> Explanation:
         """Tell which backends were asked about a node, in which order, and what each said.
@@ -328,10 +328,15 @@ def _selected(
             f"plan file {str(named)!r} places every node, so none can be pinned or kept off",
             hint="Leave out the constraints, or name backends in place of the plan file.",
         )
-    placement = None if demanded else find_placement(bound, settings)
+    # what is kept was measured without regard to the shares that are required
+    passed_over = demanded or (settings.require and named is None)
+    placement = None if passed_over else find_placement(bound, settings)
     if placement is None:
         return settings, None
-    origin = f"plan file {str(named)!r}" if named else "a placement measured here"
+    origin = "a placement measured here"
+    if named is not None:
+        origin = f"plan file {str(named)!r}"
+        warn_of_differences(placement, bound, settings, named)
     choices = placement.choices(origin)
     return settings.selecting(choices, "placement", origin), placement.constraints(bound)
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import networkx as nx
-
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Node, make_subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
@@ -67,6 +65,8 @@ def cut_regions(bound: BoundModel, weights: Mapping[int, float], most: int) -> l
         most: About how many regions of a like weight there may be.
     """
     order = list(weights)
+    if not order:
+        return []
     alive = _alive(bound, order)
     cuts: list[int] = []
     for values in range(1, _MOST_VALUES + 1):
@@ -125,6 +125,8 @@ def _kind(bound: BoundModel, nodes: Sequence[int], at: int) -> str:
 
 def quotient_graph(bound: BoundModel, regions: Sequence[Piece]) -> Any:
     """Return a ``networkx.DiGraph`` of the regions by place, an edge where a value is passed on."""
+    import networkx as nx  # noqa: PLC0415 (only those who measure pay for it)
+
     homes = {node: at for at, region in enumerate(regions) for node in region.nodes}
     quotient = nx.DiGraph()
     quotient.add_nodes_from(range(len(regions)))

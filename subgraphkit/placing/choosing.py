@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.partitioning.claiming.placements import first_output
 from subgraphkit.placing.candidates import Piece
 from subgraphkit.placing.measuring import Interval, interval
 
@@ -40,6 +40,8 @@ def choose(
         passing: What it costs that one backend hands to another, or to itself; less than nothing
             where keeping two regions together gains.
     """
+    import networkx as nx  # noqa: PLC0415 (only those who measure pay for it)
+
     names = [sorted(one) for one in seconds]
     tables: list[tuple[tuple[int, ...], _Table]] = [
         ((at,), np.array([seconds[at][name] for name in names[at]])) for at in range(len(names))
@@ -152,12 +154,12 @@ class RegionTimes:
         for kind, found in self._samples.items():
             places = [at for at, one in enumerate(self._regions, start=1) if one.kind == kind]
             equal = [self._regions[at - 1] for at in places]
-            nodes, made = equal[0].nodes, chosen.graph.table.outputs
+            nodes = equal[0].nodes
             homes = {chosen.home_of(node).backend for one in equal for node in one.nodes}
             if found:
                 yield {
-                    "from": made[nodes[0]][0],
-                    "to": made[nodes[-1]][0],
+                    "from": first_output(chosen.graph, nodes[0]),
+                    "to": first_output(chosen.graph, nodes[-1]),
                     "nodes": len(nodes),
                     "places": places,
                     "seconds": {name: list(interval(taken)) for name, taken in found.items()},

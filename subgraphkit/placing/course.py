@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from subgraphkit.configuration.selection import AUTO, NONE
-from subgraphkit.errors import BackendUnavailableError, InternalError
+from subgraphkit.errors import BackendUnavailableError, InternalError, SubgraphkitError
 from subgraphkit.partitioning.claiming.placements import Placement
 from subgraphkit.partitioning.reports.causes import Roots, find_causes
 from subgraphkit.placing.candidates import Piece, cut_regions, quotient_graph
@@ -136,28 +136,36 @@ class Course:
                 if one is not None:
                     self._enter(name, one)
         if not self._alone:
-            told = "; ".join(f"{name}: {why}" for name, why in self._arena.out.items())
-            raise BackendUnavailableError(
-                "SGK104",
-                f"no backend can run {self._arena.bound.name!r}: {told or 'there is none'}",
-                backend=", ".join(options),
-                hint="See who refuses which nodes: subgraphkit plan MODEL.",
-            )
+            raise self._nobody()
+
+    def _nobody(self) -> BackendUnavailableError:
+        told = "; ".join(f"{name}: {why}" for name, why in self._arena.out.items())
+        return BackendUnavailableError(
+            "SGK104",
+            f"no backend can run {self._arena.bound.name!r}: {told or 'there is none'}",
+            backend=", ".join(self._arena.options),
+            hint="See who refuses which nodes: subgraphkit plan MODEL.",
+        )
 
     def _enter(self, name: str, one: Candidate) -> None:
         divided = one.partitioning
         homes = {node: divided.home_of(node).backend for node in self._arena.weights}
         takes = frozenset(node for node, home in homes.items() if home == name)
-        if not takes:  # what runs is another one
-            refused = divided.refusals_by(name).items()
-            causes = find_causes(divided.graph, name, refused, Roots(divided.graph))
-            why = causes[0].text if causes else "none is offered to it"
-            self._arena.out[name] = f"takes no node: {why}"
+        try:
+            if homes and not takes:  # its time would be that of another
+                causes = find_causes(
+                    divided.graph, name, divided.refusals_by(name).items(), Roots(divided.graph)
+                )
+                why = causes[0].text if causes else "none is offered to it"
+                self._arena.out[name] = f"takes no node: {why}"
+            else:
+                self._rough[name] = one.quickest(self._arena.feeds)
+        except SubgraphkitError as error:
+            self._arena.out[name] = error.message
+        if name in self._arena.out:
             one.close()
-            return
-        self._rough[name] = one.quickest(self._arena.feeds)
-        self._alone[name] = one
-        self._takes[name] = takes
+        else:
+            self._alone[name], self._takes[name] = one, takes
 
     def _is_slow_in_part(self, name: str) -> bool:
         """Whether one region tells that a backend is slow by nature, or slow to open."""
@@ -170,8 +178,11 @@ class Course:
         one = self._arena.opened(name, placement, clocked=True)
         if one is None:
             return True
-        for _ in range(_TURNS_OF_PART):
-            one.take_turn(self._arena.feeds)
+        for turn in range(_TURNS_OF_PART):
+            self._arena.take_turns([one], turn)
+        if one.failed:
+            one.close()
+            return True
         taken = min(one.node_turns(self._arena.weights), key=lambda turn: sum(turn.values()))
         one.close()
         if one.part_on(name, region.nodes, self._arena.weights) < _MOSTLY:
@@ -240,7 +251,8 @@ class Course:
             for turn in range(_TURNS_OF_REGIONS):
                 self._arena.take_turns([one for one in pair if one is not None], turn)
             for one in filter(None, pair):
-                self._note_regions(one, (base, name))
+                if not one.failed:
+                    self._note_regions(one, (base, name))
                 one.close()
 
     def _alternating(self, name: str, base: str, start: int) -> Candidate | None:
@@ -346,7 +358,10 @@ class Course:
         best, single = self._best, self._single
         if best is None or single is None:
             raise InternalError("no backend has taken a turn")
-        ran = [one for one in (*self._alone.values(), *self._composed.values()) if one.turns]
+        if best.failed:
+            raise self._nobody()
+        several = (*self._alone.values(), *self._composed.values())
+        ran = [one for one in several if one.turns and not one.failed]
         rows = {one.label: self._row(one) for one in sorted(ran, key=_MEDIAN)}
         figures = {
             "complete": self._complete,

@@ -22,7 +22,7 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.partitioning import Partitioning, partition
-from subgraphkit.partitioning.claiming.placements import Placement
+from subgraphkit.partitioning.claiming.placements import Placement, first_output
 from subgraphkit.placing.candidates import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
@@ -122,6 +122,11 @@ class Candidate:
         """The median of its turns."""
         return statistics.median(self.turns)
 
+    @property
+    def failed(self) -> bool:
+        """Whether it failed in a turn; then all its turns took for ever."""
+        return math.inf in self.turns
+
     def part_on(self, name: str, nodes: Sequence[int], weights: Mapping[int, float]) -> float:
         """Return the part of nodes, by weight, that is at home on a backend."""
         homes = ((node, self.partitioning.home_of(node).backend) for node in nodes)
@@ -149,7 +154,10 @@ class Candidate:
         return "" if found is None else found.text
 
     def take_turn(self, feeds: Mapping[str, Any]) -> None:
-        """Let threads go to sleep, wake them, run, and note the time."""
+        """Let threads go to sleep, wake them, run, and note the time; not once it failed."""
+        if self.failed:
+            self.turns.append(math.inf)
+            return
         time.sleep(_PAUSE)
         if not self.turns or self.turns[-1] < _NO_WAKING:
             self.run(feeds)
@@ -253,11 +261,10 @@ class Arena:
 
     def placed(self, nodes: Mapping[str, Sequence[int]]) -> Placement:
         """Return a placement of nodes by backend; the last one takes what the others refuse."""
-        made = self.bound.table.outputs
         return Placement(
             backends={name: self.options.get(name, {}) for name in nodes},
             nodes={
-                name: tuple(made[node][0] for node in several if made[node])
+                name: tuple(first_output(self.bound, node) for node in several)
                 for name, several in nodes.items()
             },
             circumstances=self._holds,
@@ -294,11 +301,15 @@ class Arena:
             self.notes.append("results vary from run to run, so they are not compared")
 
     def take_turns(self, several: Sequence[Candidate], at: int) -> None:
-        """Let contenders take a turn each, in another order every round."""
+        """Let contenders take a turn each, in another order every round; who fails is out."""
         at %= max(1, len(several))  # so that nobody always comes after the same neighbour
         for one in (*several[at:], *several[:at]):
             self._progress.check()
-            one.take_turn(self.feeds)
+            try:
+                one.take_turn(self.feeds)
+            except SubgraphkitError as error:
+                self.out[one.label] = error.message
+                one.turns = [math.inf] * (len(one.turns) + 1)
 
     def __enter__(self) -> Self:
         return self

@@ -24,7 +24,7 @@ from subgraphkit.comparing.stored_values import restore_values
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.configuration.settings import SETTINGS
-from subgraphkit.errors import SubgraphkitError, describe_exception
+from subgraphkit.errors import CallerError, SubgraphkitError, describe_exception
 from subgraphkit.finding.child_probe import answering
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
@@ -63,22 +63,37 @@ def _placed(bound: BoundModel, placement: Placement) -> Partitioning:
 def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
     """Return when a session is to measure: ``"first"``, ``"background"``, or ``"off"``.
 
-    Nothing is measured for backends that are named, for pinned nodes, or a second time.
+    Nothing is measured for backends that are named, for pinned nodes and required shares, or again
+    once a measuring was complete.
     """
     settings = bound.settings
     if settings.tune == "off":
         return "off"
     open_choice = [(one.name, one.plan) for one in settings.backends] == [(AUTO, None)]
-    if not open_choice or configured(settings, constraints) is not None:
-        _logger.info("tune=%r measures for backend='auto' without pins alone", settings.tune)
+    if not open_choice or settings.require or configured(settings, constraints) is not None:
+        _logger.info("tune=%r measures for backend='auto' without demands alone", settings.tune)
         return "off"
-    return "off" if find_placement(bound, settings) is not None else settings.tune
+    found = find_placement(bound, settings)
+    is_known = found is not None and found.figures.get("complete", True)
+    return "off" if is_known else settings.tune
 
 
 def tuned(bound: BoundModel, progress: Progress | None) -> Partitioning:
-    """Measure here and now, and return the partitioning that won."""
-    found = tune(bound, seconds=bound.settings.tune_seconds, progress=progress)
-    return _placed(bound, found.placement)
+    """Measure here and now, and return the partitioning that won.
+
+    Where no arrays can be made up for the inputs nothing is measured, with a warning.
+
+    Raises:
+        KeyboardInterrupt: It was stopped; the best so far is kept in the cache.
+    """
+    try:
+        found = tune(bound, seconds=bound.settings.tune_seconds, progress=progress).placement
+    except CallerError as error:
+        _logger.warning("nothing was measured: %s", error.message)
+        return partition(bound)
+    if not found.figures.get("complete", True):
+        raise KeyboardInterrupt
+    return _placed(bound, found)
 
 
 class BackgroundTuning:
@@ -108,7 +123,7 @@ class BackgroundTuning:
         }
         self._folder = tempfile.TemporaryDirectory(prefix="subgraphkit-tune-")
         self._child: AnsweringChild | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the session may be collected inside, which stops it
         self._thread = threading.Thread(target=self._work, args=(source,), daemon=True)
         # also when the session is forgotten, or the interpreter ends
         self._end = weakref.finalize(session, self._stop)

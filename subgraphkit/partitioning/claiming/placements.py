@@ -10,15 +10,17 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.processors import processor_name
-from subgraphkit.configuration.selection import AUTO, BackendChoice
-from subgraphkit.errors import ConfigError
+from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
+from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir import make_subgraph
 from subgraphkit.ir.digests import canonical
 from subgraphkit.ir.structure import NoKeyError, structure_digest
@@ -30,10 +32,12 @@ __all__ = [
     "Placement",
     "circumstances",
     "find_placement",
+    "first_output",
     "keep_placement",
     "placement_of",
     "read_placement",
     "surroundings",
+    "warn_of_differences",
 ]
 
 _logger = logging.getLogger("subgraphkit.placement")
@@ -51,7 +55,7 @@ class Placement:
     Attributes:
         backends: The options of each backend that takes part, in the order of claiming. The last
             one also takes what those before it refuse.
-        nodes: By backend, the nodes it is to take, each named by its first output.
+        nodes: By backend, the nodes it is to take; see ``first_output``.
         circumstances: What it was measured for and where; see ``circumstances``.
         figures: What was measured, for people.
     """
@@ -74,7 +78,7 @@ class Placement:
         Raises:
             ConfigError: The model has no such nodes (SGK124).
         """
-        makers = {outputs[0]: node for node, outputs in enumerate(bound.table.outputs) if outputs}
+        makers = {first_output(bound, node): node for node in range(len(bound.table.outputs))}
         placed = {name: backend for backend, names in self.nodes.items() for name in names}
         unknown = [name for name in placed if name not in makers]
         if unknown:
@@ -158,19 +162,28 @@ def _is_names(names: Any) -> bool:
     return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
 
 
+def first_output(bound: BoundModel, node: int) -> str:
+    """Return the first output of a node that has a name, by which a placement names the node."""
+    return next(filter(None, bound.table.outputs[node]), "")
+
+
 def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]:
     """Return all that a measured placement depends on, as plain data.
 
     Keys: ``model`` (a digest of its structure, names and shapes; weights are left out), ``shapes``
-    (of the inputs, for people), and those of ``surroundings``.
+    (of the inputs, for people), ``last`` (who takes what the others refuse), and those of
+    ``surroundings``.
 
     Raises:
-        NoKeyError: Something in the model has no canonical form.
+        NoKeyError: Something in the model has no canonical form, or it has no nodes.
     """
+    if not bound.order:
+        raise NoKeyError("there are no nodes to place")
     whole = make_subgraph(bound, bound.order, "model")
     return {
         "model": structure_digest(whole, with_names=True),
         "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
+        "last": NONE if settings.strict else settings.fallback,
         **surroundings(settings),
     }
 
@@ -203,14 +216,20 @@ def _versions(settings: ResolvedConfig) -> dict[str, str]:
         versions[record.name] = record.provider
         if record.distribution:
             names |= dict.fromkeys(_required_by(record.distribution))
-    for name in names:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    found = {name: _version(name) for name in names}
+    versions |= {name: version for name, version in found.items() if version}
     return dict(sorted(versions.items()))
 
 
+@cache  # what is loaded stays, and every bind on auto asks
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+@cache
 def _required_by(distribution: str) -> list[str]:
     try:
         required = importlib.metadata.requires(distribution) or ()
@@ -222,6 +241,8 @@ def _required_by(distribution: str) -> list[str]:
 def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | None:
     """Return the placement that a selection names, or that is kept for ``auto``; None if none is.
 
+    What is kept is passed over where one of its backends cannot be used now.
+
     Raises:
         ConfigError: A plan file that is named cannot be read (SGK124).
     """
@@ -229,9 +250,7 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
     if choice is None or choice.name != AUTO or len(settings.backends) > 1:
         return None
     if choice.plan is not None:
-        placement = read_placement(choice.plan)
-        _warn_of_differences(placement, bound, settings, choice.plan)
-        return placement
+        return read_placement(choice.plan)
     folder = kept_folder(settings.cache_dir, AUTO) if settings.cache else None
     if folder is None or not any(folder.iterdir()):
         return None
@@ -240,7 +259,20 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
     except NoKeyError:
         return None
     found: Any = _placements.recall(question, lambda: Passing(None), folder)
-    return None if found is None else _placement(found)
+    if found is None:
+        return None
+    kept = _placement(found)
+    return kept if _is_usable(kept, settings) else None
+
+
+def _is_usable(placement: Placement, settings: ResolvedConfig) -> bool:
+    for choice in placement.choices("a placement measured here"):
+        try:
+            probe_record(find_record(choice, settings), raise_errors=settings.raise_plugin_errors)
+        except SubgraphkitError as error:
+            _logger.info("what was measured for this model cannot be used now: %s", error.message)
+            return False
+    return True
 
 
 def keep_placement(placement: Placement, settings: ResolvedConfig) -> None:
@@ -250,9 +282,10 @@ def keep_placement(placement: Placement, settings: ResolvedConfig) -> None:
         _placements.put(canonical(dict(placement.circumstances)), asdict(placement), folder)
 
 
-def _warn_of_differences(
+def warn_of_differences(
     placement: Placement, bound: BoundModel, settings: ResolvedConfig, path: Path
 ) -> None:
+    """Write a warning to the log if a plan file was measured under other circumstances."""
     try:
         now = circumstances(bound, settings)
     except NoKeyError:

@@ -117,12 +117,12 @@ class PartitioningData:
 
     def refusals_by(self, backend: str) -> Mapping[int, Refusal]:
         """Return why nodes are not at home on a backend, by node: what was said of each last."""
-        return {
-            node: said[-1]
-            for node, refused in self.refusals.items()
-            if (said := [one.refusal for one in refused if one.backend == backend])
-            and self.home_of(node).backend != backend
-        }
+        said: dict[int, Refusal] = {}
+        for claim, column in zip(self.turns.claims, self.turns.columns, strict=True):
+            if column is not None and claim.backend.name == backend:
+                said.update(column.items())
+        elsewhere = (n for n in sorted(said) if self.subgraphs[self._home[n]].backend != backend)
+        return {node: said[node] for node in elsewhere}
 
     def subgraph(self, subgraph_id: str) -> Subgraph:
         """Return the subgraph of that name.

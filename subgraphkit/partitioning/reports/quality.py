@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, partial
 from typing import Any, Final
 
-from subgraphkit.ir import Node
+from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.causes import Roots
@@ -13,7 +13,7 @@ from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.partitioning.reports.worth import Gain, Worth, worth_of_operators
 from subgraphkit.types import TensorType
 
-__all__ = ["NOTICEABLE", "BackendQuality", "Quality", "measure"]
+__all__ = ["NOTICEABLE", "BackendQuality", "Quality", "home_nodes", "measure"]
 
 NOTICEABLE: Final = 0.01
 """The share of a model's FLOPs below which nobody is told anything."""
@@ -131,11 +131,11 @@ class Quality:
 def measure(partitioning: PartitioningData) -> Quality:
     """Measure a partitioning; linear in the graph. What nobody reads is no work."""
     roots = Roots(partitioning.graph)
-    home_nodes = [_home_nodes(partitioning, at) for at in range(len(partitioning.subgraphs))]
-    node_count = sum(map(len, home_nodes))
+    homes = [home_nodes(partitioning.graph, one) for one in partitioning.subgraphs]
+    node_count = sum(map(len, homes))
     cut, forced = _crossing(partitioning)
     backends = tuple(
-        _measure_backend(partitioning, name, home_nodes, roots) for name in partitioning.backends
+        _measure_backend(partitioning, name, homes, roots) for name in partitioning.backends
     )
     read = {name for one in partitioning.subgraphs if one.outputs for name in one.constants}
     types = partitioning.graph.types
@@ -148,18 +148,18 @@ def measure(partitioning: PartitioningData) -> Quality:
         cut_tensors=len(cut),
         cut_bytes=sum(bytes_of(types.get(value)) for value in cut),
         forced_bytes=sum(bytes_of(types.get(value)) for value in forced),
-        largest_share=max(map(len, home_nodes), default=0) / max(node_count, 1),
+        largest_share=max(map(len, homes), default=0) / max(node_count, 1),
         copied_nodes=sum(len(subgraph.copies) for subgraph in partitioning.subgraphs),
     )
 
 
-def _home_nodes(partitioning: PartitioningData, at: int) -> list[int]:
-    graph, subgraph = partitioning.graph, partitioning.subgraphs[at]
+def home_nodes(graph: BoundGraph, subgraph: Subgraph) -> list[int]:
+    """Return the nodes that are at home in a subgraph and work there."""
     return [n for n in subgraph.home if subgraph.outputs and not graph.is_constant_node(n)]
 
 
 def _measure_backend(
-    partitioning: PartitioningData, name: str, home_nodes: list[list[int]], roots: Roots
+    partitioning: PartitioningData, name: str, homes: list[list[int]], roots: Roots
 ) -> BackendQuality:
     graph, turns = partitioning.graph, partitioning.turns
     own = [at for at, subgraph in enumerate(partitioning.subgraphs) if subgraph.backend == name]
@@ -169,13 +169,13 @@ def _measure_backend(
         if outcome is not None and claim.backend.name == name
     ]
     bounds: list[int | None] = [outcome.lower_bound for outcome in outcomes]
-    if not outcomes and any(home_nodes[at] for at in own):
+    if not outcomes and any(homes[at] for at in own):
         bounds.append(None)  # divided at another time, and restored from a bundle
     # Constants that nobody reads, in a graph of nothing else, still have to be at home somewhere.
-    homes = (partitioning.subgraphs[at].home for at in own)
-    bounds += [1 for home in homes if all(map(graph.is_constant_node, home))]
+    whole = (partitioning.subgraphs[at].home for at in own)
+    bounds += [1 for home in whole if all(map(graph.is_constant_node, home))]
     read = {value for at in own for value in partitioning.subgraphs[at].constants}
-    own_nodes = [Node(graph, node) for at in own for node in home_nodes[at]]
+    own_nodes = [Node(graph, node) for at in own for node in homes[at]]
     flops = [estimate_flops(node) for node in own_nodes]
     is_fallback = any(c.is_fallback for c in turns.claims if c.backend.name == name)
     return BackendQuality(
@@ -184,7 +184,7 @@ def _measure_backend(
         regions=len(own),
         lower_bound=_sum(bounds),
         maximal=all(outcome.maximal for outcome in outcomes),
-        nodes=sum(len(home_nodes[at]) for at in own),
+        nodes=sum(len(homes[at]) for at in own),
         parameters=_elements(partitioning, read),
         flops=sum(flops),
         has_open_flops=any(

@@ -9,7 +9,7 @@ elsewhere is no shortfall, nor is what backends before it in the list have taken
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cached_property
 from typing import Final
 
 from subgraphkit.backend.events import FallbackEvent
@@ -26,9 +26,9 @@ from subgraphkit.partitioning.reports.causes import (
     symbol_words,
 )
 from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
+from subgraphkit.partitioning.reports.quality import NOTICEABLE, home_nodes
 
-__all__ = ["LITTLE", "Shortfall", "find_shortfall", "is_as_asked"]
+__all__ = ["LITTLE", "Shortfall", "find_shortfall"]
 
 LITTLE: Final = 0.1
 """The share of the work offered to a backend below which it has little."""
@@ -74,23 +74,8 @@ class Shortfall:
         return UnclaimedNodesError("SGK125", self.message, hint=self.remedy)
 
 
-def is_as_asked(partitioning: PartitioningData) -> bool:
-    """Say without counting anything that there is nothing to report, where that is plain to see."""
-    settings, named = partitioning.graph.settings, partitioning.named
-    if settings.require:
-        return False
-    if settings.on_fallback == "ok" or not named:
-        return True
-    used = {one.backend for one in partitioning.subgraphs if one.outputs}
-    return not any(named.values()) and used <= {next(iter(named))}
-
-
-def find_shortfall(partitioning: PartitioningData, quality: Quality) -> Shortfall | None:
+def find_shortfall(partitioning: PartitioningData) -> Shortfall | None:
     """Hold a placement against what was asked for.
-
-    Args:
-        partitioning: The partitioning.
-        quality: Its measures.
 
     Returns:
         What to report; None if all is as asked, or ``on_fallback`` is ``"ok"``.
@@ -100,9 +85,11 @@ def find_shortfall(partitioning: PartitioningData, quality: Quality) -> Shortfal
             something to report and ``on_fallback`` is ``"error"`` (SGK125).
     """
     settings = partitioning.graph.settings
-    work = _Work(partitioning, quality)
+    if not settings.require and _is_as_asked(partitioning):
+        return None
+    work = _Work(partitioning)
     for name, least in settings.require.items():
-        if quality.nodes and work.share(name) < least:
+        if work.total and work.share(name) < least:
             raise work.missing(name, least).as_error()
     if settings.on_fallback == "ok":
         return None
@@ -112,24 +99,42 @@ def find_shortfall(partitioning: PartitioningData, quality: Quality) -> Shortfal
     return found
 
 
+def _is_as_asked(partitioning: PartitioningData) -> bool:
+    """Say without counting anything that there is nothing to report, where that is plain to see."""
+    named = partitioning.named
+    if partitioning.graph.settings.on_fallback == "ok" or not named:
+        return True
+    used = {one.backend for one in partitioning.subgraphs if one.outputs}
+    return not any(named.values()) and used <= {next(iter(named))}
+
+
 class _Work:
     """The work of a model, by who has it and who refused it."""
 
-    def __init__(self, partitioning: PartitioningData, quality: Quality) -> None:
+    def __init__(self, partitioning: PartitioningData) -> None:
         self._partitioning = partitioning
         self._graph = partitioning.graph
-        self._quality = quality
-        self._total = quality.flops or quality.nodes
-        self._of: Mapping[str, BackendQuality] = {one.backend: one for one in quality.backends}
-        self._roots = Roots(partitioning.graph)
-        # Each node is weighed several times: as refused, as run elsewhere, and by its cause.
-        self._flops = cache(lambda node: estimate_flops(Node(self._graph, node)))
+        self._nodes: dict[str, list[int]] = {name: [] for name in partitioning.backends}
+        for one in partitioning.subgraphs:
+            self._nodes[one.backend] += home_nodes(self._graph, one)
+
+    @cached_property
+    def _flops(self) -> dict[int, int]:
+        nodes = (node for several in self._nodes.values() for node in several)
+        return {node: estimate_flops(Node(self._graph, node)) for node in nodes}
+
+    @cached_property
+    def total(self) -> int:
+        """All work: FLOPs, or nodes where a model has none."""
+        return sum(self._flops.values()) or len(self._flops)
+
+    @cached_property
+    def _shares_of(self) -> dict[str, float]:
+        return {name: self._weight(nodes) for name, nodes in self._nodes.items()}
 
     def share(self, name: str) -> float:
         """Return the share of the work that a backend has."""
-        one = self._of.get(name)
-        had = 0 if one is None else one.flops if self._quality.flops else one.nodes
-        return had / (self._total or 1)
+        return self._shares_of.get(name, 0.0)
 
     def missing(self, name: str, least: float) -> Shortfall:
         """Describe a backend that has less than is required of it."""
@@ -145,6 +150,8 @@ class _Work:
         named = self._partitioning.named
         left_out = {name: why for name, why in named.items() if why}
         refused = {name: self._refused_by(name) for name in named if not named[name]}
+        if not (left_out or any(refused.values())):  # before anything is counted
+            return None
         little = [name for name, nodes in refused.items() if self._has_little(name, nodes)]
         stray = self._stray(refused)
         short = little or ([self._blamed(refused, stray)] if stray else [])
@@ -186,12 +193,12 @@ class _Work:
 
     def _shares(self, first: Iterable[str]) -> str:
         """Say who has what, those that fall short first, then by work."""
-        others = sorted(self._of, key=lambda name: -self.share(name))
-        have = [name for name in others if self._of[name].nodes]
+        others = sorted(self._nodes, key=lambda name: -self.share(name))
+        have = [name for name in others if self._nodes[name]]
         names = list(dict.fromkeys([*first, *have]))
-        count = {name: self._of[name].nodes if name in self._of else 0 for name in names}
+        count = {name: len(self._nodes.get(name, ())) for name in names}
         shown = [
-            f"{name} has {count[name]} of {self._quality.nodes} nodes "
+            f"{name} has {count[name]} of {len(self._flops)} nodes "
             f"({_shown(self.share(name))} of FLOPs)"
             if place == 0
             else f"{name} {count[name]} ({_shown(self.share(name))})"
@@ -208,9 +215,9 @@ class _Work:
         }
 
     def _weight(self, nodes: Collection[int]) -> float:
-        if not self._quality.flops:
-            return len(nodes) / self._total
-        return sum(map(self._flops, nodes)) / self._total
+        if not any(self._flops.values()):
+            return len(nodes) / (self.total or 1)
+        return sum(map(self._flops.__getitem__, nodes)) / self.total
 
     def _has_little(self, name: str, refused: Collection[int]) -> bool:
         left, had = self._weight(refused), self.share(name)
@@ -220,8 +227,8 @@ class _Work:
         """Return the nodes on a fallback that nobody named, if they are noticeable."""
         if self._graph.settings.sources["fallback"][0] != "default":
             return []
-        last = {one.backend for one in self._quality.backends if one.is_fallback}
-        home = self._partitioning.home_of
+        claims, home = self._partitioning.turns.claims, self._partitioning.home_of
+        last = {one.backend.name for one in claims if one.is_fallback}
         nodes = {node for several in refused.values() for node in several}
         stray = [node for node in nodes if home(node).backend in last]
         return stray if self._weight(stray) > NOTICEABLE else []
@@ -237,7 +244,7 @@ class _Work:
         return max(by_home, key=lambda name: (self._weight(by_home[name]), len(by_home[name])))
 
     def _main_cause(self, name: str, refused: Mapping[int, Refusal]) -> Cause:
-        causes = find_causes(self._graph, name, refused.items(), self._roots)
+        causes = find_causes(self._graph, name, refused.items(), Roots(self._graph))
         return max(causes, key=lambda one: self._weight(one.nodes))
 
 

@@ -80,10 +80,37 @@ def test_auto_goes_by_what_is_kept_for_these_circumstances_alone(
     assert homes(bind(tmp_path)) == [("numpy", 3), ("onnxruntime", 3)] != before
     assert homes(bind(tmp_path, threads=1)) == before
     assert homes(bind(tmp_path, cache=False)) == before
+    assert homes(bind(tmp_path, fallback="onnxruntime")) != [("numpy", 3), ("onnxruntime", 3)]
+    assert homes(bind(tmp_path, strict=True)) == before
+    assert homes(bind(tmp_path, require={before[0][0]: 1.0})) == before
     assert homes(bind(tmp_path, options={"onnxruntime": {"optimization": "basic"}})) == before
     assert homes(bind(tmp_path, backend="auto,numpy")) == before
     demanded = sk.partition(bind(tmp_path), constraints=Constraints(exclusions={"numpy": [5]}))
     assert len(demanded.subgraphs) == len(before)
+
+
+def test_what_is_kept_is_passed_over_where_a_backend_is_gone_or_there_is_nothing_to_place(
+    bound: BoundModel, tmp_path: Path
+) -> None:
+    before = homes(bound)
+    keep_placement(placed(bound, backends={"gone": {}, "numpy": {}}, nodes={}), bound.settings)
+    assert homes(bind(tmp_path)) == before
+    empty = sk.load(parsed("agraph (float[2] x) => (float[2] x) { }"))
+    assert homes(sk.bind(empty, **SETTINGS, cache_dir=tmp_path / "cache")) == []
+
+
+def test_a_node_whose_first_output_is_left_out_has_a_name_of_its_own(tmp_path: Path) -> None:
+    lstm = "{made} = LSTM<hidden_size=2>({x}, w, r)"
+    steps = [lstm.format(made=", h", x="x"), "t = Tanh(x)", lstm.format(made=", k", x="t")]
+    model = parsed(
+        "agraph (float[3, 1, 4] x, float[1, 8, 4] w, float[1, 8, 2] r)"
+        " => (float[1, 1, 2] h, float[1, 1, 2] k) {" + " ".join(steps) + "}"
+    )
+    bound = sk.bind(sk.load(model), **SETTINGS, cache_dir=tmp_path)
+    nodes = {"numpy": ("h",), "onnxruntime": ("t", "k")}
+    path = tmp_path / "plan.json"
+    path.write_text(placed(bound, nodes=nodes).to_json())
+    assert sorted(homes(bound, f"@{path}")) == [("numpy", 1), ("onnxruntime", 2)]
 
 
 def test_what_a_backend_refuses_goes_to_the_last(bound: BoundModel, tmp_path: Path) -> None:
@@ -101,8 +128,10 @@ def test_a_plan_measured_elsewhere_holds_and_warns(
     with caplog.at_level(logging.WARNING, "subgraphkit.placement"):
         assert homes(bind(tmp_path), f"@{path}") == [("numpy", 3), ("onnxruntime", 3)]
         assert not caplog.messages
-        homes(bind(tmp_path, threads=1), f"@{path}")
-    assert "(threads differ)" in caplog.text
+        sk.InferenceSession(
+            CHAIN, f"@{path}", threads=1, build="background", cache_dir=tmp_path / "cache"
+        ).wait()
+    assert caplog.text.count("(threads differ)") == 1
 
 
 @pytest.mark.parametrize(

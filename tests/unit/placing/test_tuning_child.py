@@ -4,6 +4,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from subgraphkit.partitioning.claiming.placements import (
     circumstances,
     keep_placement,
 )
-from subgraphkit.placing import tuning_child
+from subgraphkit.placing import tune, tuning_child
 from subgraphkit.processes import NoAnswer
 from tests.models import parsed
 
@@ -130,7 +131,7 @@ def test_a_session_takes_over_what_was_measured_beside_it(
     [
         (Child.gone, "its process ended with status -9"),
         (lambda: {"failed": "[SGK104] no backend"}, r"[SGK104] no backend"),
-        (lambda: {"placement": "{}"}, "KeyError"),
+        (lambda: {"placement": "{}"}, "ValueError"),
     ],
 )
 def test_a_session_stays_as_it_is_where_measuring_fails(
@@ -183,10 +184,31 @@ def test_nothing_is_measured_for_named_backends_pins_and_what_is_known(
         pinned = Constraints(pins={0: "numpy"})
         with opened(tmp_path, tune="first", constraints=pinned) as demanded:
             assert homes(demanded)[0] == ("numpy", 1)
-    assert caplog.text.count("measures for backend='auto' without pins alone") == 2
+    assert caplog.text.count("measures for backend='auto' without demands alone") == 2
     bound = sk.bind(sk.load(CHAIN), {"N": 2}, backend="auto", cache_dir=tmp_path)
     keep_placement(halves(bound).placement, bound.settings)
     with opened(tmp_path) as known:
         assert known.tuning is None
         assert homes(known) == [("numpy", 3), ("onnxruntime", 3)]
     assert not children
+    stopped = replace(halves(bound).placement, figures={"complete": False})
+    keep_placement(stopped, bound.settings)
+    with opened(tmp_path) as unfinished:
+        assert unfinished.tuning is not None
+
+
+def test_who_stops_a_session_that_measures_gets_none_and_no_arrays_no_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stopped(bound: Any, **_: object) -> Any:
+        placement = replace(halves(bound).placement, figures={"complete": False})
+        return SimpleNamespace(placement=placement)
+
+    monkeypatch.setattr(tuning_child, "tune", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        opened(tmp_path, tune="first")
+    monkeypatch.setattr(tuning_child, "tune", tune)
+    text = parsed("agraph (string[2] x) => (string[2] y) { y = Identity(x) }")
+    with sk.InferenceSession(text, "auto", tune="first", cache_dir=tmp_path) as session:
+        assert session.run(None, {"x": np.array(["a", "b"], object)})[0].tolist() == ["a", "b"]
+    assert "nothing was measured: input 'x' is string[2]" in caplog.text
