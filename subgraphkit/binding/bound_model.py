@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self, Unpack
 
@@ -13,7 +14,8 @@ from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.finding.extensions import ExtensionManager
-from subgraphkit.ir import BoundGraph, Initializer
+from subgraphkit.ir import BoundGraph, Initializer, make_subgraph
+from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.onnx_io import Inferred, Model, infer, with_branches
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.types import Shape, ValueType
@@ -46,6 +48,19 @@ class BoundModel(BoundGraph):
     inlined: Model
     input_shapes: Mapping[str, Shape]
     folding: BoundFolding | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of structure, names and types; the data of weights is left out.
+
+        Computed when first asked for: it goes through all nodes.
+
+        Raises:
+            NoKeyError: Something in the model has no canonical form, or it has no nodes.
+        """
+        if not self.order:
+            raise NoKeyError("there are no nodes")
+        return structure_digest(make_subgraph(self, self.order, "model"), with_names=True)
 
     def reshape(
         self, sizes: Mapping[str, int], shapes: Mapping[str, Shape]

@@ -21,9 +21,8 @@ from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
 from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import find_record, probe_record
-from subgraphkit.ir import make_subgraph
 from subgraphkit.ir.digests import canonical
-from subgraphkit.ir.structure import NoKeyError, structure_digest
+from subgraphkit.ir.structure import NoKeyError
 from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
@@ -177,11 +176,8 @@ def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]
     Raises:
         NoKeyError: Something in the model has no canonical form, or it has no nodes.
     """
-    if not bound.order:
-        raise NoKeyError("there are no nodes to place")
-    whole = make_subgraph(bound, bound.order, "model")
     return {
-        "model": structure_digest(whole, with_names=True),
+        "model": bound.digest,
         "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
         "last": NONE if settings.strict else settings.fallback,
         **surroundings(settings),
