@@ -138,17 +138,12 @@ def load_in_turn(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, Back
     Raises:
         BackendError: As ``open_in_turn``, for a backend that somebody named.
     """
-    named = [choice for choice, _ in _expand(resolved)]
-    fallback = {resolved.fallback} - {AUTO, NONE} - {choice.name for choice in named}
-    found = [(BackendChoice(name, optional=True), True) for name in fallback]
-    for choice, automatic in [*_expand(resolved), *found]:
-        target = choice.target
+    choices = list(_expand(resolved))
+    fallback = {resolved.fallback} - {AUTO, NONE} - {choice.name for choice, _ in choices}
+    choices += [(BackendChoice(name, optional=True), True) for name in fallback]
+    for choice, automatic in choices:
         try:
-            if target is not None:
-                yield choice, target if isinstance(target, type) else type(target)
-            else:
-                record = find_record(choice, resolved)
-                yield choice, load_record(record, raise_errors=resolved.raise_plugin_errors)
+            yield choice, _looked_up(choice, resolved)[1]
         except _CANNOT_BE_USED:
             if not (choice.optional or automatic or resolved.on_missing == "warn"):
                 raise

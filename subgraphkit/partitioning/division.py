@@ -26,7 +26,7 @@ def divided(
     settings: ResolvedConfig,
     demands: Constraints | None,
     *,
-    named: dict[str, str] | None,
+    named: dict[str, str],
     dry_run: bool,
 ) -> tuple[WorkTable, Turns, ResolvedConstraints]:
     """Let the selected backends claim, and as many of those behind ``auto`` as can win anything.

@@ -25,7 +25,11 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     configured,
 )
-from subgraphkit.partitioning.claiming.placements import find_placement, warn_of_differences
+from subgraphkit.partitioning.claiming.placements import (
+    Placement,
+    find_placement,
+    warn_of_differences,
+)
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
     finish_turns,
@@ -279,8 +283,8 @@ def partition(
             numbers, and what no property takes goes to the fallback backend.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
             instance, a pair ``(name, options)``, or a list of them; ``"@plan.json"`` for what
-            ``tune`` wrote there. None for what was configured when it was bound. For a subgraph,
-            the properties in order.
+            ``tune`` wrote there, or the placement it returned. None for what was configured when it
+            was bound. For a subgraph, the properties in order.
         constraints: Nodes to be pinned to backends or kept from them, beside those that the
             settings ``pin`` and ``keep_off`` name; what is given here wins.
         dry_run: Whether a backend that is named and cannot run here takes part nevertheless, if its
@@ -302,11 +306,11 @@ def partition(
         return partition_within(bound, backends, bound.backend, NO_DEMANDS)
     settings, placed = _selected(bound, backends, constraints)
     demands = placed or configured(settings, constraints)
-    named: dict[str, str] = {}  # nobody in a placement: what was measured is as asked
-    told = None if placed else named
+    named: dict[str, str] = {}
     with collector_paused():
-        work, turns, demanded = divided(bound, settings, demands, named=told, dry_run=dry_run)
-        partitioning = _finished(work, turns, demanded, named)
+        work, turns, demanded = divided(bound, settings, demands, named=named, dry_run=dry_run)
+        # nobody named those of a placement: what was measured is as asked
+        partitioning = _finished(work, turns, demanded, {} if placed else named)
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
@@ -317,6 +321,8 @@ def _selected(
 ) -> tuple[ResolvedConfig, Constraints | None]:
     """Return the settings with the selection, and the demands of a placement if there is one."""
     settings = bound.settings
+    if isinstance(backends, Placement):
+        return _following(backends, bound, settings, "a placement measured here")
     if backends is not None:
         origin = f"argument backend={backends!r}"
         settings = settings.selecting(parse_selection(backends, origin), "call", origin)
@@ -337,6 +343,12 @@ def _selected(
     if named is not None:
         origin = f"plan file {str(named)!r}"
         warn_of_differences(placement, bound, settings, named)
+    return _following(placement, bound, settings, origin)
+
+
+def _following(
+    placement: Placement, bound: BoundModel, settings: ResolvedConfig, origin: str
+) -> tuple[ResolvedConfig, Constraints]:
     choices = placement.choices(origin)
     return settings.selecting(choices, "placement", origin), placement.constraints(bound)
 

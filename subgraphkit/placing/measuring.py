@@ -102,11 +102,7 @@ class Candidate:
         self.turns: list[float] = []
         self._steps: dict[str, list[float]] = {}
         started = time.perf_counter()
-        partitioning = partition(
-            _alone(bound, placement),
-            placement.choices("tune"),
-            constraints=placement.constraints(bound),
-        )
+        partitioning = partition(_alone(bound, placement), placement)
         made = plan(partitioning, compile_subgraphs(partitioning, progress=progress))
         self._times = StepTimes(made) if clocked else None
         self.session = Session(made if self._times is None else self._times.plan)

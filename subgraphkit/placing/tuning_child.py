@@ -13,7 +13,6 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,13 +52,6 @@ _NICENESS: Final = 10
 _LAST_OUTPUT: Final = 2000
 
 
-def _placed(bound: BoundModel, placement: Placement) -> Partitioning:
-    """Return the partitioning of a placement; nobody named its backends."""
-    choices = placement.choices("a placement measured here")
-    found = partition(bound, choices, constraints=placement.constraints(bound))
-    return replace(found, named={})
-
-
 def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
     """Return when a session is to measure: ``"first"``, ``"background"``, or ``"off"``.
 
@@ -93,7 +85,7 @@ def tuned(bound: BoundModel, progress: Progress | None) -> Partitioning:
         return partition(bound)
     if not found.figures.get("complete", True):
         raise KeyboardInterrupt
-    return _placed(bound, found)
+    return partition(bound, found)
 
 
 class BackgroundTuning:
@@ -201,7 +193,7 @@ class BackgroundTuning:
         session = self._session()
         if session is None or self._state != "measuring":
             return "stopped"
-        partitioning = _placed(session.graph, placement)
+        partitioning = partition(session.graph, placement)
         if _divided(partitioning) == _divided(session.partitioning):
             return "kept"
         session.exchange(plan(partitioning, compile_subgraphs(partitioning)))
