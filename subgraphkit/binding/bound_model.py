@@ -53,10 +53,8 @@ class BoundModel(BoundGraph):
     def digest(self) -> str:
         """The digest of structure, names and types; the data of weights is left out.
 
-        Computed when first asked for: it goes through all nodes.
-
-        Raises:
-            NoKeyError: Something in the model has no canonical form, or it has no nodes.
+        Computed when first asked for: it goes through all nodes. ``ir.structure.NoKeyError`` is
+        raised if something in the model has no canonical form, or it has no nodes.
         """
         if not self.order:
             raise NoKeyError("there are no nodes")
