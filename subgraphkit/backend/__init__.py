@@ -20,6 +20,7 @@ _HOMES: Final = {
     "Conformance": "subgraphkit.backend.conformance",
     "Connectivity": "subgraphkit.backend.property",
     "EngineOrigin": "subgraphkit.backend.contract",
+    "Event": "subgraphkit.backend.events",
     "Evidence": "subgraphkit.backend.contract",
     "FallbackEvent": "subgraphkit.backend.events",
     "Manifest": "subgraphkit.backend.manifest",

@@ -13,6 +13,7 @@ from subgraphkit.backend.contract import (
 from subgraphkit.backend.events import (
     Check,
     CompileEvent,
+    Event,
     FallbackEvent,
     RunEvent,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "Conformance",
     "Connectivity",
     "EngineOrigin",
+    "Event",
     "Evidence",
     "FallbackEvent",
     "Manifest",

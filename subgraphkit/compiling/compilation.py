@@ -313,8 +313,10 @@ def _tell_compiled(
     _logger.info("%s %s (%d nodes, %.3f s)", verb, subgraph.id, len(subgraph.nodes), seconds)
     if extensions.implements("subgraphkit_compiled"):
         event = CompileEvent(
-            backend=subgraph.backend,
+            model=extensions.model,
+            session=extensions.session,
             subgraph=subgraph.id,
+            backend=subgraph.backend,
             node_count=len(subgraph.nodes),
             seconds=seconds,
             from_cache=from_cache,

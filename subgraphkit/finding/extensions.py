@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from itertools import chain, count
 from typing import Any, Final
 
 from subgraphkit.backend.hookspecs import (
@@ -106,6 +107,9 @@ def _used_up(result: object) -> object:
     return list(result) if isinstance(result, Iterator) else result
 
 
+_SESSIONS: Final = count(1)
+
+
 class ExtensionManager:
     """The extensions of one bind or one command.
 
@@ -116,6 +120,11 @@ class ExtensionManager:
         allow: Names of the only extensions to load, or None for all.
         block: Names of extensions not to load.
         raise_errors: Whether exceptions of extensions pass as they are.
+        model: Name of the model that is bound.
+
+    Attributes:
+        model: Name of the model that they are told about.
+        session: Number of the session that they are told about, given out here.
 
     Thread-safety: all methods may be called from any thread.
     """
@@ -126,7 +135,11 @@ class ExtensionManager:
         block: frozenset[str] = frozenset(),
         *,
         raise_errors: bool = False,
+        model: str = "",
     ) -> None:
+        self.model = model
+        self.session = next(_SESSIONS)
+        self._numbers = chain((self.session,), _SESSIONS)
         self._allow = allow
         self._block = block
         self._raise_errors = raise_errors
@@ -134,9 +147,14 @@ class ExtensionManager:
         self._callers: dict[str, tuple[tuple[_Source, Any], ...]] | None = None
 
     @classmethod
-    def from_config(cls, resolved: ResolvedConfig) -> "ExtensionManager":
+    def from_config(cls, resolved: ResolvedConfig, model: str = "") -> "ExtensionManager":
         """Make a manager that follows a configuration."""
-        return cls(resolved.plugins, resolved.block, raise_errors=resolved.raise_plugin_errors)
+        raises = resolved.raise_plugin_errors
+        return cls(resolved.plugins, resolved.block, raise_errors=raises, model=model)
+
+    def number_session(self) -> int:
+        """Return the number of a new session: that of the bind for the first, then others."""
+        return next(self._numbers)
 
     def implements(self, hook_name: str) -> bool:
         """Say whether any extension listens to a hook.

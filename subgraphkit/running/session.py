@@ -74,6 +74,11 @@ class Session:
     # -- what the session is -----------------------------------------------------------------
 
     @property
+    def number(self) -> int:
+        """The number by which events name this session in this process."""
+        return self._observer.session
+
+    @property
     def plan(self) -> Plan:
         """The plan being run."""
         return self._plan
@@ -306,7 +311,7 @@ class Session:
             checked=graph.settings.checked,
             buffered=buffered,
         )
-        return replace(emitted, execute=self._observer.watch(emitted.execute))
+        return self._observer.watch(emitted, plan)
 
     def _take(self, plan: Plan) -> None:
         """Run a plan from now on; the operators of the one before are left as they are."""
