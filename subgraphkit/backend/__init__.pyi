@@ -15,6 +15,7 @@ from subgraphkit.backend.events import (
     CompileEvent,
     FallbackEvent,
     RunEvent,
+    StepEvent,
 )
 from subgraphkit.backend.hookspecs import (
     hookimpl,
@@ -104,6 +105,7 @@ __all__ = [
     "ProgressListener",
     "Refusal",
     "RunEvent",
+    "StepEvent",
     "SubgraphOperator",
     "SubgraphProperty",
     "SubgraphSelector",

@@ -1,22 +1,27 @@
-"""Reports of runs to extensions; sessions without listeners pay nothing for them."""
+"""Reports of runs and steps to extensions; sessions without listeners pay nothing for them."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from subgraphkit.backend.events import FallbackEvent, RunEvent
+from subgraphkit.backend.events import FallbackEvent, RunEvent, StepEvent
 from subgraphkit.errors import ExecutionError
 from subgraphkit.finding.extensions import ExtensionManager
-from subgraphkit.planning import Step
+from subgraphkit.planning import Plan, Step
+from subgraphkit.running.emission import Emitted
 
 __all__ = ["Observer"]
+
+_Run = Callable[..., Sequence[Any]]
 
 _sessions = count()
 
 
 class Observer:
-    """Tells the extensions of one session about its runs.
+    """Tells the extensions of one session about its runs and the steps in them.
 
     Thread-safety: safe.
     """
@@ -25,16 +30,27 @@ class Observer:
         self._extensions = extensions
         self._session = next(_sessions)
         self._runs = count()
+        self._here = threading.local()
 
-    def watch(self, execute: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        """Wrap a plan's function so that every run is reported, if there is a listener."""
+    def watch(self, emitted: Emitted, plan: Plan) -> Emitted:
+        """Return the code of a plan such that runs and steps are reported, if anybody listens.
+
+        Where nobody does, it is the same object; where somebody listens to steps, it is the same
+        code, which calls clocks around the operators.
+        """
+        hears_steps = self._extensions.implements("subgraphkit_step")
         hooks = ("subgraphkit_run_start", "subgraphkit_run_end")
-        if not any(self._extensions.implements(hook) for hook in hooks):
-            return execute
+        if not hears_steps and not any(map(self._extensions.implements, hooks)):
+            return emitted
+        if hears_steps:
+            model, steps = plan.graph.name, plan.steps
+            emitted = emitted.calling({i: self._clocked(model, s) for i, s in enumerate(steps)})
+        return replace(emitted, execute=self._reported(emitted.execute))
 
-        def execute_watched(*arguments: Any) -> list[Any]:
-            run = next(self._runs)
-            event = RunEvent(self._session, run)
+    def _reported(self, execute: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        def execute_reported(*arguments: Any) -> list[Any]:
+            self._here.run = run = next(self._runs)
+            event = RunEvent(self._session, run, start=time.perf_counter())
             self._extensions.notify("subgraphkit_run_start", event=event)
             started = time.perf_counter()
             problem: str | None = None
@@ -45,10 +61,37 @@ class Observer:
                 raise
             finally:
                 seconds = time.perf_counter() - started
-                event = RunEvent(self._session, run, seconds, problem)
+                event = RunEvent(self._session, run, seconds, problem, started)
                 self._extensions.notify("subgraphkit_run_end", event=event)
 
-        return execute_watched
+        return execute_reported
+
+    def _clocked(self, model: str, step: Step) -> _Run:
+        run, subgraph = step.operator.run, step.subgraph
+
+        def run_clocked(inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            problem: str | None = None
+            started = time.perf_counter()
+            try:
+                return run(inputs, outputs)
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+                raise
+            finally:
+                event = StepEvent(
+                    model=model,
+                    session=self._session,
+                    subgraph=subgraph.id,
+                    run=self._here.run,
+                    backend=subgraph.backend,
+                    start=started,
+                    seconds=time.perf_counter() - started,
+                    thread=threading.get_ident(),
+                    error=problem,
+                )
+                self._extensions.notify("subgraphkit_step", event=event)
+
+        return run_clocked
 
     def tell_moved(self, failure: ExecutionError, step: Step, target: str) -> None:
         """Report that a step that failed moved to the fallback backend."""

@@ -306,7 +306,7 @@ class Session:
             checked=graph.settings.checked,
             buffered=buffered,
         )
-        return replace(emitted, execute=self._observer.watch(emitted.execute))
+        return self._observer.watch(emitted, plan)
 
     def _take(self, plan: Plan) -> None:
         """Run a plan from now on; the operators of the one before are left as they are."""

@@ -86,6 +86,7 @@ CONTRACT = [
     "ProgressListener",
     "Refusal",
     "RunEvent",
+    "StepEvent",
     "SubgraphOperator",
     "SubgraphProperty",
     "SubgraphSelector",
