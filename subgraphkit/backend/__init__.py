@@ -39,6 +39,7 @@ _HOMES: Final = {
     "ProgressListener": "subgraphkit.backend.progress",
     "Refusal": "subgraphkit.backend.refusal",
     "RunEvent": "subgraphkit.backend.events",
+    "StepEvent": "subgraphkit.backend.events",
     "SubgraphOperator": "subgraphkit.backend.operator",
     "SubgraphProperty": "subgraphkit.backend.property",
     "SubgraphSelector": "subgraphkit.backend.selector",

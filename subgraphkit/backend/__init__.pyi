@@ -16,6 +16,7 @@ from subgraphkit.backend.events import (
     Event,
     FallbackEvent,
     RunEvent,
+    StepEvent,
 )
 from subgraphkit.backend.hookspecs import (
     hookimpl,
@@ -106,6 +107,7 @@ __all__ = [
     "ProgressListener",
     "Refusal",
     "RunEvent",
+    "StepEvent",
     "SubgraphOperator",
     "SubgraphProperty",
     "SubgraphSelector",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Check", "CompileEvent", "Event", "FallbackEvent", "RunEvent"]
+__all__ = ["Check", "CompileEvent", "Event", "FallbackEvent", "RunEvent", "StepEvent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +73,33 @@ class RunEvent(Event):
         run: Number of the run in its session, from zero.
         seconds: How long it took; None at the beginning.
         error: The error it ended with, as text; None if it did not.
+        start: When it began, on the clock of ``time.perf_counter``.
     """
 
     run: int
     seconds: float | None = None
+    error: str | None = None
+    start: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEvent(Event):
+    """A session has run one subgraph, or failed to.
+
+    Attributes:
+        run: Number of the run in its session, as in ``RunEvent``.
+        backend: Name of the backend whose operator ran.
+        start: When the operator was called, on the clock of ``time.perf_counter``.
+        seconds: How long it took; waiting for another run that is inside does not count.
+        thread: Identifier of the thread, as ``threading.get_ident`` has it.
+        error: The error it ended with, as text; None if it did not.
+    """
+
+    run: int
+    backend: str
+    start: float
+    seconds: float
+    thread: int
     error: str | None = None
 
 

@@ -1,11 +1,13 @@
-"""Reports of runs to extensions; sessions without listeners pay nothing for them."""
+"""Reports of runs and steps to extensions; sessions without listeners pay nothing for them."""
 
+import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from subgraphkit.backend.events import FallbackEvent, RunEvent
+from subgraphkit.backend.events import FallbackEvent, RunEvent, StepEvent
 from subgraphkit.errors import ExecutionError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.planning import Plan, Step
@@ -13,9 +15,11 @@ from subgraphkit.running.emission import Emitted
 
 __all__ = ["Observer"]
 
+_Run = Callable[..., Sequence[Any]]
+
 
 class Observer:
-    """Tells the extensions of one session about its runs.
+    """Tells the extensions of one session about its runs and the steps in them.
 
     Attributes:
         session: Number of the session.
@@ -27,30 +31,75 @@ class Observer:
         self._extensions = extensions
         self.session = extensions.number_session()
         self._runs = count()
+        self._here = threading.local()
 
     def watch(self, emitted: Emitted, plan: Plan) -> Emitted:
-        """Wrap a plan's function so that every run is reported, if there is a listener."""
+        """Return the code of a plan such that runs and steps are reported, if anybody listens.
+
+        Where nobody does, it is the same object; where somebody listens to steps, it is the same
+        code, which calls clocks around the operators.
+        """
+        hears_steps = self._extensions.implements("subgraphkit_step")
         hooks = ("subgraphkit_run_start", "subgraphkit_run_end")
-        if not any(self._extensions.implements(hook) for hook in hooks):
+        if not hears_steps and not any(map(self._extensions.implements, hooks)):
             return emitted
+        if hears_steps:
+            emitted = emitted.calling({i: self._clocked(s) for i, s in enumerate(plan.steps)})
+        return replace(emitted, execute=self._reported(emitted, plan))
+
+    def _reported(self, emitted: Emitted, plan: Plan) -> Callable[..., list[Any]]:
         execute = emitted.execute
 
-        def execute_watched(*arguments: Any) -> list[Any]:
-            run = next(self._runs)
-            event = RunEvent(run, model=self._extensions.model, session=self.session)
+        def execute_reported(*arguments: Any) -> list[Any]:
+            self._here.run = run = next(self._runs)
+            event = RunEvent(
+                model=self._extensions.model,
+                session=self.session,
+                run=run,
+                start=time.perf_counter(),
+            )
             self._extensions.notify("subgraphkit_run_start", event=event)
-            started = time.perf_counter()
+            event = replace(event, start=time.perf_counter())
             try:
                 return execute(*arguments)
             except BaseException as error:
-                problem = f"{type(error).__name__}: {error}"
-                event = replace(event, error=problem, subgraph=_failed(error, emitted, plan))
+                found = emitted.locate(error)
+                failed = plan.steps[found[0]].subgraph.id if found is not None else ""
+                event = replace(event, subgraph=failed, error=_text(error))
                 raise
             finally:
-                event = replace(event, seconds=time.perf_counter() - started)
+                event = replace(event, seconds=time.perf_counter() - event.start)
                 self._extensions.notify("subgraphkit_run_end", event=event)
 
-        return replace(emitted, execute=execute_watched)
+        return execute_reported
+
+    def _clocked(self, step: Step) -> _Run:
+        run, subgraph = step.operator.run, step.subgraph
+        backend = step.operator.made_by or subgraph.backend
+
+        def run_clocked(inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            problem: str | None = None
+            started = time.perf_counter()
+            try:
+                return run(inputs, outputs)
+            except BaseException as error:
+                problem = _text(error)
+                raise
+            finally:
+                event = StepEvent(
+                    model=self._extensions.model,
+                    session=self.session,
+                    subgraph=subgraph.id,
+                    run=self._here.run,
+                    backend=backend,
+                    start=started,
+                    seconds=time.perf_counter() - started,
+                    thread=threading.get_ident(),
+                    error=problem,
+                )
+                self._extensions.notify("subgraphkit_step", event=event)
+
+        return run_clocked
 
     def tell_moved(self, failure: ExecutionError, step: Step, target: str) -> None:
         """Report that a step that failed moved to the fallback backend."""
@@ -69,7 +118,5 @@ class Observer:
             self._extensions.notify("subgraphkit_fallback", event=event)
 
 
-def _failed(error: BaseException, emitted: Emitted, plan: Plan) -> str:
-    """Return the subgraph that an error came from, or an empty string."""
-    found = emitted.locate(error)
-    return plan.steps[found[0]].subgraph.id if found is not None else ""
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -87,6 +87,7 @@ CONTRACT = [
     "ProgressListener",
     "Refusal",
     "RunEvent",
+    "StepEvent",
     "SubgraphOperator",
     "SubgraphProperty",
     "SubgraphSelector",
