@@ -101,7 +101,7 @@ def compile_subgraphs(
     """
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
-    means = Means.of(partitioning, progress or Progress())
+    means = Means.of(partitioning, progress)
     compiled = _compiled(partitioning, means)
     try:
         if compiled.partitioning is not partitioning:
@@ -126,11 +126,12 @@ def _compiled(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
             place = len(done)
             subgraph = current.subgraphs[place]
             progress.check()
+            claim = current.turns.claims[current.claimed_by[place]]
+            part = means.on(subgraph)
             if means.tells:
-                progress("compiling", place, len(current.subgraphs), subgraph.id)
+                part.progress("compiling", place, len(current.subgraphs), subgraph.id)
             try:
-                claim = current.turns.claims[current.claimed_by[place]]
-                operator, spent, from_cache = _reported(current, subgraph, claim, means)
+                operator, spent, from_cache = _reported(current, subgraph, claim, part)
             except (Unsupported, CompileError) as error:
                 before, current = current, given_back(current, place, error)
                 _close_misinformed(before, current, done)
@@ -241,12 +242,22 @@ class Means:
 
     @classmethod
     def of(
-        cls, partitioning: Partitioning, progress: Progress, *, shares_processors: bool = False
+        cls,
+        partitioning: Partitioning,
+        progress: Progress | None,
+        *,
+        shares_processors: bool = False,
     ) -> Self:
         """Return what the settings of a bind say."""
-        settings = partitioning.graph.settings
+        graph = partitioning.graph
+        settings, progress = graph.settings, graph.extensions.hearing(progress, graph.name)
         cache = EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
         return cls(cache, progress, shares_processors=shares_processors)
+
+    def on(self, subgraph: Subgraph) -> Self:
+        """Return the same for one subgraph, which its reports name."""
+        facts = {"subgraph": subgraph.id, "backend": subgraph.backend}
+        return replace(self, progress=Progress(None, self.progress, **facts))
 
 
 def _reported(

@@ -20,6 +20,7 @@ from subgraphkit.backend.hookspecs import (
     unknown_hooks,
 )
 from subgraphkit.backend.notices import mark_as_plugin_error, warn_user
+from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.finding import messages
@@ -188,6 +189,23 @@ class ExtensionManager:
             except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
                 self._switch_off(source, hook_name, error)
         return results
+
+    def hearing(self, progress: Progress | None, model: str) -> Progress:
+        """Return a progress whose events name the model and are reported to the extensions as well.
+
+        Args:
+            progress: That of the caller; None for nobody. If its events name a model already, they
+                are reported already, and it is returned as it is.
+            model: Name of the model.
+        """
+        progress = Progress() if progress is None else progress
+        if "model" in progress.facts:
+            return progress
+        is_heard = self.implements("subgraphkit_progress")
+        return Progress(self._tell_progress if is_heard else None, progress, model=model)
+
+    def _tell_progress(self, event: ProgressEvent) -> None:
+        self.notify("subgraphkit_progress", event=event)
 
     def _listeners(self, hook_name: str) -> tuple[tuple[_Source, Any], ...]:
         callers = self._callers
