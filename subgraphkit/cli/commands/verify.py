@@ -23,6 +23,8 @@ from subgraphkit.comparing.feeding import make_feeds
 __all__ = ["COMMAND"]
 
 _COLUMNS = "output result type wrong max_abs max_rel cosine worst"
+_RIGHT = "wrong max_abs max_rel cosine"
+_GIVE = "worst output type"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -105,12 +107,12 @@ def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport)
         if one.error:
             rows.append((*facts, "-", "FAIL", "-", "", "", "", "", one.error.splitlines()[0]))
         rows += [(*facts, *_row(found.name, found)) for found in one.differences]
-    report.show(Table.of(columns, rows, right="nodes wrong max_abs max_rel cosine"))
+    report.show(Table.of(columns, rows, right=f"nodes {_RIGHT}", give=_GIVE))
 
 
 def _table(columns: str, rows: Iterable[tuple[str, Difference]]) -> Table:
     cells = [_row(name, one) for name, one in rows]
-    return Table.of(columns, cells, right="wrong max_abs max_rel cosine")
+    return Table.of(columns, cells, right=_RIGHT, give=_GIVE)
 
 
 def _row(name: str, one: Difference) -> tuple[str, ...]:
