@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit.texts import paragraph, printable
+
 __all__ = [
     "CODES",
     "BackendConflictError",
@@ -169,13 +171,17 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
 class SubgraphkitWarning(UserWarning):
     """A warning about something the user should change; results are right nevertheless."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(paragraph(message))
+
 
 class SubgraphkitError(Exception):
     """Base class of every error that subgraphkit raises on purpose.
 
     Attributes:
         code: Stable identifier, a key of ``CODES``.
-        message: What failed, what was expected, what was found; no trailing full stop.
+        message: What failed, what was expected, what was found; no trailing full stop. It is
+            printable, whatever the names in it.
         hint: What to do about it; one line per remedy, or an empty string.
         context: Facts for programs (names, indices); keys depend on the code.
     """
@@ -190,14 +196,14 @@ class SubgraphkitError(Exception):
             **context: Facts for programs.
         """
         self.code = code
-        self.message = message
-        self.hint = hint
+        self.message = printable(message, keep="\n\t")
+        self.hint = printable(hint, keep="\n\t")
         self.context: dict[str, Any] = context
-        super().__init__(message)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         """Render as ``[code] message`` with the hint indented below."""
-        lines = [f"[{self.code}] {self.message}"]
+        lines = [paragraph(f"[{self.code}] {self.message}")]
         lines += [f"  {line}" for line in self.hint.splitlines()]
         return "\n".join(lines)
 

@@ -1,6 +1,5 @@
 """The compile step: each backend makes the operators of its subgraphs, or gives nodes back."""
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.texts import logger_of
 
 __all__ = [
     "CompiledSubgraphs",
@@ -31,7 +31,7 @@ __all__ = [
     "compile_subgraphs",
 ]
 
-_logger = logging.getLogger("subgraphkit.compile")
+_logger = logger_of("compile")
 
 
 @dataclass(frozen=True, eq=False)

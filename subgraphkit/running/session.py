@@ -1,6 +1,5 @@
 """The session: a plan that is ready to run."""
 
-import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -39,10 +38,11 @@ from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.values import NodeArg, node_args
 from subgraphkit.running.weights import Weights
+from subgraphkit.texts import logger_of
 
 __all__ = ["Session"]
 
-_logger = logging.getLogger("subgraphkit.run")
+_logger = logger_of("run")
 _Array = npt.NDArray[Any]
 
 
