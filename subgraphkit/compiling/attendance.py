@@ -85,10 +85,13 @@ def _do(future: "Future[_Result]", work: Callable[[Progress], _Result], progress
 
 @cache
 def _leave_without_it() -> None:
-    """Have the program end at once when it ends: a thread is inside of a library.
+    """Have the program end at once when it ends, with its own status: a thread is in a library.
 
-    What the library has registered to be done at the end would pull the ground from under it.
+    What the library has registered to be done at the end would pull the ground from under it. And
+    Python before 3.14 ends a thread that comes back meanwhile in a way that C++ takes for a fault
+    of the whole program; that thread sleeps instead.
     """
-    with contextlib.suppress(AttributeError, OSError):  # where the system has no such call
+    with contextlib.suppress(AttributeError, OSError):  # where the system has no such calls
         system = ctypes.CDLL(None)
         system.on_exit(system._exit, None)  # noqa: SLF001 (its name)
+        ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE(system.pause)  # noqa: SLF001 (its name)
