@@ -18,6 +18,7 @@ from subgraphkit.partitioning.reports.causes import (
 )
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
+from subgraphkit.viewing import in_bytes
 
 __all__ = ["aligned", "as_data", "as_networkx", "as_text", "counted", "dry_run_lines"]
 
@@ -282,8 +283,8 @@ def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool) -> str
     ]
     lines = aligned(rows, right={1, 2, 3, 4, 5, 6})
     lines.append(
-        f"cut: {counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
-        f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
+        f"cut: {counted(quality.cut_tensors, 'tensor')}, {in_bytes(quality.cut_bytes)}; "
+        f"{in_bytes(quality.forced_bytes)} cross between backends whatever the regions"
     )
     if quality.has_open_flops:
         lines.append("+: at least, because dimensions that are not known count as 1")
@@ -358,12 +359,3 @@ def _share(part: int, whole: int) -> str:
     if not whole:
         return f"{part:,}"
     return f"{part:,} ({part / whole:.1%})"
-
-
-def _bytes(count: int) -> str:
-    amount = float(count)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":  # noqa: PLR2004 (the step between the units)
-            return f"{count:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    raise AssertionError
