@@ -7,8 +7,8 @@ or the subgraph under way, and all reports arrive at the listener of the caller 
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -80,6 +80,7 @@ class Progress:
         self._began: dict[str, float] = {} if outer is None else outer._began  # noqa: SLF001 (one clock for all)
         self._latest: tuple[ProgressEvent, float] | None = None
         self._error: BaseException | None = None
+        self._stops: list[Callable[[], object]] = []
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -165,6 +166,24 @@ class Progress:
         """
         if self._error is None:
             self._error = KeyboardInterrupt() if error is None else error
+            for stop in list(self._stops):
+                stop()
+
+    @contextmanager
+    def stopping(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Have something called when the work is cancelled meanwhile, or was before.
+
+        Args:
+            stop: Stops a library that is at work; called by whoever cancels, from any thread.
+        """
+        with nullcontext() if self._outer is None else self._outer.stopping(stop):
+            self._stops.append(stop)
+            try:
+                if self._error is not None:
+                    stop()
+                yield
+            finally:
+                self._stops.remove(stop)
 
     def check(self) -> None:
         """Stop here if the work was cancelled.

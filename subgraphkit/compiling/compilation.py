@@ -11,6 +11,7 @@ from subgraphkit.backend.events import CompileEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.compiling.creation import Creation, close_all
@@ -87,7 +88,9 @@ def compile_subgraphs(
 
     Args:
         partitioning: Who compiles what.
-        progress: Told before every subgraph, and by backends meanwhile; stops the work.
+        progress: Told before every subgraph, and by backends meanwhile; stops the work. So does
+            Ctrl-C: whatever library is at work, the caller is free within seconds, and nothing
+            that is half done is kept.
 
     Returns:
         The operators, with the partitioning they belong to.
@@ -102,7 +105,11 @@ def compile_subgraphs(
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     means = Means.of(partitioning, progress)
-    compiled = _compiled(partitioning, means)
+    compiled = attended(
+        lambda course: _compiled(partitioning, replace(means, progress=course)),
+        means.progress,
+        CompiledSubgraphs.close,
+    )
     try:
         if compiled.partitioning is not partitioning:
             shortfall = compiled.partitioning.shortfall()
