@@ -22,6 +22,7 @@ _HOMES: Final = {
     "EngineOrigin": "subgraphkit.backend.contract",
     "Evidence": "subgraphkit.backend.contract",
     "FallbackEvent": "subgraphkit.backend.events",
+    "InnerTime": "subgraphkit.backend.operator",
     "Manifest": "subgraphkit.backend.manifest",
     "ModelOpener": "subgraphkit.backend.selftest",
     "OpSelector": "subgraphkit.backend.selector",

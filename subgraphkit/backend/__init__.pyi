@@ -34,6 +34,7 @@ from subgraphkit.backend.messages import (
 )
 from subgraphkit.backend.operator import (
     ON_DEVICE,
+    InnerTime,
     SubgraphOperator,
 )
 from subgraphkit.backend.option_values import (
@@ -89,6 +90,7 @@ __all__ = [
     "EngineOrigin",
     "Evidence",
     "FallbackEvent",
+    "InnerTime",
     "Manifest",
     "ModelOpener",
     "OpSelector",

@@ -68,6 +68,7 @@ CONTRACT = [
     "EngineOrigin",
     "Evidence",
     "FallbackEvent",
+    "InnerTime",
     "Manifest",
     "ModelOpener",
     "ON_DEVICE",
