@@ -81,6 +81,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK143": "an output of that name does not exist",
         "SGK144": "a session is closed",
         "SGK145": "an input is of a kind that cannot be read",
+        "SGK146": "a profile of the session is being taken already",
         # the engine cache
         "SGK150": "the directory or the key of the engine cache cannot be trusted",
         "SGK151": "the engine cache cannot be read or written",

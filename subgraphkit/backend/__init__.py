@@ -23,6 +23,7 @@ _HOMES: Final = {
     "Event": "subgraphkit.backend.events",
     "Evidence": "subgraphkit.backend.contract",
     "FallbackEvent": "subgraphkit.backend.events",
+    "InnerTime": "subgraphkit.backend.operator",
     "Manifest": "subgraphkit.backend.manifest",
     "ModelOpener": "subgraphkit.backend.selftest",
     "OpSelector": "subgraphkit.backend.selector",

@@ -35,6 +35,7 @@ from subgraphkit.backend.messages import (
 )
 from subgraphkit.backend.operator import (
     ON_DEVICE,
+    InnerTime,
     SubgraphOperator,
 )
 from subgraphkit.backend.option_values import (
@@ -91,6 +92,7 @@ __all__ = [
     "Event",
     "Evidence",
     "FallbackEvent",
+    "InnerTime",
     "Manifest",
     "ModelOpener",
     "OpSelector",

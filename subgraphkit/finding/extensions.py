@@ -7,6 +7,7 @@ and the work, go on.
 
 import threading
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain, count
@@ -39,6 +40,9 @@ class _Source:
     name: str
     label: str
     get: Callable[[], object]
+
+
+_Callers = dict[str, tuple[tuple[_Source, Any], ...]]
 
 
 class _Registered:
@@ -145,7 +149,7 @@ class ExtensionManager:
         self._block = block
         self._raise_errors = raise_errors
         self._lock = threading.RLock()
-        self._callers: dict[str, tuple[tuple[_Source, Any], ...]] | None = None
+        self._callers: _Callers | None = None
 
     @classmethod
     def from_config(cls, resolved: ResolvedConfig, model: str = "") -> "ExtensionManager":
@@ -156,6 +160,18 @@ class ExtensionManager:
     def number_session(self) -> int:
         """Return the number of a new session: that of the bind for the first, then others."""
         return next(self._numbers)
+
+    def joined(self, extension: object, name: str) -> "ExtensionManager":
+        """Return a manager of the same extensions and one more, which is not registered.
+
+        Args:
+            extension: An object with hookimpls.
+            name: What it is called in messages.
+        """
+        joined = copy(self)
+        added = self._with(self._load(), _Source(name, repr(name), lambda: extension))
+        joined._callers = added  # noqa: SLF001 (a copy of ours)
+        return joined
 
     def implements(self, hook_name: str) -> bool:
         """Say whether any extension listens to a hook.
@@ -215,16 +231,19 @@ class ExtensionManager:
             raise InternalError(f"{hook_name!r} is not a hook of extensions")
         return callers.get(hook_name, ())
 
-    def _load(self) -> dict[str, tuple[tuple[_Source, Any], ...]]:
+    def _load(self) -> _Callers:
         with self._lock:
             if self._callers is None:
-                callers: dict[str, tuple[tuple[_Source, Any], ...]] = {}
+                callers: _Callers = {}
                 for source in _sources():
                     if self._wanted(source.name):
-                        for hook_name, caller in self._load_one(source):
-                            callers[hook_name] = (*callers.get(hook_name, ()), (source, caller))
+                        callers = self._with(callers, source)
                 self._callers = callers
             return self._callers
+
+    def _with(self, callers: _Callers, source: _Source) -> _Callers:
+        added = {hook: (*callers.get(hook, ()), (source, c)) for hook, c in self._load_one(source)}
+        return callers | added
 
     def _wanted(self, name: str) -> bool:
         return name not in self._block and (self._allow is None or name in self._allow)

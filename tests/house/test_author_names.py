@@ -69,6 +69,7 @@ CONTRACT = [
     "Event",
     "Evidence",
     "FallbackEvent",
+    "InnerTime",
     "Manifest",
     "ModelOpener",
     "ON_DEVICE",
