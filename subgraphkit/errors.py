@@ -30,6 +30,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "InvalidModelError",
+    "MemoryLimitError",
     "ModelError",
     "ModelNotFoundError",
     "OptionError",
@@ -75,6 +76,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK131": "a subgraph failed while running",
         "SGK132": "a subgraph returned something other than it declared",
         "SGK133": "weights cannot be updated",
+        "SGK134": "a session would need more memory than it may take",
         "SGK140": "an input has the wrong shape",
         "SGK141": "an input has the wrong dtype",
         "SGK142": "an input is missing, unknown or given twice",
@@ -251,6 +253,10 @@ class InputError(CallerError, ValueError):
 
 class UnclaimedNodesError(CallerError):
     """Nodes are claimed by no backend, or less of a model by one than was asked for."""
+
+
+class MemoryLimitError(CallerError, MemoryError):
+    """A session would need more memory than it may take; nothing was compiled."""
 
 
 class CacheError(CallerError, OSError):

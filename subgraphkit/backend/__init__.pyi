@@ -18,6 +18,12 @@ from subgraphkit.backend.events import (
     RunEvent,
     StepEvent,
 )
+from subgraphkit.backend.footprint import (
+    Footprint,
+    attention_scores,
+    constant_bytes,
+    peak_of_values,
+)
 from subgraphkit.backend.hookspecs import (
     hookimpl,
     hookspec,
@@ -92,6 +98,7 @@ __all__ = [
     "Event",
     "Evidence",
     "FallbackEvent",
+    "Footprint",
     "InnerTime",
     "Manifest",
     "ModelOpener",
@@ -114,13 +121,16 @@ __all__ = [
     "SubgraphProperty",
     "SubgraphSelector",
     "Unsupported",
+    "attention_scores",
     "cache_values",
+    "constant_bytes",
     "did_you_mean",
     "hookimpl",
     "hookspec",
     "option_out_of_range",
     "options_of",
     "parse_manifest",
+    "peak_of_values",
     "read_bool",
     "read_int",
     "read_manifest",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Self, overload
+from typing import Any, Final, Self, overload
 
 from subgraphkit.backend.events import CompileEvent
 from subgraphkit.backend.operator import SubgraphOperator
@@ -22,6 +22,7 @@ from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.processes.memory import give_back
 from subgraphkit.texts import logger_of
 
 __all__ = [
@@ -33,6 +34,9 @@ __all__ = [
 ]
 
 _logger = logger_of("compile")
+
+_WORTH_GIVING: Final = 4 << 20
+"""Bytes of constants from which on it pays to look for memory that compilers have freed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +123,8 @@ def compile_subgraphs(
     if shortfall is not None:
         shortfall.report(partitioning)
     means.progress("compiling", len(compiled), len(compiled))
+    if sum(one.type.nbytes or 0 for one in partitioning.graph.constants.values()) > _WORTH_GIVING:
+        give_back()
     return compiled
 
 
