@@ -69,6 +69,7 @@ CONTRACT = [
     "Event",
     "Evidence",
     "FallbackEvent",
+    "Footprint",
     "InnerTime",
     "Manifest",
     "ModelOpener",

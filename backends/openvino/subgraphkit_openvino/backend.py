@@ -43,7 +43,7 @@ _CONVERTING: Final = 6 << 20
 """Bytes that the importer and the compiler of the device work in and give back."""
 _LIBRARY: Final = 14 << 20
 """Bytes of code and of threads that OpenVINO touches with the first model of some size."""
-_OVERWRITING: Final = frozenset("Add Clip Div Erf Mul Relu Sigmoid Softmax Sqrt Sub Tanh".split())
+_OVERWRITING: Final = frozenset(["Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh"])
 
 
 class _Answered(SubgraphSelector):

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.footprint import Footprint
-from subgraphkit.backend.messages import mebibytes
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import MemoryLimitError
 from subgraphkit.ir import Node, Subgraph, last_uses
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.viewing import in_bytes
 
 __all__ = ["Memory", "StepMemory", "check_memory", "foresee"]
 
@@ -146,12 +146,12 @@ class Memory:
     def __str__(self) -> str:
         """Render the sums and what is the most as a few lines for people."""
         lines = [
-            f"loading {mebibytes(self.loading)}, opening {mebibytes(self.opening)}, "
-            f"running {mebibytes(self.running)}: {mebibytes(self.peak)} at most",
+            f"loading {in_bytes(self.loading)}, opening {in_bytes(self.opening)}, "
+            f"running {in_bytes(self.running)}: {in_bytes(self.peak)} at most",
         ]
         busiest = self.busiest
         if busiest is not None and busiest.node:
-            living = ", ".join(f"{name!r} {mebibytes(size)}" for name, size in busiest.living.items())
+            living = ", ".join(f"{name!r} {in_bytes(size)}" for name, size in busiest.living.items())
             lines.append(
                 f"most values live in {busiest.subgraph} at node {busiest.node}: {living}"
             )
@@ -200,11 +200,11 @@ def check_memory(partitioning: PartitioningData) -> None:
     if memory.ahead <= settings.max_memory:
         return
     doing = "to open" if memory.opening > memory.running else "to run"
-    biggest = "; ".join(f"{what}, {mebibytes(size)}" for what, size in memory.parts()[:3])
+    biggest = "; ".join(f"{what}, {in_bytes(size)}" for what, size in memory.parts()[:3])
     raise MemoryLimitError(
         "SGK134",
-        f"a session of {partitioning.graph.name!r} would need about {mebibytes(memory.ahead)} "
-        f"{doing}, and max_memory is {mebibytes(settings.max_memory)} "
+        f"a session of {partitioning.graph.name!r} would need about {in_bytes(memory.ahead)} "
+        f"{doing}, and max_memory is {in_bytes(settings.max_memory)} "
         f"(from {settings.sources['max_memory'][1]})",
         hint=f"The biggest parts: {biggest}.\n"
         "Allow more, give smaller shapes, choose a backend that copies less of the weights, or "
