@@ -18,6 +18,12 @@ from subgraphkit.backend.events import (
     RunEvent,
     StepEvent,
 )
+from subgraphkit.backend.footprint import (
+    Footprint,
+    attention_scores,
+    constant_bytes,
+    peak_of_values,
+)
 from subgraphkit.backend.hookspecs import (
     hookimpl,
     hookspec,
@@ -35,6 +41,7 @@ from subgraphkit.backend.messages import (
 )
 from subgraphkit.backend.operator import (
     ON_DEVICE,
+    InnerTime,
     SubgraphOperator,
 )
 from subgraphkit.backend.option_values import (
@@ -91,6 +98,8 @@ __all__ = [
     "Event",
     "Evidence",
     "FallbackEvent",
+    "Footprint",
+    "InnerTime",
     "Manifest",
     "ModelOpener",
     "OpSelector",
@@ -112,13 +121,16 @@ __all__ = [
     "SubgraphProperty",
     "SubgraphSelector",
     "Unsupported",
+    "attention_scores",
     "cache_values",
+    "constant_bytes",
     "did_you_mean",
     "hookimpl",
     "hookspec",
     "option_out_of_range",
     "options_of",
     "parse_manifest",
+    "peak_of_values",
     "read_bool",
     "read_int",
     "read_manifest",

@@ -21,6 +21,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.texts import logger_of
 from subgraphkit.types import Shape, ValueType
 
 __all__ = ["BindContext", "Connectivity", "OptionsT", "PartitionSummary", "SubgraphProperty"]
@@ -124,7 +125,7 @@ class BindContext(Generic[OptionsT]):
     reshape: Reshape = _no_reshape
     threads: int | None = None
     shares_processors: bool = False
-    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))
+    logger: logging.Logger = field(default_factory=lambda: logger_of("backend"))
     progress: Progress = field(default_factory=Progress)
 
 

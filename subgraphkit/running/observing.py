@@ -12,6 +12,8 @@ from subgraphkit.errors import ExecutionError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
+from subgraphkit.running.messages import profiled_already
+from subgraphkit.running.profiling import Recorder
 
 __all__ = ["Observer"]
 
@@ -28,10 +30,28 @@ class Observer:
     """
 
     def __init__(self, extensions: ExtensionManager) -> None:
-        self._extensions = extensions
+        self._extensions = self._registered = extensions
+        self._recorder: Recorder | None = None
         self.session = extensions.number_session()
         self._runs = count()
         self._here = threading.local()
+
+    def hear(self, recorder: Recorder | None) -> None:
+        """Report to a recorder as well, whose operators run in place of the plan's; None for none.
+
+        Raises:
+            CallerError: There is another one (SGK146).
+        """
+        if recorder is not None and self._recorder not in (None, recorder):
+            raise profiled_already()
+        own = self._registered
+        self._extensions = own if recorder is None else own.joined(recorder, "profile")
+        self._recorder = recorder
+
+    def forget(self) -> None:
+        """Take note that operators are not, or compute not, what they were."""
+        if self._recorder is not None:
+            self._recorder.forget_twins()
 
     def watch(self, emitted: Emitted, plan: Plan) -> Emitted:
         """Return the code of a plan such that runs and steps are reported, if anybody listens.
@@ -74,7 +94,8 @@ class Observer:
         return execute_reported
 
     def _clocked(self, step: Step) -> _Run:
-        run, subgraph = step.operator.run, step.subgraph
+        twins = {} if self._recorder is None else self._recorder.twins
+        run, subgraph = twins.get(step.operator, step.operator).run, step.subgraph
         backend = step.operator.made_by or subgraph.backend
 
         def run_clocked(inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:

@@ -69,6 +69,8 @@ CONTRACT = [
     "Event",
     "Evidence",
     "FallbackEvent",
+    "Footprint",
+    "InnerTime",
     "Manifest",
     "ModelOpener",
     "ON_DEVICE",
