@@ -20,9 +20,11 @@ from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.comparing import (
     Bisection,
     Difference,
+    NotFinite,
     SubgraphFinding,
     Verification,
     bisect,
+    find_not_finite,
     tolerance_for,
     verify,
 )
@@ -50,6 +52,9 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         "shapes": shapes,
         "options": options,
     }
+    if arguments.nan:
+        search = partial(find_not_finite, model, arrays, shapes=shapes, options=options)
+        return _look_for_nan(arguments, search, report)
     if arguments.bisect:
         return _bisect(arguments, partial(bisect, model, arrays, **both), report)
     with report.doing("comparing"):
@@ -71,6 +76,19 @@ def _bisect(
     report.data = {name: getattr(found, name) for name in facts.split()}
     report.show(found.summary)
     return ExitCode.OK if found.verdict == "nothing" else ExitCode.CHECK_FAILED
+
+
+def _look_for_nan(
+    arguments: Namespace, search: Callable[..., NotFinite], report: CommandReport
+) -> ExitCode:
+    """Find where either side makes NaN or infinity."""
+    with report.doing("looking at every value"):
+        found = [search(backend=one) for one in (arguments.backend, arguments.reference)]
+    report.data = [asdict(one) for one in found]
+    for one in found:
+        report.show(one.text)
+    wrong = any(one.node or one.outputs for one in found)
+    return ExitCode.CHECK_FAILED if wrong else ExitCode.OK
 
 
 def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
@@ -214,6 +232,11 @@ def _arguments(parser: ArgumentParser) -> None:
         metavar="FOLDER",
         default="repro",
         help="where --bisect writes what it found (default: repro)",
+    )
+    parser.add_argument(
+        "--nan",
+        action="store_true",
+        help="find the first node that makes NaN or infinity, on both sides, and compare nothing",
     )
     parser.add_argument(
         "--rtol",

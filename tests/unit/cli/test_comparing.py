@@ -159,6 +159,24 @@ def test_the_command_that_bisect_ends_with_reproduces_what_it_found(
     assert cli(*again).code == 0
 
 
+def test_verify_nan_names_the_first_node_on_both_sides(
+    cli: Cli, array_file: Callable[[Any], Path]
+) -> None:
+    onnx.save(parsed("g (float[3] x) => (float[3] y) { a = Log(x)  y = Neg(a) }"), "log.onnx")
+    words = ("verify", "log.onnx", "--nan", "--backend", "numpy:fusion=no", "--input")
+    bad = array_file(np.array([-1, 0, 4], np.float32))
+    ended = cli(*words, f"x={bad}")
+    assert ended.code == 1
+    assert "numpy:fusion=no: #0 Log in numpy_0 is the first to make NaN" in ended.out
+    assert "numpy: #0 Log in numpy_0" in ended.out
+    assert "reads x float32[3]: -1 .. 4" in ended.out
+    data = _data(cli(*words, f"x={bad}", "--json"), "verify", 1)
+    assert [(one["node"], one["outputs"]) for one in data] == [("#0 Log", ["y"])] * 2
+    assert (data[0]["makes"][0]["nan"], data[0]["makes"][0]["infinite"]) == (1, 1)
+    good = array_file(np.array([1, 2, 4], np.float32))
+    assert cli(*words, f"x={good}").code == 0
+
+
 @pytest.mark.parametrize("command", ["verify", "bench"])
 def test_a_model_that_cannot_be_read_is_told_before_anything_else(cli: Cli, command: str) -> None:
     ended = cli(command, "missing.onnx")
