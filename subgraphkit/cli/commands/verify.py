@@ -34,6 +34,7 @@ __all__ = ["COMMAND"]
 
 _COLUMNS = "output result type wrong max_abs max_rel cosine rms range worst"
 _FIGURES = "wrong max_abs max_rel cosine rms"
+_GIVE = "worst output type range"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -147,12 +148,12 @@ def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport)
         if one.error:
             rows.append((*facts, "-", "FAIL", "-", *[""] * 6, one.error.splitlines()[0]))
         rows += [(*facts, *_row(found.name, found)) for found in one.differences]
-    report.show(Table.of(columns, rows, right=f"nodes {_FIGURES}"))
+    report.show(Table.of(columns, rows, right=f"nodes {_FIGURES}", give=_GIVE))
 
 
 def _table(columns: str, rows: Iterable[tuple[str, Difference]]) -> Table:
     cells = [_row(name, one) for name, one in rows]
-    return Table.of(columns, cells, right=_FIGURES)
+    return Table.of(columns, cells, right=_FIGURES, give=_GIVE)
 
 
 def _row(name: str, one: Difference) -> tuple[str, ...]:
