@@ -162,6 +162,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK321": "a backend did not return in time",
         "SGK322": "a backend computes something other than expected",
         "SGK323": "results agree on inputs for which this means nothing",
+        "SGK324": "what was found to be at fault cannot be written",
         "SGK330": "a new backend cannot be given that name",
         "SGK331": "a new backend cannot be written there",
         "SGK332": "the typed options of a backend cannot be written there",
