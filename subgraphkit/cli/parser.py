@@ -15,6 +15,7 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES
+from subgraphkit.cli.scripts import SCRIPTS
 from subgraphkit.errors import CallerError
 
 __all__ = ["CommandLine"]
@@ -84,10 +85,7 @@ class CommandLine:
                 parser.description = f"{purpose[0].upper()}{purpose[1:]}."
                 parser.examples = self.command.examples
                 self.command.add_arguments(parser)
-                parser.add_argument("--json", action="store_true", help="write one JSON document")
-                parser.add_argument(
-                    "--debug", action="store_true", help="show the traceback of an error"
-                )
+                _add_common(parser, name)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Read a command line.
@@ -124,7 +122,13 @@ class CommandLine:
         )
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_common(parser: argparse.ArgumentParser, command: str) -> None:
+    if command in SCRIPTS:
+        parser.add_argument(
+            "--gen-script",
+            action="store_true",
+            help="write the Python that does the same, and do nothing else",
+        )
     parser.add_argument("--json", action="store_true", help="write one JSON document")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
 

@@ -8,6 +8,7 @@ whole road on a backend.
 from subgraphkit.backend.tolerances import DEFAULT_TOLERANCES, Tolerance, tolerance_for
 from subgraphkit.comparing.benching import Benchmark, Measured, Schedule, Share, bench
 from subgraphkit.comparing.differences import Difference, compare_values, first_difference
+from subgraphkit.comparing.feeding import Feed, make_feeds
 from subgraphkit.comparing.trial import Trial, try_backend
 from subgraphkit.comparing.verification import SubgraphFinding, Verification, verify
 
@@ -15,6 +16,7 @@ __all__ = [
     "DEFAULT_TOLERANCES",
     "Benchmark",
     "Difference",
+    "Feed",
     "Measured",
     "Schedule",
     "Share",
@@ -25,6 +27,7 @@ __all__ = [
     "bench",
     "compare_values",
     "first_difference",
+    "make_feeds",
     "tolerance_for",
     "try_backend",
     "verify",
