@@ -10,10 +10,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Final
 
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.parser import CommandLine
@@ -23,8 +20,6 @@ from subgraphkit.errors import CallerError
 from subgraphkit.texts import Screen
 
 __all__ = ["ExitCode", "main"]
-
-_EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would bring NumPy along
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +67,7 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
     try:
         line = CommandLine(command)
         if line.command is None:
-            _add_extension_commands(line)
+            line.add_extension_commands()
         arguments = line.parse(words)
         if line.command is None:
             report.as_json = False  # the command is an extension's, and so is its output
@@ -87,16 +82,6 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
         report.fail(error)
         return exit_code_of(error)
-
-
-def _add_extension_commands(line: CommandLine) -> None:
-    """Let extensions add their commands; importing them is spared where there are none."""
-    if not entry_points(group=_EXTENSIONS_GROUP):
-        return
-    extensions = import_module("subgraphkit.finding.extensions")
-    resolved = import_module("subgraphkit.configuration.config").resolve()
-    manager = extensions.ExtensionManager.from_config(resolved)
-    manager.notify("subgraphkit_cli", subparsers=line.commands)
 
 
 def _discard_stdout() -> None:

@@ -179,6 +179,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("manifest", "check", EVIL),
     ("test", "numpy", "--only", EVIL),
     ("selftest", "evil"),
+    ("completion", "bash"),
     ("version", "--verbose"),
 )
 
