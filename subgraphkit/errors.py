@@ -30,6 +30,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "InvalidModelError",
+    "MemoryLimitError",
     "ModelError",
     "ModelNotFoundError",
     "OptionError",
@@ -75,12 +76,14 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK131": "a subgraph failed while running",
         "SGK132": "a subgraph returned something other than it declared",
         "SGK133": "weights cannot be updated",
+        "SGK134": "a session would need more memory than it may take",
         "SGK140": "an input has the wrong shape",
         "SGK141": "an input has the wrong dtype",
         "SGK142": "an input is missing, unknown or given twice",
         "SGK143": "an output of that name does not exist",
         "SGK144": "a session is closed",
         "SGK145": "an input is of a kind that cannot be read",
+        "SGK146": "a profile of the session is being taken already",
         # the engine cache
         "SGK150": "the directory or the key of the engine cache cannot be trusted",
         "SGK151": "the engine cache cannot be read or written",
@@ -158,6 +161,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK320": "a backend took down the process it was tried in",
         "SGK321": "a backend did not return in time",
         "SGK322": "a backend computes something other than expected",
+        "SGK323": "results agree on inputs for which this means nothing",
         "SGK330": "a new backend cannot be given that name",
         "SGK331": "a new backend cannot be written there",
         "SGK332": "the typed options of a backend cannot be written there",
@@ -249,6 +253,10 @@ class InputError(CallerError, ValueError):
 
 class UnclaimedNodesError(CallerError):
     """Nodes are claimed by no backend, or less of a model by one than was asked for."""
+
+
+class MemoryLimitError(CallerError, MemoryError):
+    """A session would need more memory than it may take; nothing was compiled."""
 
 
 class CacheError(CallerError, OSError):

@@ -40,6 +40,14 @@ class PartitionSummary(Protocol):
     """A finished partitioning, read-only, as ``SubgraphProperty.finish`` gets it."""
 
     @property
+    def model(self) -> str:
+        """The name of the model, as in events."""
+
+    @property
+    def session(self) -> int:
+        """The number of the session it is made for, as in events."""
+
+    @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
         """All subgraphs, in an order in which they can run."""
 

@@ -56,6 +56,7 @@ class Creation:
         except (Unsupported, BackendError, OptionError):
             raise
         except Exception as error:
+            self.progress.check()  # it was stopped, and says so in words of its own
             raise failure(subgraph, error) from error
 
     def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:

@@ -91,12 +91,14 @@ def _tell_given_back(
     )
     if extensions.implements("subgraphkit_fallback"):
         event = FallbackEvent(
+            model=extensions.model,
+            session=extensions.session,
+            subgraph=subgraph.id,
             level="unsupported" if isinstance(error, Unsupported) else "compile",
             backend=subgraph.backend,
             target="",
             code=refusal.code,
             reason=refusal.text,
-            subgraph=subgraph.id,
             node_count=len(refused),
         )
         extensions.notify("subgraphkit_fallback", event=event)

@@ -166,7 +166,7 @@ def tune(
         bound,
         _options(bound, choices, origin),
         feeds if feeds is not None else _made_up(bound),
-        progress or Progress(),
+        bound.extensions.hearing(progress, bound.name),
         _circumstances(bound),
     )
     placement = Course(arena, seconds).run()

@@ -9,6 +9,7 @@ from subgraphkit.partitioning.claiming.refusals import RefusedBy
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.causes import (
+    Cause,
     Roots,
     example_sizes,
     find_causes,
@@ -18,8 +19,19 @@ from subgraphkit.partitioning.reports.causes import (
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
 from subgraphkit.texts import aligned, printable
+from subgraphkit.viewing import in_bytes
 
-__all__ = ["aligned", "as_data", "as_networkx", "as_text", "counted", "dry_run_lines"]
+__all__ = [
+    "aligned",
+    "as_data",
+    "as_networkx",
+    "as_text",
+    "counted",
+    "dry_run_lines",
+    "find_all_causes",
+    "left_out_lines",
+    "refused_for_good",
+]
 
 _SHOWN_SUBGRAPHS = 40
 _SHOWN_VALUES = 4
@@ -62,7 +74,7 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
                 "code": one.refusal.code,
                 "text": one.refusal.text,
             }
-            for node, refused in _refused_for_good(partitioning)
+            for node, refused in refused_for_good(partitioning)
             for one in refused
         ],
         "quality": quality.to_dict(),
@@ -150,7 +162,7 @@ def as_text(
         f"in {counted(subgraphs, 'subgraph')}"
         f", backends {', '.join(rest_on) or 'none'}"
     )
-    left_out = _left_out_lines(partitioning)
+    left_out = left_out_lines(partitioning)
     parts = ["\n".join([head, *dry_run_lines(partitioning), *left_out])]
     if subgraphs:
         parts.append(_subgraph_table(partitioning, verbose=verbose, width=width))
@@ -169,7 +181,8 @@ def dry_run_lines(partitioning: PartitioningData) -> list[str]:
     ]
 
 
-def _left_out_lines(partitioning: PartitioningData) -> list[str]:
+def left_out_lines(partitioning: PartitioningData) -> list[str]:
+    """Say in a line what became of the nodes that were left out at bind, if any were."""
     left_out = partitioning.graph.left_out.values()
     computed = sum(became == "computed at bind" for became in left_out)
     replaced = sum(became.endswith("branch is taken, known at bind") for became in left_out)
@@ -231,7 +244,7 @@ def _typed(subgraph: Subgraph, names: Sequence[str], *, verbose: bool) -> list[s
     return texts
 
 
-def _refused_for_good(
+def refused_for_good(
     partitioning: PartitioningData,
 ) -> Iterator[tuple[int, Sequence[RefusedBy]]]:
     """Go through the refused nodes, with the refusals by backends they did not end on."""
@@ -242,19 +255,24 @@ def _refused_for_good(
             yield node, lasting
 
 
-def _refusal_table(partitioning: PartitioningData, *, verbose: bool, width: int | None) -> str:
+def find_all_causes(partitioning: PartitioningData) -> list[Cause]:
+    """Group the refusals of nodes that run by root cause, backend by backend."""
     graph = partitioning.graph
     by_backend: dict[str, list[tuple[int, Refusal]]] = {name: [] for name in partitioning.backends}
-    for node, refused in _refused_for_good(partitioning):
+    for node, refused in refused_for_good(partitioning):
         if partitioning.home_of(node).outputs:
             for one in refused:
                 by_backend[one.backend].append((node, one.refusal))
     roots = Roots(graph)
-    causes = [
+    return [
         cause
         for name, refused in by_backend.items()
         for cause in find_causes(graph, name, refused, roots)
     ]
+
+
+def _refusal_table(partitioning: PartitioningData, *, verbose: bool, width: int | None) -> str:
+    graph, causes = partitioning.graph, find_all_causes(partitioning)
     if not causes:
         return ""
     shown = causes if verbose else causes[:_SHOWN_REFUSALS]
@@ -287,8 +305,8 @@ def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool, width:
     ]
     lines = aligned(rows, {1, 2, 3, 4, 5, 6}, width=width)
     lines.append(
-        f"cut: {counted(quality.cut_tensors, 'tensor')}, {_bytes(quality.cut_bytes)}; "
-        f"{_bytes(quality.forced_bytes)} cross between backends whatever the regions"
+        f"cut: {counted(quality.cut_tensors, 'tensor')}, {in_bytes(quality.cut_bytes)}; "
+        f"{in_bytes(quality.forced_bytes)} cross between backends whatever the regions"
     )
     if quality.has_open_flops:
         lines.append("+: at least, because dimensions that are not known count as 1")
@@ -348,12 +366,3 @@ def _share(part: int, whole: int) -> str:
     if not whole:
         return f"{part:,}"
     return f"{part:,} ({part / whole:.1%})"
-
-
-def _bytes(count: int) -> str:
-    amount = float(count)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":  # noqa: PLR2004 (the step between the units)
-            return f"{count:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    raise AssertionError

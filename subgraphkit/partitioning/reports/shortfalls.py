@@ -161,6 +161,8 @@ class _Work:
         causes = {name: self._main_cause(name, refused[name]) for name in short}
         events = [
             FallbackEvent(
+                model=self._partitioning.model,
+                session=self._partitioning.session,
                 level="partition",
                 backend=name,
                 target=self._taker(refused[name]),
