@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from subgraphkit.backend.notices import printable
+from subgraphkit.texts import printable
 
 __all__ = [
     "Arrow",
