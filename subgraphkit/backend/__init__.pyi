@@ -16,6 +16,13 @@ from subgraphkit.backend.events import (
     FallbackEvent,
     RunEvent,
 )
+from subgraphkit.backend.footprint import (
+    Footprint,
+    attention_scores,
+    constant_bytes,
+    peak_of_values,
+    scaled_weights,
+)
 from subgraphkit.backend.hookspecs import (
     hookimpl,
     hookspec,
@@ -88,6 +95,7 @@ __all__ = [
     "EngineOrigin",
     "Evidence",
     "FallbackEvent",
+    "Footprint",
     "Manifest",
     "ModelOpener",
     "OpSelector",
@@ -108,16 +116,20 @@ __all__ = [
     "SubgraphProperty",
     "SubgraphSelector",
     "Unsupported",
+    "attention_scores",
     "cache_values",
+    "constant_bytes",
     "did_you_mean",
     "hookimpl",
     "hookspec",
     "option_out_of_range",
     "options_of",
     "parse_manifest",
+    "peak_of_values",
     "read_bool",
     "read_int",
     "read_manifest",
+    "scaled_weights",
     "unavailable",
     "validate_options",
 ]

@@ -262,3 +262,24 @@ def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(
     refused = cli("plan", str(path), "--backend", "numpy")
     assert "--data-root" in refused.err
     assert cli("plan", str(path), "--backend", "numpy", "--data-root", "store").code == 0
+
+
+def test_memory_is_told_by_part_and_too_little_of_it_is_an_error(
+    cli: Cli, diamond: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = sk.partition(sk.bind(sk.load(diamond), backend="numpy")).memory()
+    data = _plan(cli, diamond, "--backend", "numpy", "--memory")
+    assert data["memory"] == json.loads(json.dumps(told.to_dict()))
+    shown = cli("plan", diamond, "--backend", "numpy", "--memory")
+    assert shown.code == 0
+    assert str(told) in shown.out
+    assert [line.split()[0] for line in shown.out.splitlines()[-3:]] == [
+        "graph,",
+        "library",
+        "numpy_0",
+    ]
+    monkeypatch.setenv("SUBGRAPH_MAX_MEMORY", "1KiB")
+    refused = cli("plan", diamond, "--backend", "numpy", "--memory")
+    assert refused.code == 2
+    assert str(told) in shown.out
+    assert "SGK134" in refused.err
