@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit.texts import paragraph, printable
+
 __all__ = [
     "CODES",
     "BackendConflictError",
@@ -81,6 +83,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK143": "an output of that name does not exist",
         "SGK144": "a session is closed",
         "SGK145": "an input is of a kind that cannot be read",
+        "SGK146": "a profile of the session is being taken already",
         # the engine cache
         "SGK150": "the directory or the key of the engine cache cannot be trusted",
         "SGK151": "the engine cache cannot be read or written",
@@ -158,6 +161,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK320": "a backend took down the process it was tried in",
         "SGK321": "a backend did not return in time",
         "SGK322": "a backend computes something other than expected",
+        "SGK323": "results agree on inputs for which this means nothing",
         "SGK330": "a new backend cannot be given that name",
         "SGK331": "a new backend cannot be written there",
         "SGK332": "the typed options of a backend cannot be written there",
@@ -170,13 +174,17 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
 class SubgraphkitWarning(UserWarning):
     """A warning about something the user should change; results are right nevertheless."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(paragraph(message))
+
 
 class SubgraphkitError(Exception):
     """Base class of every error that subgraphkit raises on purpose.
 
     Attributes:
         code: Stable identifier, a key of ``CODES``.
-        message: What failed, what was expected, what was found; no trailing full stop.
+        message: What failed, what was expected, what was found; no trailing full stop. It is
+            printable, whatever the names in it.
         hint: What to do about it; one line per remedy, or an empty string.
         context: Facts for programs (names, indices); keys depend on the code.
     """
@@ -191,14 +199,14 @@ class SubgraphkitError(Exception):
             **context: Facts for programs.
         """
         self.code = code
-        self.message = message
-        self.hint = hint
+        self.message = printable(message, keep="\n\t")
+        self.hint = printable(hint, keep="\n\t")
         self.context: dict[str, Any] = context
-        super().__init__(message)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         """Render as ``[code] message`` with the hint indented below."""
-        lines = [f"[{self.code}] {self.message}"]
+        lines = [paragraph(f"[{self.code}] {self.message}")]
         lines += [f"  {line}" for line in self.hint.splitlines()]
         return "\n".join(lines)
 

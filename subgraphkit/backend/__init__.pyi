@@ -13,8 +13,10 @@ from subgraphkit.backend.contract import (
 from subgraphkit.backend.events import (
     Check,
     CompileEvent,
+    Event,
     FallbackEvent,
     RunEvent,
+    StepEvent,
 )
 from subgraphkit.backend.footprint import (
     Footprint,
@@ -40,6 +42,7 @@ from subgraphkit.backend.messages import (
 )
 from subgraphkit.backend.operator import (
     ON_DEVICE,
+    InnerTime,
     SubgraphOperator,
 )
 from subgraphkit.backend.option_values import (
@@ -93,9 +96,11 @@ __all__ = [
     "Conformance",
     "Connectivity",
     "EngineOrigin",
+    "Event",
     "Evidence",
     "FallbackEvent",
     "Footprint",
+    "InnerTime",
     "Manifest",
     "ModelOpener",
     "OpSelector",
@@ -112,6 +117,7 @@ __all__ = [
     "ProgressListener",
     "Refusal",
     "RunEvent",
+    "StepEvent",
     "SubgraphOperator",
     "SubgraphProperty",
     "SubgraphSelector",

@@ -84,13 +84,14 @@ class Partitioning(PartitioningData):
         """
         return explain(self, node.id if isinstance(node, Node) else node)
 
-    def report(self, *, verbose: bool = False) -> str:
+    def report(self, *, verbose: bool = False, width: int | None = None) -> str:
         """Return tables of subgraphs, refusals and measures, for people.
 
         Args:
             verbose: Whether to list everything instead of the first few of each.
+            width: Cells in a line, to which tables are fitted; None for lines without end.
         """
-        return as_text(self, self.quality, verbose=verbose)
+        return as_text(self, self.quality, verbose=verbose, width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the partitioning as plain data.

@@ -1,6 +1,5 @@
 """The session: a plan that is ready to run."""
 
-import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -37,12 +36,14 @@ from subgraphkit.running.messages import (
 )
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
+from subgraphkit.running.profiling import Profile, Recorder
 from subgraphkit.running.values import NodeArg, node_args
 from subgraphkit.running.weights import Weights
+from subgraphkit.texts import logger_of
 
 __all__ = ["Session"]
 
-_logger = logging.getLogger("subgraphkit.run")
+_logger = logger_of("run")
 _Array = npt.NDArray[Any]
 
 
@@ -72,6 +73,11 @@ class Session:
         self._take(plan)
 
     # -- what the session is -----------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """The number by which events name this session in this process."""
+        return self._observer.session
 
     @property
     def plan(self) -> Plan:
@@ -181,6 +187,18 @@ class Session:
                 return
         self._move_to_fallback(failure, feeds)
         self.run_with_iobinding(binding)
+
+    def profile(self, runs: int = 20, *, inside: bool = True) -> Profile:
+        """Return a profile of the runs that are made inside of its ``with`` block.
+
+        They may be any runs of this session; or ``Profile.run`` makes as many as are wanted.
+
+        Args:
+            runs: How many runs to measure; those after that are not.
+            inside: Whether to ask operators for times of what is in them, for which some backends
+                compile anew. The operators of the session stay as they are.
+        """
+        return Profile(self._listen, self.run, runs, inside=inside)
 
     # -- changing ----------------------------------------------------------------------------
 
@@ -306,10 +324,27 @@ class Session:
             checked=graph.settings.checked,
             buffered=buffered,
         )
-        return replace(emitted, execute=self._observer.watch(emitted.execute))
+        return self._observer.watch(emitted, plan)
+
+    def _listen(self, recorder: Recorder | None) -> Plan:
+        """Report to a recorder from now on, or to none; return the plan."""
+
+        def listen() -> Plan:
+            if recorder is not None:
+                self._check_open()
+            self._observer.hear(recorder)
+            if not self._closed:
+                self._renew(self._plan)
+            return self._plan
+
+        return self._gate.alone(listen)
 
     def _take(self, plan: Plan) -> None:
         """Run a plan from now on; the operators of the one before are left as they are."""
+        self._observer.forget()
+        self._renew(plan)
+
+    def _renew(self, plan: Plan) -> None:
         emitted = self._emit(plan)
         self._plan, self._bound = plan, None
         self._emitted, self._execute = emitted, emitted.execute

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
+from copy import copy
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from subgraphkit.backend import SubgraphOperator
+from subgraphkit.backend import InnerTime, SubgraphOperator
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit_numpy.backend_options import Options
@@ -88,6 +89,13 @@ class NumpyOperator(SubgraphOperator):
     def info(self) -> Mapping[str, Any]:
         """Return the number of calls, and the ``source`` of the program for debugging."""
         return {"calls": len(self._program.steps), "source": self._program.source}
+
+    def profiled(self, record: Callable[[InnerTime], object]) -> "NumpyOperator":
+        """Return the same program with a clock around every call."""
+        twin = copy(self)
+        twin._program = self._program.clocked(record)
+        twin._function = twin._program.function
+        return twin
 
     def close(self) -> None:
         """Let go of the constants."""

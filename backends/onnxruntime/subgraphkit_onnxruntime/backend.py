@@ -116,8 +116,10 @@ class OnnxRuntimeProperty(SubgraphProperty):
             settings = self._settings.for_pool(
                 context.threads, shares_processors=context.shares_processors
             )
-            session = settings.open(write_for_library(model), weights, prefix)
+            written = write_for_library(model)
+            session = settings.open(written, weights, prefix, context.progress)
         except Exception as error:
+            context.progress.check()  # that it was stopped is no refusal
             if not is_refusal(error):
                 raise
             raise _given_back(subgraph, error) from error

@@ -57,7 +57,7 @@ def _show(
         report.show(str(memory))
         report.show(_memory_of_parts(memory))
         return
-    report.show(partitioning.report(verbose=arguments.reasons).rstrip("\n"))
+    report.show(partitioning.report(verbose=arguments.reasons, width=report.width).rstrip("\n"))
     if arguments.reasons and partitioning.refusals:
         report.show(_reasons(partitioning))
 

@@ -6,7 +6,6 @@
 
 import importlib.metadata
 import json
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -32,6 +31,7 @@ from subgraphkit.ir.structure import NoKeyError
 from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector, configured
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
+from subgraphkit.texts import logger_of
 
 __all__ = [
     "Placement",
@@ -46,7 +46,7 @@ __all__ = [
     "warn_of_differences",
 ]
 
-_logger = logging.getLogger("subgraphkit.placement")
+_logger = logger_of("placement")
 
 _FORMAT: Final = 1
 _LARGEST: Final = 64 << 20

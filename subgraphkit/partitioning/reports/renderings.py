@@ -1,9 +1,8 @@
 """Renderings of a partitioning: text for people, plain data for machines, a graph for networkx."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from subgraphkit.backend.notices import printable
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning.claiming.refusals import RefusedBy
@@ -19,6 +18,7 @@ from subgraphkit.partitioning.reports.causes import (
 )
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
+from subgraphkit.texts import aligned, printable
 from subgraphkit.viewing import in_bytes
 
 __all__ = [
@@ -143,13 +143,16 @@ def _critical_path(partitioning: PartitioningData, quotient: Any) -> tuple[tuple
     return tuple(reversed(path)), flops
 
 
-def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) -> str:
+def as_text(
+    partitioning: PartitioningData, quality: Quality, *, verbose: bool, width: int | None = None
+) -> str:
     """Render the partitioning as tables.
 
     Args:
         partitioning: The partitioning.
         quality: Its measures.
         verbose: Whether to list every subgraph, value and refusal instead of the first few.
+        width: Cells in a line, to which tables are fitted; None for lines without end.
     """
     count = len(partitioning.graph.order)
     subgraphs = len(partitioning.subgraphs)
@@ -162,16 +165,18 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
     left_out = left_out_lines(partitioning)
     parts = ["\n".join([head, *dry_run_lines(partitioning), *left_out])]
     if subgraphs:
-        parts.append(_subgraph_table(partitioning, verbose=verbose))
-    parts.append(_refusal_table(partitioning, verbose=verbose))
-    parts.append(_quality_lines(partitioning.graph, quality, verbose=verbose))
+        parts.append(_subgraph_table(partitioning, verbose=verbose, width=width))
+    parts.append(_refusal_table(partitioning, verbose=verbose, width=width))
+    parts.append(_quality_lines(partitioning.graph, quality, verbose=verbose, width=width))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def dry_run_lines(partitioning: PartitioningData) -> list[str]:
     """Say of every backend that plans here and cannot run what it lacks, in one line."""
     return [
-        f"dry run, nothing can run here: {name}: {error.context.get('problem', error.message)}"
+        printable(
+            f"dry run, nothing can run here: {name}: {error.context.get('problem', error.message)}"
+        )
         for name, error in partitioning.cannot_run.items()
     ]
 
@@ -190,7 +195,7 @@ def left_out_lines(partitioning: PartitioningData) -> list[str]:
     return ["; ".join(said)] if said else []
 
 
-def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
+def _subgraph_table(partitioning: PartitioningData, *, verbose: bool, width: int | None) -> str:
     rows: list[Sequence[str]] = [
         ("subgraph", "backend", "nodes", "from", "to", "inputs", "outputs")
     ]
@@ -198,7 +203,7 @@ def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
     shown = running if verbose else running[:_SHOWN_SUBGRAPHS]
     for subgraph in shown:
         rows += _subgraph_rows(subgraph, verbose=verbose)
-    lines = aligned(rows, right={2})
+    lines = aligned(rows, {2}, width=width)
     if len(shown) < len(running):
         lines.append(f"... and {len(running) - len(shown)} more subgraphs")
     if idle := [one for one in partitioning.subgraphs if not one.outputs]:
@@ -266,7 +271,7 @@ def find_all_causes(partitioning: PartitioningData) -> list[Cause]:
     ]
 
 
-def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
+def _refusal_table(partitioning: PartitioningData, *, verbose: bool, width: int | None) -> str:
     graph, causes = partitioning.graph, find_all_causes(partitioning)
     if not causes:
         return ""
@@ -276,13 +281,13 @@ def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
         (one.backend, str(len(one.nodes)), operators_of(graph, one.nodes), one.code, one.text)
         for one in shown
     ]
-    lines = aligned(rows, right={1})
+    lines = aligned(rows, {1}, width=width)
     if len(shown) < len(causes):
         lines.append(f"... and {len(causes) - len(shown)} more reasons")
     return "\n".join(lines)
 
 
-def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool) -> str:
+def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool, width: int | None) -> str:
     rows: list[Sequence[str]] = [
         ("backend", "regions", "bound", "gap", "nodes", "parameters", "FLOPs")
     ]
@@ -298,7 +303,7 @@ def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool) -> str
         )
         for one in quality.backends
     ]
-    lines = aligned(rows, right={1, 2, 3, 4, 5, 6})
+    lines = aligned(rows, {1, 2, 3, 4, 5, 6}, width=width)
     lines.append(
         f"cut: {counted(quality.cut_tensors, 'tensor')}, {in_bytes(quality.cut_bytes)}; "
         f"{in_bytes(quality.forced_bytes)} cross between backends whatever the regions"
@@ -350,21 +355,6 @@ def _fewer(count: int, noun: str) -> list[str]:
 
 def _known(number: int | None) -> str:
     return "-" if number is None else str(number)
-
-
-def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
-    """Return rows as lines with aligned columns; those in ``right`` are aligned on the right."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    to_the_right = frozenset(right)
-    lines = []
-    for row in rows:
-        cells = (
-            cell.rjust(width) if column in to_the_right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def counted(count: int, noun: str) -> str:

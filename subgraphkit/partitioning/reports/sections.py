@@ -27,6 +27,7 @@ _SHOWN_OPERATORS = 6
 _SHOWN_REASONS = 4
 _SHOWN_VALUES = 6
 _MILLION = 1e6
+_LEAST = 0.001
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +121,7 @@ class _Portrait:
     def _box(self, subgraph: Subgraph, size: float) -> Box:
         nodes = self._running(subgraph)
         flops, seconds = self._flops(subgraph), self.times.get(subgraph.id)
-        share = f"{flops / self.quality.flops:.1%} of the FLOPs" if self.quality.flops else ""
+        share = _share(flops, self.quality.flops)
         worth = f"{seconds * 1e3:.3g} ms" if seconds is not None else share
         graph, types = self.partitioning.graph, self.partitioning.graph.types
         facts = [
@@ -349,6 +350,13 @@ def _without_empty(table: Table) -> Table:
         table.caption,
         table.bars,
     )
+
+
+def _share(flops: int, whole: int) -> str:
+    if not whole:
+        return ""
+    share = flops / whole
+    return f"{share:.1%} of the FLOPs" if share >= _LEAST or not flops else "< 0.1% of the FLOPs"
 
 
 def _most(counts: Counter[str]) -> str:
