@@ -70,7 +70,7 @@ class ProfileRow:
     def label(self) -> str:
         """What to call it in reports."""
         if self.kind == "inside":
-            return " + ".join(self.nodes) or f"{self.name} (so called by {self.backend})"
+            return " + ".join(self.nodes) or f"{self.backend}: {self.name}"
         return {
             "subgraph": f"{self.name}, {len(self.nodes)} nodes",
             "unattributed": "unattributed",

@@ -9,7 +9,6 @@ from bisect import bisect
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from subgraphkit.backend.events import RunEvent, StepEvent
@@ -167,18 +166,13 @@ class Profile:
                 self._recorder.look_inside(plan)
                 plan = self._listen(self._recorder)
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         self._know(plan)
         self._recorder.counting = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the session as it was before."""
         self._know(self._listen(None))
         self._recorder.close()
@@ -229,6 +223,11 @@ class Profile:
         """The parts of a run; empty if none was measured."""
         return profile_rows(self._recorder.taken, self._subgraphs)
 
+    @property
+    def subgraph_seconds(self) -> dict[str, float]:
+        """The mean seconds of a run in each subgraph, by identifier."""
+        return {row.subgraph: row.seconds for row in self.rows if row.kind == "subgraph"}
+
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON can hold."""
         walls = self.walls
@@ -247,12 +246,12 @@ class Profile:
         Args:
             most: How many rows to show inside of each subgraph, and how many hand-overs.
         """
-        head = [f"{self.model}: no run was measured"]
+        head = [self.model, "no run was measured"]
         if walls := self.walls:
             span = f"{clock(min(walls))} to {clock(max(walls))}"
             mean = clock(sum(walls) / len(walls))
             cost = f"; measuring costs {self.overhead:+.1%}" if self.overhead is not None else ""
-            head = [f"{self.model}: {len(walls)} runs of {mean} ({span}){cost}"]
+            head = [self.model, f"{len(walls)} runs of {mean} ({span}){cost}"]
         return "\n".join([*head, "", *profile_lines(self.rows, most), *self.notes]) + "\n"
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -29,8 +29,6 @@ from subgraphkit.running.emission import Emitted, emit, picked
 from subgraphkit.running.failures import movable
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import (
-    no_output,
-    not_a_list,
     other_model,
     run_closed,
     unknown_run_options,
@@ -38,7 +36,7 @@ from subgraphkit.running.messages import (
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.profiling import Profile, Recorder
-from subgraphkit.running.values import NodeArg, node_args
+from subgraphkit.running.values import NodeArg, node_args, places_of
 from subgraphkit.running.weights import Weights
 
 __all__ = ["Session"]
@@ -138,7 +136,7 @@ class Session:
         """
         if run_options is not None:
             raise unknown_run_options(run_options)
-        places = self._places(output_names) if output_names else None
+        places = places_of(output_names, self._output_places) if output_names else None
         with self._gate.passage():
             try:
                 results = self._execute(input_feed)
@@ -184,9 +182,7 @@ class Session:
         self.run_with_iobinding(binding)
 
     def profile(self, runs: int = 20, *, inside: bool = True) -> Profile:
-        """Return a profile of the runs that are made inside of its ``with`` block.
-
-        They may be any runs of this session; or ``Profile.run`` makes as many as are wanted.
+        """Return a profile of the runs inside of its ``with`` block; ``Profile.run`` makes some.
 
         Args:
             runs: How many runs to measure; those after that are not.
@@ -298,12 +294,7 @@ class Session:
         """Return the session, which is closed on leaving."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the session."""
         self.close()
 
@@ -352,14 +343,6 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             run_closed({})
-
-    def _places(self, output_names: Sequence[str]) -> list[int]:
-        if isinstance(output_names, str):
-            raise not_a_list(output_names)
-        try:
-            return [self._output_places[name] for name in output_names]
-        except KeyError as error:
-            raise no_output(error.args[0], self._output_places) from None
 
     def _move_to_fallback(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> None:
         """Give the subgraph that failed to the fallback backend, for good, and say so once.
