@@ -103,6 +103,7 @@ class Candidate:
         self.label, self.placement = label, placement
         self.turns: list[float] = []
         self._steps: dict[str, list[float]] = {}
+        self._outside: list[float] = []
         started = time.perf_counter()
         partitioning = partition(_alone(bound, placement), placement)
         made = plan(partitioning, compile_subgraphs(partitioning, progress=progress))
@@ -165,8 +166,12 @@ class Candidate:
             while not seconds or sum(seconds) < _SECONDS_PER_TURN:
                 seconds.append(self._timed(feeds))
         self.turns.append(statistics.median(seconds))
+        if not self._clocked:
+            return
         for name, spent in profile.subgraph_seconds.items():
             self._steps.setdefault(name, []).append(spent)
+        outside = sum(row.seconds for row in profile.rows if row.kind == "hand-over")
+        self._outside.append(outside)
 
     def _timed(self, feeds: Mapping[str, Any]) -> float:
         started = time.perf_counter()
@@ -189,9 +194,7 @@ class Candidate:
 
     def between(self) -> float:
         """Return the median of what a turn takes outside of subgraphs, by subgraph."""
-        steps = zip(self.turns, *self._steps.values(), strict=True)
-        outside = [whole - sum(inside) for whole, *inside in steps]
-        return max(0.0, float(statistics.median(outside))) / max(1, len(self._steps))
+        return max(0.0, statistics.median(self._outside)) / max(1, len(self._steps))
 
     def close(self) -> None:
         """Release what the operators hold; the times stay."""

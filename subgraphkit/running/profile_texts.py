@@ -86,11 +86,11 @@ def trace(
         tracks.add(thread, 0, f"run {event.run}", (event.start, event.seconds or 0.0), {})
         for step in run.steps:
             told, graph = step.event, subgraphs[step.event.subgraph].graph
-            facts = {"backend": told.backend}
+            facts: dict[str, Any] = {"backend": told.backend}
             tracks.add(thread, 0, told.subgraph, (told.start, told.seconds), facts)
             for inner, start, seconds in _placed(step):
                 labels = [graph.nodes[node].label for node in inner.nodes]
-                more = {"kernel": inner.name, "nodes": labels}
+                more: dict[str, Any] = {"kernel": inner.name, "nodes": labels}
                 if inner.start is None:
                     more |= {"start": "unknown", "seconds": inner.seconds}
                 name = " + ".join(labels) or inner.name
