@@ -18,6 +18,7 @@ import pluggy
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend, ProbeResult
 from subgraphkit.backend.events import Check, CompileEvent, FallbackEvent, RunEvent, StepEvent
+from subgraphkit.backend.progress import ProgressEvent
 from subgraphkit.backend.property import PartitionSummary
 
 __all__ = [
@@ -62,6 +63,10 @@ class ExtensionHooks:
     @hookspec
     def subgraphkit_plan(self, partitioning: PartitionSummary) -> None:
         """Look at a finished partitioning, read-only."""
+
+    @hookspec
+    def subgraphkit_progress(self, event: ProgressEvent) -> None:
+        """Take note of how far a long piece of work is; called by the thread that does it."""
 
     @hookspec
     def subgraphkit_compiled(self, event: CompileEvent) -> None:

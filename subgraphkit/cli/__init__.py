@@ -19,6 +19,7 @@ from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.parser import CommandLine
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
 from subgraphkit.errors import CallerError
+from subgraphkit.texts import Screen
 
 __all__ = ["ExitCode", "main"]
 
@@ -37,6 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stderr is None:  # whoever started us closed it
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with contextlib.ExitStack() as screens:
+        screens.enter_context(contextlib.redirect_stderr(Screen.over(sys.stderr)))
+        if sys.stdout is not None:
+            screens.enter_context(contextlib.redirect_stdout(Screen.over(sys.stdout)))
+        return _carry_out(words)
+
+
+def _carry_out(words: Sequence[str]) -> int:
     command = words[0] if words and not words[0].startswith("-") else ""
     report = CommandReport(command or "cli", as_json="--json" in words, debug="--debug" in words)
     try:
@@ -66,7 +75,8 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
         arguments = line.parse(words)
         if line.command is None:
             report.as_json = False  # the command is an extension's, and so is its output
-            return int(arguments.handler(arguments) or ExitCode.OK)
+            with contextlib.redirect_stdout(getattr(sys.stdout, "stream", sys.stdout)):
+                return int(arguments.handler(arguments) or ExitCode.OK)
         with plugin_output_apart():
             return int(line.command.execute(arguments, report))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)

@@ -1,26 +1,20 @@
 """The one writer of progress: a line drawn anew on a terminal, a line now and then elsewhere."""
 
 import math
-import os
 import time
 from types import TracebackType
 from typing import Final, Self, TextIO
 
 from subgraphkit.backend.progress import Progress, ProgressEvent
+from subgraphkit.texts import Screen
 
-__all__ = ["ProgressWriter", "is_terminal"]
+__all__ = ["ProgressWriter"]
 
 _HEARTBEAT_SECONDS: Final = 30.0
 """Elsewhere than on a terminal."""
 
 _REDRAW_SECONDS: Final = 0.2
 _WIDTH: Final = 30
-_ERASE: Final = "\r\x1b[K"
-
-
-def is_terminal(stream: TextIO) -> bool:
-    """Say whether a person looks at a stream, on something that takes control characters."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class ProgressWriter:
@@ -36,8 +30,8 @@ class ProgressWriter:
 
     def __init__(self, phase: str, stream: TextIO) -> None:
         self.progress = Progress(self._listen)
-        self._stream = stream
-        self._terminal = is_terminal(stream)
+        self._screen = Screen(stream)
+        self._terminal = self._screen.is_terminal
         self._phase = ""
         self._began = self._written = time.monotonic()
         self._wait = _REDRAW_SECONDS if self._terminal else _HEARTBEAT_SECONDS
@@ -53,9 +47,7 @@ class ProgressWriter:
         trace: TracebackType | None,
     ) -> None:
         self._wait = math.inf  # an operator may keep on reporting
-        if self._terminal:
-            self._stream.write(_ERASE)
-            self._stream.flush()
+        self._screen.redraw()
 
     def _listen(self, event: ProgressEvent) -> None:
         now = time.monotonic()
@@ -66,9 +58,7 @@ class ProgressWriter:
         if now - self._written < self._wait and not is_due:
             return
         self._written = now
-        line = self._line(event, now - self._began)
-        self._stream.write(f"{_ERASE}{line}" if self._terminal else f"{line}\n")
-        self._stream.flush()
+        self._screen.redraw(self._line(event, now - self._began))
 
     def _line(self, event: ProgressEvent, passed: float) -> str:
         words = []

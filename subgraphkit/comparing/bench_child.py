@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.binding import bind
-from subgraphkit.comparing.memory import peak_bytes, resident_bytes
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
@@ -24,6 +23,7 @@ from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.loading import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import Plan, plan
+from subgraphkit.processes.memory import peak_bytes, resident_bytes
 from subgraphkit.running import Session
 
 __all__ = ["main"]

@@ -25,8 +25,10 @@ from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.contenders import Contender, Failed
 from subgraphkit.comparing.differences import Difference, compare_values
 from subgraphkit.comparing.stored_values import restore_values, store_values
+from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
+from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.onnx_io import ModelSource, read_model
 
 __all__ = ["Benchmark", "Measured", "Schedule", "Share", "bench", "file_of"]
@@ -252,7 +254,9 @@ def bench(
             "settings": settings,
             "threads": schedule.threads,
         }
-        course = _Course(Path(folder), job, schedule, progress or Progress())
+        extensions = ExtensionManager.from_config(resolve())
+        heard = extensions.hearing(progress, Path(str(job["model"])).name)
+        course = _Course(Path(folder), job, schedule, heard)
         entries = []
         for number, one in enumerate(backends):
             course.tell("binding", number, len(backends), one or "as configured")

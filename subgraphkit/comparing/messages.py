@@ -1,9 +1,11 @@
 """Messages about backends that were tried in a process of their own."""
 
-from subgraphkit.errors import BackendError
+from collections.abc import Mapping
+
+from subgraphkit.errors import BackendError, CallerError
 from subgraphkit.processes.child_process import how_it_ended
 
-__all__ = ["crashed", "hung", "wrong"]
+__all__ = ["crashed", "hung", "meaningless", "wrong"]
 
 
 def crashed(selection: str, doing: str, code: int) -> BackendError:
@@ -40,4 +42,20 @@ def wrong(backend: str, operators: str, what: str) -> BackendError:
         backend=backend,
         hint="Update its library or its package, or look at its options; results of models are "
         "not to be trusted.",
+    )
+
+
+def meaningless(reasons: Mapping[str, str], *, everything: bool) -> CallerError:
+    """Word that outputs agree and that this means nothing (SGK323).
+
+    Args:
+        reasons: Why, by output.
+        everything: Whether no other output means anything.
+    """
+    listed = "; ".join(f"{name!r}: {reason}" for name, reason in reasons.items())
+    rest = "so nothing was verified" if everything else "the others do agree"
+    return CallerError(
+        "SGK323",
+        f"that these outputs agree means nothing, {rest}: {listed}",
+        hint="Feed what the model is made for (--input NAME=FILE.npy), or try another --seed.",
     )

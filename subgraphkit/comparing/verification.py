@@ -8,13 +8,15 @@ values at its outputs: a subgraph that is right but was fed wrong values is righ
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.differences import Difference, compare_values
+from subgraphkit.comparing.messages import meaningless
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.finding.declarations import declared_tolerances
@@ -27,6 +29,9 @@ from subgraphkit.running import Session
 from subgraphkit.running.feeds import admit_input
 
 __all__ = ["SubgraphFinding", "Verification", "verify", "verify_bound"]
+
+Outcome = Literal["agrees", "differs", "means nothing"]
+"""What became of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,22 @@ class Verification:
     error: str = ""
 
     @property
+    def outcome(self) -> Outcome:
+        """What became of it: something differs or failed, or agrees, or means nothing.
+
+        It means nothing if there is no output for which agreeing means something: then a backend
+        that computes something else would have agreed as well.
+        """
+        if self.error or any(self.at_fault) or not all(one.agrees for one in self.outputs):
+            return "differs"
+        if self.outputs and all(one.nothing for one in self.outputs):
+            return "means nothing"
+        return "agrees"
+
+    @property
     def agrees(self) -> bool:
-        """Whether nothing differs beyond the tolerances, and nothing failed."""
-        return not self.error and all(one.agrees for one in self.outputs) and not any(self.at_fault)
+        """Whether nothing differs beyond the tolerances or failed, and this means something."""
+        return self.outcome == "agrees"
 
     @property
     def at_fault(self) -> tuple[SubgraphFinding, ...]:
@@ -117,7 +135,8 @@ def verify(
         **settings: What else ``bind`` takes, for both: ``shapes``, ``options`` and other settings.
 
     Returns:
-        The findings. A failure of the backend under test while running is one of them.
+        The findings. A failure of the backend under test while running is one of them. Outputs
+        that agree where this means nothing are warned about (SGK323).
 
     Raises:
         SubgraphkitError: Whatever a step of the road raises, and what the reference fails with.
@@ -131,7 +150,11 @@ def verify(
     source = tested.inlined if per_subgraph else model
     apart = {"fold": False, "on_fallback": "ok", "require": {}}  # no demand is on the reference
     trusted = bind(source, backend=reference, **settings | apart)
-    return verify_bound(tested, trusted, feeds, per_subgraph=per_subgraph, tolerance=tolerance)
+    found = verify_bound(tested, trusted, feeds, per_subgraph=per_subgraph, tolerance=tolerance)
+    nothing = {one.name: one.nothing for one in found.outputs if one.nothing}
+    if nothing and found.outcome != "differs":
+        warn_user(meaningless(nothing, everything=found.outcome == "means nothing"))
+    return found
 
 
 def verify_bound(

@@ -1,17 +1,17 @@
 """The compile step: each backend makes the operators of its subgraphs, or gives nodes back."""
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Self, overload
+from typing import Any, Final, Self, overload
 
 from subgraphkit.backend.events import CompileEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.compiling.creation import Creation, close_all
@@ -22,6 +22,8 @@ from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.processes.memory import give_back
+from subgraphkit.texts import logger_of
 
 __all__ = [
     "CompiledSubgraphs",
@@ -31,7 +33,10 @@ __all__ = [
     "compile_subgraphs",
 ]
 
-_logger = logging.getLogger("subgraphkit.compile")
+_logger = logger_of("compile")
+
+_WORTH_GIVING: Final = 4 << 20
+"""Bytes of constants from which on it pays to look for memory that compilers have freed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +92,9 @@ def compile_subgraphs(
 
     Args:
         partitioning: Who compiles what.
-        progress: Told before every subgraph, and by backends meanwhile; stops the work.
+        progress: Told before every subgraph, and by backends meanwhile; stops the work. So does
+            Ctrl-C: whatever library is at work, the caller is free within seconds, and nothing
+            that is half done is kept.
 
     Returns:
         The operators, with the partitioning they belong to.
@@ -101,8 +108,12 @@ def compile_subgraphs(
     """
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
-    means = Means.of(partitioning, progress or Progress())
-    compiled = _compiled(partitioning, means)
+    means = Means.of(partitioning, progress)
+    compiled = attended(
+        lambda course: _compiled(partitioning, replace(means, progress=course)),
+        means.progress,
+        CompiledSubgraphs.close,
+    )
     try:
         if compiled.partitioning is not partitioning:
             shortfall = compiled.partitioning.shortfall()
@@ -112,6 +123,8 @@ def compile_subgraphs(
     if shortfall is not None:
         shortfall.report(partitioning)
     means.progress("compiling", len(compiled), len(compiled))
+    if sum(one.type.nbytes or 0 for one in partitioning.graph.constants.values()) > _WORTH_GIVING:
+        give_back()
     return compiled
 
 
@@ -126,11 +139,12 @@ def _compiled(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
             place = len(done)
             subgraph = current.subgraphs[place]
             progress.check()
+            claim = current.turns.claims[current.claimed_by[place]]
+            part = means.on(subgraph)
             if means.tells:
-                progress("compiling", place, len(current.subgraphs), subgraph.id)
+                part.progress("compiling", place, len(current.subgraphs), subgraph.id)
             try:
-                claim = current.turns.claims[current.claimed_by[place]]
-                operator, spent, from_cache = _reported(current, subgraph, claim, means)
+                operator, spent, from_cache = _reported(current, subgraph, claim, part)
             except (Unsupported, CompileError) as error:
                 before, current = current, given_back(current, place, error)
                 _close_misinformed(before, current, done)
@@ -241,12 +255,22 @@ class Means:
 
     @classmethod
     def of(
-        cls, partitioning: Partitioning, progress: Progress, *, shares_processors: bool = False
+        cls,
+        partitioning: Partitioning,
+        progress: Progress | None,
+        *,
+        shares_processors: bool = False,
     ) -> Self:
         """Return what the settings of a bind say."""
-        settings = partitioning.graph.settings
+        graph = partitioning.graph
+        settings, progress = graph.settings, graph.extensions.hearing(progress, graph.name)
         cache = EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
         return cls(cache, progress, shares_processors=shares_processors)
+
+    def on(self, subgraph: Subgraph) -> Self:
+        """Return the same for one subgraph, which its reports name."""
+        facts = {"subgraph": subgraph.id, "backend": subgraph.backend}
+        return replace(self, progress=Progress(None, self.progress, **facts))
 
 
 def _reported(
@@ -313,8 +337,10 @@ def _tell_compiled(
     _logger.info("%s %s (%d nodes, %.3f s)", verb, subgraph.id, len(subgraph.nodes), seconds)
     if extensions.implements("subgraphkit_compiled"):
         event = CompileEvent(
-            backend=subgraph.backend,
+            model=extensions.model,
+            session=extensions.session,
             subgraph=subgraph.id,
+            backend=subgraph.backend,
             node_count=len(subgraph.nodes),
             seconds=seconds,
             from_cache=from_cache,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from itertools import chain, count
 from typing import Any, Final
 
 from subgraphkit.backend.hookspecs import (
@@ -20,6 +21,7 @@ from subgraphkit.backend.hookspecs import (
     unknown_hooks,
 )
 from subgraphkit.backend.notices import mark_as_plugin_error, warn_user
+from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.finding import messages
@@ -110,6 +112,9 @@ def _used_up(result: object) -> object:
     return list(result) if isinstance(result, Iterator) else result
 
 
+_SESSIONS: Final = count(1)
+
+
 class ExtensionManager:
     """The extensions of one bind or one command.
 
@@ -120,6 +125,11 @@ class ExtensionManager:
         allow: Names of the only extensions to load, or None for all.
         block: Names of extensions not to load.
         raise_errors: Whether exceptions of extensions pass as they are.
+        model: Name of the model that is bound.
+
+    Attributes:
+        model: Name of the model that they are told about.
+        session: Number of the session that they are told about, given out here.
 
     Thread-safety: all methods may be called from any thread.
     """
@@ -130,7 +140,11 @@ class ExtensionManager:
         block: frozenset[str] = frozenset(),
         *,
         raise_errors: bool = False,
+        model: str = "",
     ) -> None:
+        self.model = model
+        self.session = next(_SESSIONS)
+        self._numbers = chain((self.session,), _SESSIONS)
         self._allow = allow
         self._block = block
         self._raise_errors = raise_errors
@@ -138,9 +152,14 @@ class ExtensionManager:
         self._callers: _Callers | None = None
 
     @classmethod
-    def from_config(cls, resolved: ResolvedConfig) -> "ExtensionManager":
+    def from_config(cls, resolved: ResolvedConfig, model: str = "") -> "ExtensionManager":
         """Make a manager that follows a configuration."""
-        return cls(resolved.plugins, resolved.block, raise_errors=resolved.raise_plugin_errors)
+        raises = resolved.raise_plugin_errors
+        return cls(resolved.plugins, resolved.block, raise_errors=raises, model=model)
+
+    def number_session(self) -> int:
+        """Return the number of a new session: that of the bind for the first, then others."""
+        return next(self._numbers)
 
     def joined(self, extension: object, name: str) -> "ExtensionManager":
         """Return a manager of the same extensions and one more, which is not registered.
@@ -186,6 +205,23 @@ class ExtensionManager:
             except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
                 self._switch_off(source, hook_name, error)
         return results
+
+    def hearing(self, progress: Progress | None, model: str) -> Progress:
+        """Return a progress whose events name the model and are reported to the extensions as well.
+
+        Args:
+            progress: That of the caller; None for nobody. If its events name a model already, they
+                are reported already, and it is returned as it is.
+            model: Name of the model.
+        """
+        progress = Progress() if progress is None else progress
+        if "model" in progress.facts:
+            return progress
+        is_heard = self.implements("subgraphkit_progress")
+        return Progress(self._tell_progress if is_heard else None, progress, model=model)
+
+    def _tell_progress(self, event: ProgressEvent) -> None:
+        self.notify("subgraphkit_progress", event=event)
 
     def _listeners(self, hook_name: str) -> tuple[tuple[_Source, Any], ...]:
         callers = self._callers

@@ -4,7 +4,6 @@ Until then all of the model runs on a backend that opens quickly. From the first
 parts do that are still to be compiled.
 """
 
-import logging
 import threading
 import time
 import weakref
@@ -37,10 +36,11 @@ from subgraphkit.partitioning.claiming.constraints import configured
 from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
+from subgraphkit.texts import logger_of
 
 __all__ = ["BackgroundBuild", "SubgraphStatus", "starting_plan", "statuses"]
 
-_logger = logging.getLogger("subgraphkit.placement")
+_logger = logger_of("placement")
 
 _STOPPED: Final = "the build was stopped"
 
@@ -138,7 +138,8 @@ class BackgroundBuild:
         self._start = self._wanted = session.plan.partitioning
         self._starters = {one.backend for one in self._start.subgraphs}
         self._starter = self._start.turns.claims[0]
-        self._course = _Course(progress or Progress())
+        graph = self._start.graph
+        self._course = _Course(None, graph.extensions.hearing(progress, graph.name))
         self._is_decided = False
         self._is_running = False
         self._statuses: dict[str, SubgraphStatus] = {}
@@ -212,8 +213,10 @@ class BackgroundBuild:
         means = Means.of(self._wanted, self._course, shares_processors=shares)
         while (subgraph := self._next()) is not None:
             self._course.check()
-            self._course("compiling", len(self._statuses), len(self._wanted.subgraphs), subgraph.id)
-            self._settle(subgraph, means)
+            part = means.on(subgraph)
+            total = len(self._wanted.subgraphs)
+            part.progress("compiling", len(self._statuses), total, subgraph.id)
+            self._settle(subgraph, part)
         if self._is_running and self._pool:
             self._hand_over()
         self._course("compiling", len(self._statuses), len(self._statuses))
@@ -308,20 +311,11 @@ def _work(partitioning: Partitioning) -> list[Any]:
 class _Course(Progress):
     """The progress of a build: that of the caller, which also ends with the main thread."""
 
-    def __init__(self, outer: Progress) -> None:
-        super().__init__()
-        self._outer = outer
-
-    def __call__(self, phase: str, done: int, total: int | None = None, message: str = "") -> None:
-        self._outer(phase, done, total, message)
-
     @property
     def cancelled(self) -> bool:
-        here = super().cancelled or not threading.main_thread().is_alive()
-        return here or self._outer.cancelled
+        return super().cancelled or not threading.main_thread().is_alive()
 
     def check(self) -> None:
-        self._outer.check()
         super().check()
         if self.cancelled:
             raise KeyboardInterrupt

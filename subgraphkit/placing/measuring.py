@@ -20,6 +20,7 @@ from subgraphkit.comparing.differences import first_difference
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.declarations import declared_tolerances
+from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.claiming.placements import Placement, first_output
 from subgraphkit.placing.candidates import node_weights
@@ -336,4 +337,5 @@ def _alone(bound: BoundModel, placement: Placement) -> BoundModel:
         on_fallback="ok",
         require={},
     )
-    return replace(bound, settings=alone)
+    extensions = ExtensionManager.from_config(alone, bound.model.name)
+    return replace(bound, settings=alone, extensions=extensions)

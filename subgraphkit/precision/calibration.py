@@ -64,9 +64,9 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
         SubgraphkitError: Whatever a step of the road raises.
     """
     check_method(method, percentile)
-    progress = progress or Progress()
     model = load(source, data_roots=settings.get("data_roots"))
     bound = bind(model, settings.pop("shapes", None), backend=backend, **settings)
+    progress = bound.extensions.hearing(progress, bound.name)
     names = _wanted(bound, values)
     seen = {name: Histogram() for name in names}
     unbounded: set[str] = set()

@@ -103,7 +103,7 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
         (max_error, min_snr),
         effort or Effort(),
         settings,
-        progress or Progress(),
+        progress,
     )
     minimal = lab.search()
     return lab.result(minimal=minimal)
@@ -124,7 +124,7 @@ class _Laboratory:
     bounds: tuple[float | None, float | None]
     effort: Effort
     settings: dict[str, Any]
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress | None = None
     trials: list[SearchTrial] = field(default_factory=list)
     _layers: tuple[LayerAccuracy, ...] = ()
     _right: list[Sequence[Any]] = field(default_factory=list)
@@ -135,6 +135,7 @@ class _Laboratory:
     def __post_init__(self) -> None:
         self.settings = {"backend": "numpy", **self.settings}
         self._bound = bind(self.model, **self.settings)
+        self._progress = self._bound.extensions.hearing(self.progress, self._bound.name)
         self._outputs = floating_outputs(self._bound)
 
     # -- the search --------------------------------------------------------------------------
@@ -265,8 +266,8 @@ class _Laboratory:
             met,
         )
         self.trials.append(trial)
-        self.progress("searching", trial.number, message=trial.to_text())
-        self.progress.check()
+        self._progress("searching", trial.number, message=trial.to_text())
+        self._progress.check()
         return met
 
     # -- results -----------------------------------------------------------------------------

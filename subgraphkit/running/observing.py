@@ -19,11 +19,12 @@ __all__ = ["Observer"]
 
 _Run = Callable[..., Sequence[Any]]
 
-_sessions = count()
-
 
 class Observer:
     """Tells the extensions of one session about its runs and the steps in them.
+
+    Attributes:
+        session: Number of the session.
 
     Thread-safety: safe.
     """
@@ -31,7 +32,7 @@ class Observer:
     def __init__(self, extensions: ExtensionManager) -> None:
         self._extensions = self._registered = extensions
         self._recorder: Recorder | None = None
-        self._session = next(_sessions)
+        self.session = extensions.number_session()
         self._runs = count()
         self._here = threading.local()
 
@@ -63,48 +64,55 @@ class Observer:
         if not hears_steps and not any(map(self._extensions.implements, hooks)):
             return emitted
         if hears_steps:
-            model, steps = plan.graph.name, plan.steps
-            emitted = emitted.calling({i: self._clocked(model, s) for i, s in enumerate(steps)})
-        return replace(emitted, execute=self._reported(emitted.execute))
+            emitted = emitted.calling({i: self._clocked(s) for i, s in enumerate(plan.steps)})
+        return replace(emitted, execute=self._reported(emitted, plan))
 
-    def _reported(self, execute: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    def _reported(self, emitted: Emitted, plan: Plan) -> Callable[..., list[Any]]:
+        execute = emitted.execute
+
         def execute_reported(*arguments: Any) -> list[Any]:
             self._here.run = run = next(self._runs)
-            event = RunEvent(self._session, run, start=time.perf_counter())
+            event = RunEvent(
+                model=self._extensions.model,
+                session=self.session,
+                run=run,
+                start=time.perf_counter(),
+            )
             self._extensions.notify("subgraphkit_run_start", event=event)
-            started = time.perf_counter()
-            problem: str | None = None
+            event = replace(event, start=time.perf_counter())
             try:
                 return execute(*arguments)
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
+            except BaseException as error:
+                found = emitted.locate(error)
+                failed = plan.steps[found[0]].subgraph.id if found is not None else ""
+                event = replace(event, subgraph=failed, error=_text(error))
                 raise
             finally:
-                seconds = time.perf_counter() - started
-                event = RunEvent(self._session, run, seconds, problem, started)
+                event = replace(event, seconds=time.perf_counter() - event.start)
                 self._extensions.notify("subgraphkit_run_end", event=event)
 
         return execute_reported
 
-    def _clocked(self, model: str, step: Step) -> _Run:
+    def _clocked(self, step: Step) -> _Run:
         twins = {} if self._recorder is None else self._recorder.twins
         run, subgraph = twins.get(step.operator, step.operator).run, step.subgraph
+        backend = step.operator.made_by or subgraph.backend
 
         def run_clocked(inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
             problem: str | None = None
             started = time.perf_counter()
             try:
                 return run(inputs, outputs)
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
+            except BaseException as error:
+                problem = _text(error)
                 raise
             finally:
                 event = StepEvent(
-                    model=model,
-                    session=self._session,
+                    model=self._extensions.model,
+                    session=self.session,
                     subgraph=subgraph.id,
                     run=self._here.run,
-                    backend=subgraph.backend,
+                    backend=backend,
                     start=started,
                     seconds=time.perf_counter() - started,
                     thread=threading.get_ident(),
@@ -118,12 +126,18 @@ class Observer:
         """Report that a step that failed moved to the fallback backend."""
         if self._extensions.implements("subgraphkit_fallback"):
             event = FallbackEvent(
+                model=self._extensions.model,
+                session=self.session,
+                subgraph=step.subgraph.id,
                 level="run",
                 backend=failure.backend,
                 target=target,
                 code=failure.code,
                 reason=failure.message,
-                subgraph=failure.subgraph,
                 node_count=len(step.subgraph.nodes),
             )
             self._extensions.notify("subgraphkit_fallback", event=event)
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

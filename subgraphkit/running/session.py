@@ -1,6 +1,5 @@
 """The session: a plan that is ready to run."""
 
-import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import Emitted, emit, picked
-from subgraphkit.running.failures import movable
+from subgraphkit.running.failures import fails_again, movable
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import (
     other_model,
@@ -38,10 +37,11 @@ from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.profiling import Profile, Recorder
 from subgraphkit.running.values import NodeArg, node_args, places_of
 from subgraphkit.running.weights import Weights
+from subgraphkit.texts import logger_of
 
 __all__ = ["Session"]
 
-_logger = logging.getLogger("subgraphkit.run")
+_logger = logger_of("run")
 _Array = npt.NDArray[Any]
 
 
@@ -71,6 +71,11 @@ class Session:
         self._take(plan)
 
     # -- what the session is -----------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """The number by which events name this session in this process."""
+        return self._observer.session
 
     @property
     def plan(self) -> Plan:
@@ -377,23 +382,12 @@ class Session:
             self._close_unless_used(after)
             raise failure
         self._take(after)
-        if self._fails_again(index, failure, feeds):
+        if fails_again(self._emitted, index, failure, feeds):
             self._take(before)
             self._close_unless_used(after)
             raise failure
         self._close_unless_used(before)
         return step
-
-    def _fails_again(self, index: int, failure: ExecutionError, feeds: Mapping[str, Any]) -> bool:
-        """Whether the same step fails on the same feeds; notes it in the failure if so."""
-        try:
-            self._emitted.execute(feeds)
-        except Exception as error:  # noqa: BLE001 (any other failure comes up in the next run)
-            found = self._emitted.locate(error)
-            if found is not None and found[0] == index:
-                failure.add_note(f"So does the fallback backend on the same feeds: {error}")
-                return True
-        return False
 
 
 # Set here, and not defined in the class: a type checker that saw it would accept any misspelt name.

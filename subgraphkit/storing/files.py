@@ -1,5 +1,6 @@
 """Files that are read through no link, and written so that others see all of one or nothing."""
 
+import atexit
 import contextlib
 import errno
 import os
@@ -15,6 +16,7 @@ from subgraphkit.storing.folders import HAS_OWNERS, require_owner
 
 __all__ = [
     "flush_folder",
+    "gone_at_the_end",
     "new_file",
     "open_plain",
     "open_through_no_link",
@@ -22,6 +24,7 @@ __all__ = [
     "write_whole",
 ]
 
+_UNFINISHED: Final[dict[Path, int]] = {}
 _OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
 _IN_THE_WAY: Final = frozenset({errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS})
 """Errors of a folder in which nothing can be made or replaced, though the file may be written."""
@@ -115,16 +118,35 @@ def write_whole(
     Thread-safety: any number of threads and processes may write the same file; one of them wins.
     """
     part = path.with_name(f".subgraphkit-{secrets.token_hex(8)}.part")
-    try:
-        with new_file(part, mode, durable=durable) as file:
-            file.write(data)
-        if replace or not _linked(part, path):
-            part.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
+    with gone_at_the_end(part):
+        try:
+            with new_file(part, mode, durable=durable) as file:
+                file.write(data)
+            if replace or not _linked(part, path):
+                part.replace(path)
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
     if durable:
         flush_folder(path.parent)
+
+
+@contextmanager
+def gone_at_the_end(path: Path) -> Iterator[None]:
+    """Remove a file should the program end before the block does, which a thread may be in then."""
+    _UNFINISHED[path] = os.getpid()
+    try:
+        yield
+    finally:
+        del _UNFINISHED[path]
+
+
+@atexit.register
+def _remove_unfinished() -> None:
+    for path, process in list(_UNFINISHED.items()):
+        if process == os.getpid():  # not what a process has that this one was forked from
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 def _linked(part: Path, path: Path) -> bool:

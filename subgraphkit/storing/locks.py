@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from subgraphkit.storing.files import gone_at_the_end
+
 __all__ = ["locked"]
 
 
@@ -37,7 +39,8 @@ def locked(
             on_wait()
             lock.acquire(timeout=timeout)
     try:
-        yield
+        with gone_at_the_end(path) if lock.is_locked else contextlib.nullcontext():
+            yield
     finally:
         if lock.is_locked:  # in a child that was forked meanwhile it is not
             with contextlib.suppress(OSError):

@@ -66,6 +66,7 @@ CONTRACT = [
     "Conformance",
     "Connectivity",
     "EngineOrigin",
+    "Event",
     "Evidence",
     "FallbackEvent",
     "InnerTime",

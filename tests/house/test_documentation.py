@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 import subgraphkit
+from subgraphkit.backend.hookspecs import EXTENSION_HOOKS
 from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import State
@@ -38,6 +39,13 @@ def test_what_claims_rest_on_is_said_of_every_backend() -> None:
 def test_every_command_is_in_the_table_of_commands() -> None:
     listed = re.findall(r"^\| `([\w-]+)[^`]*` \|", _page("cli.md"), re.MULTILINE)
     assert sorted(set(PURPOSES) - set(listed)) == []
+
+
+def test_every_hook_of_extensions_is_in_the_table_of_hooks() -> None:
+    _, _, table = _page("watching.md").partition("| hook | argument | called |")
+    assert re.findall(r"^\| `(\w+)` \|", table.partition("\n\n")[0], re.MULTILINE) == list(
+        EXTENSION_HOOKS
+    )
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -11,10 +11,14 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
+    Footprint,
     Pool,
     ProbeResult,
     SubgraphProperty,
     SubgraphSelector,
+    attention_scores,
+    constant_bytes,
+    peak_of_values,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_numpy.backend_options import Options
@@ -23,6 +27,12 @@ from subgraphkit_numpy.kernels.limits import GROWING, output_limit, refused_size
 from subgraphkit_numpy.operator import NumpyOperator
 
 __all__ = ["NumpyBackend", "NumpyProperty", "NumpySelector"]
+
+_CONVOLUTIONS: Final = frozenset({"Conv", "ConvTranspose"})
+_BLAS: Final = 4 << 20
+"""Bytes of the panels that BLAS copies factors to, and of the stacks of the threads."""
+_TILES: Final = 16 << 20
+"""Bytes that convolutions work in: padded inputs and the tiles of all threads."""
 
 
 class NumpySelector(SubgraphSelector):
@@ -84,6 +94,23 @@ class NumpyBackend(Backend[Options]):
         """Return the one property."""
         return (NumpyProperty(self.option_values),)
 
+    def footprint(self, subgraph: Subgraph) -> Footprint:
+        """Count what kernels keep and what a run takes; weights are used where they are."""
+        values = peak_of_values(
+            subgraph,
+            views=_aliases,
+            overwrites=_writes_over,
+            hidden=attention_scores(subgraph) if self.option_values.fusion else (),
+        )
+        convolves = any(node.op_type in _CONVOLUTIONS for node in subgraph.members)
+        return Footprint(
+            constant_bytes(subgraph, _is_laid_out_anew),
+            0,
+            values,
+            values.bytes + (_TILES if convolves else 0),
+            library=_BLAS,
+        )
+
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:
         """Return the versions of NumPy and ONNX; the backend runs everywhere."""
@@ -95,3 +122,19 @@ class NumpyBackend(Backend[Options]):
             except PackageNotFoundError:
                 continue
         return ProbeResult(available=True, devices=("cpu",), versions=versions)
+
+
+def _aliases(node: Node) -> bool:
+    entry = implementation(node)
+    return isinstance(entry, Implementation) and entry.aliases
+
+
+def _writes_over(node: Node) -> bool:
+    """Say whether a node is computed element by element, as most that take ``out`` are."""
+    return node.op_type not in _CONVOLUTIONS and node.op_type not in {"MatMul", "Gemm", "Concat"}
+
+
+def _is_laid_out_anew(node: Node, place: int) -> bool:
+    """Say whether a kernel keeps a constant in another layout: filters larger than a point."""
+    shape = node.shape(1) if place == 1 and node.op_type in _CONVOLUTIONS else None
+    return shape is not None and any(size != 1 for size in shape[2:])

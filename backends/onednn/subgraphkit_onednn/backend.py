@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from subgraphkit.backend import Backend, Pool, ProbeResult, SubgraphProperty
+from subgraphkit.backend import (
+    Backend,
+    Footprint,
+    Pool,
+    ProbeResult,
+    SubgraphProperty,
+    constant_bytes,
+    peak_of_values,
+)
+from subgraphkit.ir import Subgraph
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.library import LibraryError, open_library
 from subgraphkit_onednn.selecting import OnednnClaims, OnednnProperty, usable_dtypes
@@ -31,6 +40,11 @@ class OnednnBackend(Backend[Options]):
         elif not library.has_openmp:
             self.pool = "unknown"
         return (property_,)
+
+    def footprint(self, subgraph: Subgraph) -> Footprint:
+        """Count the constants in the layouts of the kernels, and the block of scratch memory."""
+        values = peak_of_values(subgraph)
+        return Footprint(constant_bytes(subgraph), 0, values, values.bytes, keeps_work=True)
 
     @classmethod
     def planner(cls, options: Options) -> "OnednnBackend":

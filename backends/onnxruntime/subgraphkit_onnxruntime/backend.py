@@ -13,6 +13,7 @@ from subgraphkit.backend import (
     BindContext,
     Connectivity,
     Evidence,
+    Footprint,
     Pool,
     ProbeResult,
     Refusal,
@@ -20,6 +21,8 @@ from subgraphkit.backend import (
     SubgraphProperty,
     SubgraphSelector,
     Unsupported,
+    constant_bytes,
+    peak_of_values,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.onnx_io import outside_weights, write_value_info
@@ -41,6 +44,12 @@ _INSTALL: Final = (
 )
 _OURS: Final = re.compile(r"#(\d+)\b")
 """How nodes are named in sessions, so that ONNX Runtime's words lead back to them."""
+
+_SESSION_OF_A_NODE: Final = 8 << 10
+"""Bytes that a session has for a node beside its constants."""
+_LIBRARY: Final = 4 << 20
+"""Bytes of code and of threads that ONNX Runtime touches with the first model of some size."""
+_OVERWRITING: Final = frozenset("Add Clip Div Erf Mul Relu Sigmoid Softmax Sqrt Sub Tanh".split())
 
 
 class _Selector(SubgraphSelector):
@@ -111,8 +120,10 @@ class OnnxRuntimeProperty(SubgraphProperty):
             settings = self._settings.for_pool(
                 context.threads, shares_processors=context.shares_processors
             )
-            session = settings.open(write_for_library(model), weights, prefix)
+            written = write_for_library(model)
+            session = settings.open(written, weights, prefix, context.progress)
         except Exception as error:
+            context.progress.check()  # that it was stopped is no refusal
             if not is_refusal(error):
                 raise
             raise _given_back(subgraph, error) from error
@@ -145,6 +156,20 @@ class OnnxRuntimeBackend(Backend[Options]):
 
     def properties(self) -> Sequence[SubgraphProperty]:
         return (OnnxRuntimeProperty(self._settings),)
+
+    def footprint(self, subgraph: Subgraph) -> Footprint:
+        """Count a copy of every constant, packed or as it is, and the arena.
+
+        What is packed is there several times while the session is opened: filters of convolutions
+        are reordered in the model first. A run takes its values from the arena one by one, where
+        they lie scattered, and from the second run on as one block beside it.
+        """
+        values = peak_of_values(subgraph, overwrites=_writes_over)
+        held = constant_bytes(subgraph) + len(subgraph.members) * _SESSION_OF_A_NODE
+        opening = constant_bytes(subgraph, _is_filter) * 3 // 2
+        opening += constant_bytes(subgraph, _is_factor) * 2 // 3
+        work = values.bytes * 3
+        return Footprint(held, opening, values, work, keeps_work=True, library=_LIBRARY)
 
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:
@@ -238,3 +263,15 @@ def assigned_nodes(session: Any) -> dict[str, int]:
     for group in recorded():
         counts[group.ep_name] = counts.get(group.ep_name, 0) + len(group.get_nodes())
     return counts
+
+
+def _writes_over(node: Node) -> bool:
+    return node.op_type in _OVERWRITING
+
+
+def _is_filter(node: Node, place: int) -> bool:
+    return place == 1 and node.op_type == "Conv"
+
+
+def _is_factor(node: Node, place: int) -> bool:
+    return place == 1 and node.op_type in {"MatMul", "Gemm"}

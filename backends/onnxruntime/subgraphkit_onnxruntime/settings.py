@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy.typing as npt
 
-from subgraphkit.backend import option_out_of_range
+from subgraphkit.backend import Progress, option_out_of_range
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.types import DataType
 from subgraphkit_onnxruntime.backend_options import Options
@@ -17,6 +18,8 @@ __all__ = ["NAME", "SessionSettings", "read_settings"]
 
 NAME: Final = "onnxruntime"
 """Name of the backend."""
+
+_CANCEL: Final = "set_load_cancellation_flag"
 
 _SUFFIX: Final = "ExecutionProvider"
 _CPU: Final = "CPUExecutionProvider"
@@ -84,7 +87,13 @@ class SessionSettings:
         config = {**(_QUIET if shares_processors else {}), **self.config}
         return replace(self, options=options, config=config)
 
-    def open(self, model: bytes, weights: Mapping[str, npt.NDArray[Any]], profile: str = "") -> Any:
+    def open(
+        self,
+        model: bytes,
+        weights: Mapping[str, npt.NDArray[Any]],
+        profile: str = "",
+        progress: Progress | None = None,
+    ) -> Any:
         """Open an ``onnxruntime.InferenceSession`` that never changes its providers by itself.
 
         Args:
@@ -92,6 +101,7 @@ class SessionSettings:
             weights: Data of the initializers that the model leaves out; read as long as the
                 session lives, so hold them.
             profile: Prefix of the profile to write; nothing is written if empty.
+            progress: Stops it, where this version of ONNX Runtime has the flag for it.
 
         Raises:
             Exception: What ONNX Runtime raises.
@@ -106,7 +116,10 @@ class SessionSettings:
             make = onnxruntime().OrtValue.ortvalue_from_numpy_with_onnx_type
             values = [make(array, int(DataType.of(array.dtype))) for array in weights.values()]
             chosen.add_external_initializers(list(weights), values)
-        return self._open(model, chosen)
+        if progress is None or not hasattr(chosen, _CANCEL):
+            return self._open(model, chosen)
+        with progress.stopping(partial(getattr(chosen, _CANCEL), True)):  # noqa: FBT003 (its own)
+            return self._open(model, chosen)
 
     def open_quickly(self, model: bytes) -> Any:
         """Open a session that is to be asked, not run: nothing is optimised or printed."""

@@ -23,7 +23,7 @@ from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.building import Engine, build, lower
 from subgraphkit_tvm.claims import TvmSelector
 from subgraphkit_tvm.importing import import_region, weight_names
-from subgraphkit_tvm.library import MODULE, host_target, identity, tvm, words_of
+from subgraphkit_tvm.library import MODULE, host_target, identity, raise_here, tvm, words_of
 from subgraphkit_tvm.operator import TvmOperator
 from subgraphkit_tvm.shared_library import load_library, unpack
 from subgraphkit_tvm.tuning import make_tuner, require_tunable
@@ -60,16 +60,20 @@ class TvmProperty(SubgraphProperty):
             BackendUnavailableError: Tuning is asked for and cannot be done here (SGK104).
         """
         tune = make_tuner(context)
-        try:
-            lowered = lower(import_region(subgraph))
-        except Exception as error:
-            raise _given_back(subgraph, error) from error
-        if tune is not None:
-            lowered = tune(lowered, host_target())
-        try:
-            engine = build(lowered)
-        except Exception as error:
-            raise _given_back(subgraph, error) from error
+        with context.progress.stopping(raise_here(KeyboardInterrupt)):
+            try:
+                lowered = lower(import_region(subgraph))
+            except Exception as error:
+                context.progress.check()  # that it was stopped is no refusal
+                raise _given_back(subgraph, error) from error
+            if tune is not None:
+                lowered = tune(lowered, host_target())
+            context.progress.check()
+            try:
+                engine = build(lowered)
+            except Exception as error:
+                context.progress.check()
+                raise _given_back(subgraph, error) from error
         return _operator(engine, subgraph, context.threads)
 
 

@@ -1,18 +1,19 @@
 """TVM itself: imported when first used, kept quiet, with its target for this machine."""
 
 import contextlib
+import ctypes
 import os
 import re
 import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Final
 
-__all__ = ["MODULE", "host_target", "identity", "quiet", "tvm", "words_of"]
+__all__ = ["MODULE", "host_target", "identity", "quiet", "raise_here", "tvm", "words_of"]
 
 MODULE: Final = "tvm"
 
@@ -43,6 +44,15 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings(), _Hushed.here():
         warnings.simplefilter("ignore")
         yield
+
+
+def raise_here(error: type[BaseException]) -> Callable[[], object]:
+    """Return what raises an error in the thread that called this, where Python runs next.
+
+    TVM's passes are written in Python for the most part, so that it stops there.
+    """
+    thread = ctypes.c_ulong(threading.get_ident())
+    return lambda: ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(error))
 
 
 class _Hushed:

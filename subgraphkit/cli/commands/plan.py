@@ -49,7 +49,7 @@ def _show(
             report.show(str(partitioning.explain(node)))
         return
     report.note(f"backends: {chosen_backends(partitioning.graph)}")
-    report.show(partitioning.report(verbose=arguments.reasons).rstrip("\n"))
+    report.show(partitioning.report(verbose=arguments.reasons, width=report.width).rstrip("\n"))
     if arguments.reasons and partitioning.refusals:
         report.show(_reasons(partitioning))
 

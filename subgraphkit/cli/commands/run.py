@@ -168,7 +168,8 @@ def _show(report: CommandReport, partitioning: Partitioning) -> None:
         (one["name"], one["type"], *(_number(one[key]) for key in ("min", "max", "mean")))
         for one in data["outputs"]
     ]
-    report.show(Table.of("output type min max mean", rows, right="min max mean"))
+    columns = "output type min max mean"
+    report.show(Table.of(columns, rows, right="min max mean", give="output type"))
     for one in data["outputs"]:
         if one["not_finite"]:
             verb = "is" if one["not_finite"] == 1 else "are"

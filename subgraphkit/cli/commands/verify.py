@@ -22,7 +22,9 @@ from subgraphkit.comparing.feeding import make_feeds
 
 __all__ = ["COMMAND"]
 
-_COLUMNS = "output result type wrong max_abs max_rel cosine worst"
+_COLUMNS = "output result type wrong max_abs max_rel cosine rms range worst"
+_FIGURES = "wrong max_abs max_rel cosine rms"
+_GIVE = "worst output type range"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -57,7 +59,7 @@ def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
 
 
 def _data(found: Verification) -> dict[str, Any]:
-    data = {**asdict(found), "agrees": found.agrees}
+    data = {**asdict(found), "agrees": found.agrees, "outcome": found.outcome}
     data["outputs"] = [_described(one) for one in found.outputs]
     if found.subgraphs is not None:
         data["subgraphs"] = [_subgraph_data(one) for one in found.subgraphs]
@@ -103,23 +105,33 @@ def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport)
     for one in subgraphs:
         facts = one.subgraph, str(one.nodes)
         if one.error:
-            rows.append((*facts, "-", "FAIL", "-", "", "", "", "", one.error.splitlines()[0]))
+            rows.append((*facts, "-", "FAIL", "-", *[""] * 6, one.error.splitlines()[0]))
         rows += [(*facts, *_row(found.name, found)) for found in one.differences]
-    report.show(Table.of(columns, rows, right="nodes wrong max_abs max_rel cosine"))
+    report.show(Table.of(columns, rows, right=f"nodes {_FIGURES}", give=_GIVE))
 
 
 def _table(columns: str, rows: Iterable[tuple[str, Difference]]) -> Table:
     cells = [_row(name, one) for name, one in rows]
-    return Table.of(columns, cells, right="wrong max_abs max_rel cosine")
+    return Table.of(columns, cells, right=_FIGURES, give=_GIVE)
 
 
 def _row(name: str, one: Difference) -> tuple[str, ...]:
     type_ = f"{one.dtype}[{','.join(map(str, one.shape))}]" if one.dtype else "-"
     if one.problem:
-        return name, "FAIL", type_, "", "", "", "", one.problem
+        return name, "FAIL", type_, *[""] * 6, one.problem
     cosine = "-" if math.isnan(one.cosine) else f"{one.cosine:.6f}"
     figures = (f"{one.wrong}", f"{one.max_abs:.3g}", f"{one.max_rel:.3g}", cosine)
-    return name, "ok" if one.agrees else "FAIL", type_, *figures, _worst(one)
+    signal = (f"{one.rms:.3g}", f"{one.low:.3g} .. {one.high:.3g}")
+    if not one.agrees:
+        return name, "FAIL", type_, *figures, *signal, _worst(one)
+    return (
+        name,
+        "nothing" if one.nothing else "ok",
+        type_,
+        *figures,
+        *signal,
+        one.nothing or _worst(one),
+    )
 
 
 def _worst(one: Difference) -> str:
@@ -134,6 +146,8 @@ def _shown(value: Any) -> str:
 
 
 def _conclusion(found: Verification) -> str:
+    if found.outcome == "means nothing":
+        return "Nothing was verified: that these outputs agree means nothing."
     if found.agrees:
         return "All agree."
     if found.subgraphs is None:

@@ -74,6 +74,16 @@ class PartitioningData:
     named: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def model(self) -> str:
+        """The name of the model, as in events."""
+        return self.graph.extensions.model
+
+    @property
+    def session(self) -> int:
+        """The number of the session it was made for, as in events."""
+        return self.graph.extensions.session
+
+    @property
     def backends(self) -> tuple[str, ...]:
         """Names of the backends that took part, in the order of claiming, the fallback last."""
         return tuple(dict.fromkeys(claim.backend.name for claim in self.turns.claims))

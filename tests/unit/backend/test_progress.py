@@ -5,6 +5,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import BindContext, Progress, ProgressEvent
+from subgraphkit.finding.extensions import register_extension, unregister_extension
 from tests.fakes import ReferenceOperator, backend_of
 from tests.models import CHAIN, parsed
 
@@ -26,6 +27,45 @@ def test_a_listener_gets_every_event() -> None:
         ProgressEvent("compiling", 1, 2, "numpy_0"),
         ProgressEvent("compiling", 2, None, "", cancelled=True),
     ]
+
+
+def test_a_part_tells_the_whole_and_stops_with_it_but_not_the_other_way_round() -> None:
+    told: list[ProgressEvent] = []
+    whole = Progress(told.append)
+    model = Progress(None, whole, model="m")
+    part = Progress(None, model, subgraph="numpy_0", backend="numpy")
+    part("compiling", 0, 2)
+    part.cancel()
+    part("compiling", 1, 2)
+    assert [(one.model, one.subgraph, one.backend) for one in told] == 2 * [
+        ("m", "numpy_0", "numpy")
+    ]
+    assert [one.cancelled for one in told] == [False, True]
+    assert told[1].seconds >= told[0].seconds == 0.0
+    assert not whole.cancelled
+    other = Progress(None, whole)
+    whole.cancel(TimeoutError("enough"))
+    with pytest.raises(TimeoutError):
+        other.check()
+
+
+def test_extensions_hear_of_progress_whoever_else_listens() -> None:
+    heard: list[ProgressEvent] = []
+
+    class Listening:
+        @sk.hookimpl
+        def subgraphkit_progress(self, event: ProgressEvent) -> None:
+            heard.append(event)
+
+    told: list[ProgressEvent] = []
+    register_extension(Listening(), "listening")
+    try:
+        for progress in (None, Progress(told.append)):
+            sk.InferenceSession(parsed(CHAIN), "numpy", progress=progress).close()
+    finally:
+        unregister_extension("listening")
+    assert heard == 2 * told
+    assert {one.phase for one in heard} == {"compiling"}
 
 
 def test_who_cancels_says_what_is_raised_and_the_first_one_stays() -> None:
@@ -59,12 +99,15 @@ def test_every_subgraph_is_reported_before_it_is_compiled_and_backends_report_me
         parsed(CHAIN), [backend, "numpy"], progress=Progress(told.append)
     ) as session:
         session.run(None, {"x": np.ones((1, 4), np.float32)})
+    first = {"subgraph": "telling_0", "backend": "telling"}
+    last = {"subgraph": "telling_2", "backend": "telling"}
+    assert {event.model for event in told} == {session.graph.name}
     assert told == [
-        ProgressEvent("compiling", 0, 3, "telling_0"),
-        ProgressEvent("thinking", 1, 2, "telling_0"),
-        ProgressEvent("compiling", 1, 3, "numpy_1"),
-        ProgressEvent("compiling", 2, 3, "telling_2"),
-        ProgressEvent("thinking", 1, 2, "telling_2"),
+        ProgressEvent("compiling", 0, 3, "telling_0", **first),
+        ProgressEvent("thinking", 1, 2, "telling_0", **first),
+        ProgressEvent("compiling", 1, 3, "numpy_1", subgraph="numpy_1", backend="numpy"),
+        ProgressEvent("compiling", 2, 3, "telling_2", **last),
+        ProgressEvent("thinking", 1, 2, "telling_2", **last),
         ProgressEvent("compiling", 3, 3),
     ]
 

@@ -92,8 +92,25 @@ def test_verify_feeds_what_it_is_given_and_json_stays_json(
     (output,) = data["outputs"]
     assert (output["agrees"], output["cosine"], output["elements"]) == (True, 1.0, 3)
     onnx.save(parsed("g (float[3] x) => (float[3] y) { y = Sub(x, x) }"), "zero.onnx")
-    (output,) = _data(cli("verify", "zero.onnx", "--json"), "verify")["outputs"]
-    assert output["cosine"] == "nan"
+    data = _data(cli("verify", "zero.onnx", "--json"), "verify", 1)
+    assert (data["outputs"][0]["cosine"], data["outcome"]) == ("nan", "means nothing")
+
+
+def test_verify_shows_the_signal_and_does_not_pass_on_one_below_the_tolerance(cli: Cli) -> None:
+    onnx.save(
+        parsed("g (float[32, 32] x) => (float[32, 32] y) { c = Constant<value_float=1e-9>() "
+               "y = Mul(x, c) }"),
+        "small.onnx",
+    )  # fmt: skip
+    ended = cli("verify", "small.onnx", "--atol", "1e-6")
+    assert ended.code == 1
+    assert "nothing  float32[32,32]" in ended.out
+    assert "RMS  RANGE" in ended.out
+    assert "e-09 .. 3" in ended.out
+    assert "zeros would agree as well" in ended.out
+    assert "[SGK323]" in ended.err
+    assert "--input NAME=FILE.npy" in ended.err
+    assert cli("verify", "small.onnx").code == 0  # the table's tolerance goes by the signal
 
 
 def test_verify_says_of_whom_nothing_was_learned(

@@ -1,0 +1,97 @@
+"""A wait that Ctrl-C and cancelling end at once, for work in a library that hears neither.
+
+The work is done by a helper thread, because a library that computes gives Python's signal handlers
+no chance in the thread that called it.
+"""
+
+import contextlib
+import contextvars
+import ctypes
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from functools import cache
+from typing import Final, TypeVar
+
+from subgraphkit.backend.progress import Progress
+
+__all__ = ["attended"]
+
+_logger = logging.getLogger("subgraphkit.compile")
+
+_LOOK_SECONDS: Final = 0.1
+_PATIENCE_SECONDS: Final = 2.0
+"""What a library that can be stopped, or one that is nearly done, gets to come to its end."""
+
+_Result = TypeVar("_Result")
+
+
+def attended(
+    work: Callable[[Progress], _Result],
+    progress: Progress,
+    release: Callable[[_Result], object],
+) -> _Result:
+    """Have work done by a helper thread, and wait for it until it is cancelled.
+
+    Work that does not stop when it is cancelled goes on by itself until it comes to its next step,
+    or the program ends; the program does not wait for it.
+
+    Args:
+        work: Is given the progress it reports to, and that stops it.
+        progress: That of the caller.
+        release: Takes the result if nobody waits for it any more.
+
+    Raises:
+        BaseException: Whatever the work raises, what ``progress`` was cancelled with, or what came
+            up in the thread that waits, such as ``KeyboardInterrupt``.
+
+    Thread-safety: may be called from any thread.
+    """
+    course = Progress(None, progress)
+    future: Future[_Result] = Future()
+    thread = threading.Thread(
+        target=contextvars.copy_context().run,
+        args=(_do, future, work, course),
+        name="subgraphkit compile",
+        daemon=True,
+    )
+    thread.start()
+    try:
+        while not wait((future,), _LOOK_SECONDS).done:
+            progress.check()
+        return future.result()
+    except BaseException as error:
+        if not future.done():
+            course.cancel(error)
+            with contextlib.suppress(KeyboardInterrupt):  # a second one is not to be waited for
+                wait((future,), _PATIENCE_SECONDS)
+        if not future.done():
+            _logger.info("what is being compiled goes on by itself to its next step")
+            _leave_without_it()
+        if not future.done() or future.exception() is not error:
+            future.add_done_callback(lambda made: made.exception() or release(made.result()))
+        raise
+
+
+def _do(future: "Future[_Result]", work: Callable[[Progress], _Result], progress: Progress) -> None:
+    try:
+        result = work(progress)
+    except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+@cache
+def _leave_without_it() -> None:
+    """Have the program end at once when it ends, with its own status: a thread is in a library.
+
+    What the library has registered to be done at the end would pull the ground from under it. And
+    Python before 3.14 ends a thread that comes back meanwhile in a way that C++ takes for a fault
+    of the whole program; that thread sleeps instead.
+    """
+    with contextlib.suppress(AttributeError, OSError):  # where the system has no such calls
+        system = ctypes.CDLL(None)
+        system.on_exit(system._exit, None)  # noqa: SLF001 (its name)
+        ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE(system.pause)  # noqa: SLF001 (its name)

@@ -1,0 +1,335 @@
+"use strict";
+// Everything that comes from a model is put in as text (textContent), never as markup.
+(() => {
+  const ROWS_AT_FIRST = 200;
+  const ROWS_MORE = 1000;
+  const SMALL = 8; // rows that are seen at once need no filters
+  const data = JSON.parse(document.getElementById("data").textContent);
+
+  const make = (tag, text, attributes = {}) => {
+    const element = document.createElement(tag);
+    if (text !== undefined) element.textContent = text;
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  };
+  const later = (work) => {
+    let waiting = 0;
+    return () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(work, 120);
+    };
+  };
+
+  // Written as Python writes them: whole numbers in full, others with four digits.
+  const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+  const written = (value) => {
+    if (value === null || typeof value === "string") return value ?? "";
+    if (Number.isInteger(value) || Math.abs(value) >= 1000) return whole.format(value);
+    return String(Number(value.toPrecision(4)));
+  };
+
+  class Column {
+    constructor(name, cells) {
+      this.name = name;
+      this.isText = !Array.isArray(cells);
+      this.cells = cells;
+      if (this.isText) {
+        this.places = cells.places ?? cells.texts.map((_, at) => at);
+        this.lower = cells.texts.map((text) => text.toLowerCase());
+        const order = cells.texts.map((_, at) => at);
+        const collator = new Intl.Collator("en", { numeric: true });
+        order.sort((a, b) => collator.compare(cells.texts[a], cells.texts[b]));
+        this.rank = [];
+        order.forEach((at, rank) => { this.rank[at] = rank; });
+      } else {
+        const largest = cells.reduce((most, cell) => Math.max(most, Number(cell) || 0), 0);
+        this.longest = name.startsWith("%") ? 100 : largest || 1;
+      }
+    }
+    text(row) {
+      return this.isText ? this.cells.texts[this.places[row]] : written(this.cells[row]);
+    }
+    // What sorts: nothing and what is no number come last.
+    key(row) {
+      if (this.isText) return this.rank[this.places[row]];
+      const cell = this.cells[row];
+      return typeof cell === "number" ? cell : -Infinity;
+    }
+    // A test of rows: "> 5", "<5", "= 5" of numbers; else what the text contains.
+    test(wanted) {
+      const compared = /^(<=?|>=?|=)\s*(-?[\d.,]+(?:e-?\d+)?)$/i.exec(wanted);
+      if (compared && !this.isText) {
+        const number = Number(compared[2].replaceAll(",", ""));
+        const holds = {
+          "<": (x) => x < number, "<=": (x) => x <= number, "=": (x) => x === number,
+          ">": (x) => x > number, ">=": (x) => x >= number,
+        }[compared[1]];
+        return (row) => typeof this.cells[row] === "number" && holds(this.cells[row]);
+      }
+      const word = wanted.toLowerCase();
+      if (!this.isText) return (row) => this.text(row).includes(word);
+      const has = this.lower.map((text) => text.includes(word));
+      return (row) => has[this.places[row]];
+    }
+  }
+
+  class DataTable {
+    constructor(section, facts) {
+      this.section = section;
+      this.title = facts.title;
+      this.count = facts.count;
+      this.bars = new Set(facts.bars);
+      this.columns = facts.columns.map((name, at) => new Column(name, facts.cells[at]));
+      this.filters = this.columns.map(() => "");
+      this.search = "";
+      this.only = null;
+      this.sorted = { at: -1, down: false };
+      this.shown = ROWS_AT_FIRST;
+      this.body = section.querySelector("tbody");
+      section.querySelector(".more")?.remove();
+      this.small = this.count <= SMALL;
+      this.addHead();
+      this.addStatus();
+      this.update();
+    }
+    addHead() {
+      const head = this.section.querySelector("thead");
+      this.heads = [...head.querySelectorAll("th")];
+      const filters = make("tr", undefined, { class: "filters" });
+      this.heads.forEach((th, at) => {
+        const button = make("button", th.textContent, { type: "button" });
+        button.addEventListener("click", () => this.sort(at));
+        if (this.count > 1) th.replaceChildren(button);
+        const input = make("input", undefined, {
+          type: "text",
+          "aria-label": `Filter ${this.columns[at].name}`,
+          placeholder: this.columns[at].isText ? "contains" : "e.g. > 5",
+        });
+        input.addEventListener("input", later(() => {
+          this.filters[at] = input.value.trim();
+          this.update();
+        }));
+        const cell = make("th");
+        cell.append(input);
+        filters.append(cell);
+      });
+      if (!this.small) head.append(filters);
+    }
+    addStatus() {
+      this.status = make("div", undefined, { class: "status" });
+      this.said = make("span", "", { role: "status" });
+      this.more = make("button", `Show ${whole.format(ROWS_MORE)} more`, { type: "button" });
+      this.more.addEventListener("click", () => {
+        this.shown += ROWS_MORE;
+        this.draw();
+      });
+      this.all = make("button", "Show all again", { type: "button" });
+      this.all.addEventListener("click", () => this.keep(null));
+      this.status.append(this.said, this.more, this.all);
+      this.section.querySelector(".scroll").before(this.status);
+    }
+    sort(at) {
+      const down = this.sorted.at === at ? !this.sorted.down : !this.columns[at].isText;
+      this.sorted = { at, down };
+      this.heads.forEach((th, place) => {
+        if (place === at) th.setAttribute("aria-sort", down ? "descending" : "ascending");
+        else th.removeAttribute("aria-sort");
+      });
+      this.update();
+    }
+    keep(key) {
+      this.only = key;
+      this.update();
+    }
+    find(word) {
+      this.search = word;
+      this.update();
+    }
+    update() {
+      const tests = [];
+      this.filters.forEach((wanted, at) => {
+        if (wanted) tests.push(this.columns[at].test(wanted));
+      });
+      if (this.search) {
+        const any = this.columns.map((column) => column.test(this.search));
+        tests.push((row) => any.some((holds) => holds(row)));
+      }
+      if (this.only !== null) tests.push((row) => this.columns[0].text(row) === this.only);
+      this.rows = [];
+      for (let row = 0; row < this.count; row += 1) {
+        if (tests.every((holds) => holds(row))) this.rows.push(row);
+      }
+      if (this.sorted.at >= 0) {
+        const column = this.columns[this.sorted.at];
+        const sign = this.sorted.down ? -1 : 1;
+        const keys = new Map(this.rows.map((row) => [row, column.key(row)]));
+        this.rows.sort((a, b) => sign * (keys.get(a) - keys.get(b)) || a - b);
+      }
+      this.shown = ROWS_AT_FIRST;
+      this.draw();
+    }
+    draw() {
+      const rows = this.rows.slice(0, this.shown);
+      const lines = document.createDocumentFragment();
+      for (const row of rows) {
+        const line = make("tr");
+        this.columns.forEach((column, at) => line.append(this.cell(column, at, row)));
+        lines.append(line);
+      }
+      this.body.replaceChildren(lines);
+      const of = this.rows.length === this.count ? "" : ` (of ${whole.format(this.count)})`;
+      const only = this.only === null ? "" : `${this.only}: `;
+      this.said.textContent = rows.length === this.rows.length
+        ? `${only}${whole.format(rows.length)} ${rows.length === 1 ? "row" : "rows"}${of}`
+        : `${only}the first ${whole.format(rows.length)} of ${whole.format(this.rows.length)} rows${of}`;
+      this.more.hidden = rows.length === this.rows.length;
+      this.all.hidden = this.only === null;
+      this.status.hidden = this.small && this.rows.length === this.count;
+    }
+    cell(column, at, row) {
+      const cell = make("td", column.text(row));
+      if (!column.isText) {
+        cell.className = "number";
+        const size = column.cells[row];
+        if (this.bars.has(at) && typeof size === "number") {
+          cell.className = "number bar";
+          cell.prepend(make("meter", undefined, { min: 0, max: column.longest, value: size }), " ");
+        }
+      }
+      return cell;
+    }
+  }
+
+  class Picture {
+    constructor(section, facts, tables) {
+      this.boxes = facts.boxes;
+      this.table = tables.find((table) => table.title === facts.opens);
+      this.views = [...section.querySelectorAll(".picture")];
+      this.scale = 1;
+      this.frame = make("div", undefined, { class: "frame" });
+      this.views[0].before(this.frame);
+      this.detail = make("div", undefined, { class: "detail", "aria-live": "polite", hidden: "" });
+      this.frame.append(this.buttons(), ...this.views);
+      this.frame.after(this.detail);
+      this.views.forEach((view) => this.listen(view));
+      this.go(0);
+    }
+    buttons() {
+      const bar = make("div", undefined, { class: "buttons" });
+      const add = (text, label, act) => {
+        const button = make("button", text, { type: "button", "aria-label": label, title: label });
+        button.addEventListener("click", act);
+        bar.append(button);
+        return button;
+      };
+      add("\u2212", "Zoom out", () => this.zoom(this.scale / 1.3));
+      add("+", "Zoom in", () => this.zoom(this.scale * 1.3));
+      add("Fit", "Fit into the frame", () => this.fit());
+      add("100 %", "Natural size", () => this.zoom(1));
+      this.up = add("\u2190 Whole model", "Back to the picture of the whole", () => this.go(0));
+      this.where = make("span", "", { class: "where", role: "status" });
+      bar.append(this.where);
+      return bar;
+    }
+    listen(view) {
+      const boxOf = (event) => event.target.closest(".box[tabindex]");
+      view.addEventListener("click", (event) => boxOf(event) && this.open(boxOf(event)));
+      view.addEventListener("keydown", (event) => {
+        if ((event.key === "Enter" || event.key === " ") && boxOf(event)) {
+          event.preventDefault();
+          this.open(boxOf(event));
+        }
+      });
+      view.addEventListener("wheel", (event) => {
+        if (!event.ctrlKey) return;
+        event.preventDefault();
+        this.zoom(this.scale * (event.deltaY < 0 ? 1.15 : 1 / 1.15));
+      }, { passive: false });
+      let from = null;
+      view.addEventListener("pointerdown", (event) => {
+        if (event.pointerType !== "mouse" || boxOf(event)) return;
+        from = [event.clientX + view.scrollLeft, event.clientY + view.scrollTop];
+        view.classList.add("dragged");
+      });
+      window.addEventListener("pointermove", (event) => {
+        if (from) view.scrollTo(from[0] - event.clientX, from[1] - event.clientY);
+      });
+      window.addEventListener("pointerup", () => {
+        from = null;
+        view.classList.remove("dragged");
+      });
+    }
+    get view() {
+      return this.views[this.at];
+    }
+    go(at) {
+      this.at = at;
+      this.views.forEach((view, place) => { view.hidden = place !== at; });
+      this.up.hidden = at === 0;
+      this.where.textContent = at ? `boxes ${this.view.dataset.name}` : "";
+      const natural = this.view.querySelector("svg").getAttribute("width");
+      this.zoom(Math.max(0.45, Math.min(1, (this.view.clientWidth - 8) / natural)));
+    }
+    zoom(scale) {
+      this.scale = Math.max(0.05, Math.min(6, scale));
+      const svg = this.view.querySelector("svg");
+      svg.style.width = `${svg.getAttribute("width") * this.scale}px`;
+      svg.style.height = `${svg.getAttribute("height") * this.scale}px`;
+    }
+    fit() {
+      const svg = this.view.querySelector("svg");
+      const high = window.innerHeight * 0.66;
+      const wide = this.view.clientWidth - 20;
+      this.zoom(Math.min(wide / svg.getAttribute("width"), high / svg.getAttribute("height"), 2));
+    }
+    open(box) {
+      if (box.dataset.view !== undefined) {
+        this.go(Number(box.dataset.view));
+        this.view.querySelector(".box[tabindex]")?.focus({ preventScroll: true });
+        return;
+      }
+      this.frame.querySelectorAll(".box.open").forEach((one) => one.classList.remove("open"));
+      box.classList.add("open");
+      const [key, facts] = this.boxes[Number(box.dataset.box)];
+      const list = make("dl");
+      for (const [name, value] of facts) list.append(make("dt", name), make("dd", value));
+      this.detail.replaceChildren(make("h3", key), list);
+      this.detail.hidden = false;
+      this.table?.keep(key);
+      this.detail.scrollIntoView({ block: "nearest" });
+    }
+    find(word) {
+      const lower = word.toLowerCase();
+      this.frame.querySelectorAll(".box[tabindex]").forEach((box) => {
+        const found = word && box.querySelector("title").textContent.toLowerCase().includes(lower);
+        box.classList.toggle("found", Boolean(found));
+      });
+    }
+  }
+
+  const sections = [...document.querySelectorAll("[data-section]")];
+  const of = (kind) => sections.filter((section) => section.classList.contains(kind));
+  const facts = (section) => data[Number(section.dataset.section)];
+  const tables = of("table").map((section) => new DataTable(section, facts(section)));
+  const pictures = of("drawing").map((section) => new Picture(section, facts(section), tables));
+
+  const search = document.getElementById("search");
+  search.addEventListener("input", later(() => {
+    const word = search.value.trim();
+    [...tables, ...pictures].forEach((one) => one.find(word));
+  }));
+  if (!tables.length) search.hidden = true;
+
+  const theme = document.getElementById("theme");
+  const root = document.documentElement;
+  const isDark = () => (root.dataset.theme
+    ? root.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches);
+  const name = () => { theme.textContent = isDark() ? "Light" : "Dark"; };
+  theme.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    name();
+  });
+  name();
+  document.getElementById("tools").hidden = false;
+})();

@@ -1,0 +1,213 @@
+"""One HTML page that needs nothing else, and pieces of HTML for notebooks.
+
+Every name is text: escaped where it is written here, and where the script of the page writes it,
+put in as text. The page forbids itself, by its content security policy, every script and style but
+its own, and every request. The rows of tables are a block of data that a browser does not run.
+"""
+
+import json
+import math
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from subgraphkit.viewing.drawing import drawn, legend, limits
+from subgraphkit.viewing.sections import Cell, Drawing, Facts, Section, Table, Text, shown
+
+__all__ = ["fragment", "page"]
+
+_ROWS_IN_A_FRAGMENT = 20
+_ROWS_WITHOUT_SCRIPT = 60
+
+
+def page(title: str, *sections: Section) -> str:
+    """Return a whole page, to be written as UTF-8; it shows the same without its script, still.
+
+    Args:
+        title: What the page is about.
+        sections: What it shows, in order.
+    """
+    script, style = _asset("page.js"), _asset("page.css")
+    body = "".join(
+        _section(section, at, _ROWS_WITHOUT_SCRIPT) for at, section in enumerate(sections)
+    )
+    data = json.dumps([_data(section) for section in sections], separators=(",", ":"))
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>{escape(shown(title))}</title>
+<style>{style}</style>
+</head>
+<body>
+<header>
+<h1>{escape(shown(title))}</h1>
+<div class="tools" id="tools" hidden>
+<input type="search" id="search" placeholder="Search all tables" aria-label="Search all tables">
+<button type="button" id="theme" aria-label="Change between light and dark">Dark</button>
+</div>
+</header>
+<main>{body}</main>
+<script type="application/json" id="data">{_inert(data)}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def fragment(*sections: Section) -> str:
+    """Return a piece of HTML without frame, script and style sheet, as a notebook shows it.
+
+    Tables have their first 20 rows, and drawings their first picture.
+    """
+    return "".join(_section(section, -1, _ROWS_IN_A_FRAGMENT) for section in sections)
+
+
+def _section(section: Section, at: int, most_rows: int) -> str:
+    """Write a section; one of a fragment has no place, which is -1."""
+    kind = type(section).__name__.lower()
+    place = f' data-section="{at}"' if at >= 0 else ""
+    head = f"<h2>{escape(shown(section.title))}</h2>" if section.title else ""
+    body = "".join(_body(section, most_rows, whole=at >= 0))
+    return f'<section class="{kind}"{place}>{head}{body}</section>\n'
+
+
+def _body(section: Section, most_rows: int, *, whole: bool) -> Iterable[str]:
+    match section:
+        case Text():
+            return (f"<p>{escape(shown(line))}</p>" for line in section.text.splitlines())
+        case Facts():
+            return [_facts(section.rows)]
+        case Table():
+            return _table(section, most_rows)
+        case Drawing():
+            return _drawing(section, whole=whole)
+
+
+def _facts(rows: Sequence[tuple[str, Cell]]) -> str:
+    pairs = (
+        f"<dt>{escape(shown(name))}</dt><dd>{escape(shown(value))}</dd>" for name, value in rows
+    )
+    return f"<dl>{''.join(pairs)}</dl>"
+
+
+def _table(table: Table, most_rows: int) -> Iterator[str]:
+    numeric = _numeric(table)
+    longest = [
+        _longest(name, (row[at] for row in table.rows)) if name in table.bars else 0.0
+        for at, name in enumerate(table.columns)
+    ]
+    if table.caption:
+        yield f'<p class="caption">{escape(shown(table.caption))}</p>'
+    yield '<div class="scroll"><table><thead><tr>'
+    for column, number in zip(table.columns, numeric, strict=True):
+        yield f'<th scope="col"{_number(number)}>{escape(shown(column))}</th>'
+    yield "</tr></thead><tbody>"
+    for row in table.rows[:most_rows]:
+        cells = (
+            f"<td{_number(number)}>{_bar(cell, most)}{escape(shown(cell))}</td>"
+            for cell, number, most in zip(row, numeric, longest, strict=True)
+        )
+        yield f"<tr>{''.join(cells)}</tr>"
+    yield "</tbody></table></div>"
+    if len(table.rows) > most_rows:
+        yield f'<p class="more">{len(table.rows) - most_rows:,} more rows</p>'
+
+
+def _longest(name: str, cells: Iterable[Cell]) -> float:
+    """Return what a bar over the whole width stands for; shares have the whole."""
+    return 100.0 if name.startswith("%") else max(map(_size, cells), default=0.0)
+
+
+def _bar(cell: Cell, longest: float) -> str:
+    if not longest or not isinstance(cell, int | float):
+        return ""
+    return f'<meter min="0" max="{longest:.6g}" value="{_size(cell):.6g}"></meter> '
+
+
+def _numeric(table: Table) -> list[bool]:
+    """Say of each column whether it is one of numbers."""
+    return [
+        any(isinstance(row[at], int | float) for row in table.rows)
+        and not any(isinstance(row[at], str) for row in table.rows)
+        for at in range(len(table.columns))
+    ]
+
+
+def _number(number: bool) -> str:  # noqa: FBT001 (a cell of numbers or not)
+    return ' class="number"' if number else ""
+
+
+def _size(cell: Cell) -> float:
+    return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else 0.0
+
+
+def _drawing(drawing: Drawing, *, whole: bool) -> Iterator[str]:
+    for words in filter(None, (drawing.caption, limits(drawing) if whole else "")):
+        yield f'<p class="caption">{escape(shown(words))}</p>'
+    yield legend(drawing)
+    for at, (name, picture) in enumerate(drawn(drawing)):
+        hidden = " hidden" if at else ""
+        yield f'<div class="picture" data-view="{at}" data-name="{name}"{hidden}>{picture}</div>'
+        if not whole:
+            return
+
+
+def _data(section: Section) -> Any:
+    """Return what the script needs of a section: columns of a table, facts of boxes."""
+    if isinstance(section, Table):
+        return {
+            "title": shown(section.title),
+            "columns": [shown(column) for column in section.columns],
+            "cells": [
+                _column([row[at] for row in section.rows]) for at in range(len(section.columns))
+            ],
+            "bars": [at for at, name in enumerate(section.columns) if name in section.bars],
+            "count": len(section.rows),
+        }
+    if isinstance(section, Drawing):
+        return {
+            "opens": shown(section.opens),
+            "boxes": [
+                [shown(box.key), [[shown(name), shown(value)] for name, value in box.facts]]
+                for box in section.boxes
+            ],
+        }
+    return None
+
+
+def _column(cells: Sequence[Cell]) -> Any:
+    """Return numbers as they are; texts once each, and which is where if they do not all differ."""
+    if not any(isinstance(cell, str) for cell in cells):
+        return [
+            shown(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
+            for cell in cells
+        ]
+    texts: dict[str, int] = {}
+    places = [texts.setdefault(shown(cell), len(texts)) for cell in cells]
+    if len(texts) == len(cells):
+        return {"texts": list(texts)}
+    return {"texts": list(texts), "places": places}
+
+
+def _inert(data: str) -> str:
+    """Escape what could end the block that holds the data, or begin a comment in it."""
+    return data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

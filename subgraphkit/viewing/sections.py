@@ -1,0 +1,163 @@
+"""The sections of a page, as plain data: text, facts, tables and drawings."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from subgraphkit.texts import printable
+
+__all__ = [
+    "Arrow",
+    "Box",
+    "Cell",
+    "Drawing",
+    "Facts",
+    "Section",
+    "Table",
+    "Text",
+    "in_bytes",
+    "shown",
+]
+
+Cell = str | int | float | None
+"""What a table has in a place: text, a number to be sorted as one, or nothing."""
+
+_LONGEST: Final = 300
+_WHOLE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph.
+
+    Attributes:
+        text: The words; no markup, whatever they hold.
+        title: The heading above, or nothing.
+    """
+
+    text: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names with a value each.
+
+    Attributes:
+        rows: The names and values, in the order shown.
+        title: The heading above, or nothing.
+    """
+
+    rows: Sequence[tuple[str, Cell]]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows that a reader sorts and filters.
+
+    Attributes:
+        columns: The heads of the columns, with the unit where the numbers have one.
+        rows: As many cells each as there are columns.
+        title: The heading above; also how a drawing names the table that its boxes open.
+        caption: A sentence that says what the rows are, or nothing.
+        bars: The columns of numbers that show a bar, as long as the number is large; in a column
+            whose head begins with ``%``, a whole bar is 100.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    caption: str = ""
+    bars: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box of a drawing.
+
+    Attributes:
+        key: Its name, which is what the table it opens has in its first column.
+        group: What its colour stands for.
+        size: What its area stands for, in any unit; 0 is drawn as a small box.
+        note: A few words below its name.
+        facts: What is shown of it when it is opened.
+        marked: Whether its edge is drawn bold.
+    """
+
+    key: str
+    group: str
+    size: float = 0.0
+    note: str = ""
+    facts: Sequence[tuple[str, Cell]] = ()
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """An arrow from one box to another.
+
+    Attributes:
+        source: Place of the box it leaves, in the boxes of the drawing.
+        target: Place of the box it reaches; a later one.
+        bytes: What goes along it.
+        detail: What is shown when a pointer rests on it.
+    """
+
+    source: int
+    target: int
+    bytes: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Boxes and arrows in layers; many boxes are drawn as groups that open.
+
+    Attributes:
+        boxes: The boxes, in an order in which no arrow leads back.
+        arrows: The arrows.
+        title: The heading above.
+        caption: A sentence that says what boxes, areas and arrows are.
+        groups: All groups there are, in the order of their colours; those of the boxes if empty.
+        opens: Title of the table that shows the rows of a box when it is opened, or nothing.
+    """
+
+    boxes: Sequence[Box]
+    arrows: Sequence[Arrow]
+    title: str = ""
+    caption: str = ""
+    groups: Sequence[str] = ()
+    opens: str = ""
+
+
+Section = Text | Facts | Table | Drawing
+"""A part of a page."""
+
+
+def shown(cell: Cell) -> str:
+    """Write a cell as people read it, a name of a model without what a browser would obey.
+
+    Control characters, marks that turn the direction of writing and halves of characters are
+    written as what they are. Text longer than 300 characters ends with how long it is.
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if math.isfinite(cell) and abs(cell) >= _WHOLE else f"{cell:.4g}"
+    if len(cell) > _LONGEST:
+        return f"{printable(cell[:_LONGEST])}\N{HORIZONTAL ELLIPSIS} ({len(cell):,} characters)"
+    return cell if cell.isprintable() else printable(cell)
+
+
+def in_bytes(count: int) -> str:
+    """Write a number of bytes in the unit that suits it."""
+    amount = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":  # noqa: PLR2004 (the step between the units)
+            return f"{count:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError

@@ -1,0 +1,110 @@
+"""Pages and fragments, as text."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Table, Text, fragment, page
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e</script><!--\x00\ud800&amp;"
+HARMLESS = "h" * len(HOSTILE)  # long names are beside their box
+
+
+def _drawing(count: int) -> Drawing:
+    boxes = [Box(f"part_{at}", "ab"[at % 2], at, "a note") for at in range(count)]
+    arrows = [Arrow(at, at + 1, 1024, "x") for at in range(count - 1)]
+    return Drawing(boxes, arrows, title="Parts", opens="Nodes")
+
+
+def _table(rows: int) -> Table:
+    cells = [(f"part_{at % 5}", at / 3, None) for at in range(rows)]
+    return Table(("part", "time, ms", "empty"), cells, title="Nodes", bars=("time, ms",))
+
+
+def _data(text: str) -> list[object]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    sections: list[object] = json.loads(found[1])
+    return sections
+
+
+class _Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.attributes: set[str] = set()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.opened.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def test_a_page_names_its_own_script_and_style_and_allows_nothing_else() -> None:
+    text = page("A model", Text("words"))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    assert re.fullmatch(
+        r"default-src 'none'; script-src 'sha256-[\w+/=]{44}'; style-src 'sha256-[\w+/=]{44}'; "
+        r"base-uri 'none'; form-action 'none'",
+        policy[1],
+    )
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+
+
+def test_no_name_becomes_a_tag_or_an_attribute() -> None:
+    harmless, hostile = (
+        page(
+            name,
+            Text(name, name),
+            Facts([(name, name)], name),
+            Table([name], [[name]], name, name, (name,)),
+            Drawing([Box(name, name, 1, name, [(name, name)])], [], name, name, opens=name),
+        )
+        for name in (HARMLESS, HOSTILE)
+    )
+    assert _Tags(hostile).opened == _Tags(harmless).opened
+    assert _Tags(hostile).attributes == _Tags(harmless).attributes
+    assert not {"style", "onerror", "onclick"} & _Tags(hostile).attributes
+    hostile.encode()  # half of a character would not go into a file
+    assert "\u202e" not in hostile
+    assert "\x00" not in hostile
+
+
+def test_a_page_holds_all_rows_as_data_and_a_fragment_the_first_ones() -> None:
+    whole, piece = page("t", _table(1000)), fragment(_table(1000))
+    (data,) = _data(whole)
+    assert isinstance(data, dict)
+    assert data["count"] == 1000
+    assert data["cells"][0]["texts"] == [f"part_{at}" for at in range(5)]
+    assert len(data["cells"][0]["places"]) == len(data["cells"][1]) == 1000
+    assert "980 more rows" in piece
+    assert piece.count("<tr>") == 21
+    assert "<script" not in piece
+    assert "<style" not in piece
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_json_does_not_have_are_written_as_text(value: float) -> None:
+    (data,) = _data(page("t", Table(["x"], [[1.5], [value]])))
+    assert isinstance(data, dict)
+    assert data["cells"] == [[1.5, str(value)]]
+
+
+def test_a_large_drawing_is_groups_that_open() -> None:
+    text = page("t", _drawing(1500))
+    pictures = re.findall(r'data-name="([^"]*)"( hidden)?>', text)
+    assert len(pictures) == 80
+    assert pictures[0] == ("", "")
+    assert all(hidden for _, hidden in pictures[1:])
+    assert {int(at) for at in re.findall(r'data-box="(\d+)"', text)} == set(range(1500))
+    assert "1,500 are too many for one picture" in text
+
+
+def test_of_a_drawing_beyond_the_limit_only_the_groups_are_drawn() -> None:
+    text = page("t", _drawing(5000))
+    assert text.count("<svg xmlns") == 1
+    assert "the table lists them singly" in text
