@@ -1,4 +1,4 @@
-"""Profiles written out: as lines of text, and as a trace in the format of Chrome."""
+"""Profiles written out: as lines of text, as tables of a page, and as a trace for Chrome."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -6,8 +6,10 @@ from typing import Any, Final
 from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
 from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes
+from subgraphkit.texts import printable, shortened
+from subgraphkit.viewing import Table
 
-__all__ = ["clock", "profile_lines", "trace"]
+__all__ = ["clock", "profile_lines", "profile_tables", "trace"]
 
 _COLUMNS: Final = 80
 _HEAD: Final = f"{'TIME':>9} {'SHARE':>6} {'CALLS':>6}  "
@@ -59,9 +61,43 @@ def _largest(rows: Sequence[ProfileRow], most: int, indent: str) -> Iterator[str
 
 def _line(seconds: float, part: float, calls: float, label: str) -> str:
     head = f"{clock(seconds):>9} {part:>6.1%} {calls:>6.4g}  "
-    text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in label)
-    room = _COLUMNS - len(head)
-    return head + (text if len(text) <= room else f"{text[: room - 3]}...")
+    return head + shortened(printable(label), _COLUMNS - len(head))
+
+
+def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
+    """Return the rows as tables of a page: what is inside of subgraphs, and what is around them."""
+    columns = (
+        "subgraph",
+        "backend",
+        "what",
+        "ms",
+        "% of a run",
+        "calls",
+        "as the library calls it",
+    )
+    inside = [
+        (
+            row.subgraph,
+            row.backend,
+            " + ".join(row.nodes) if row.nodes else row.label,
+            row.seconds * 1e3,
+            row.part * 100,
+            row.calls,
+            row.name if row.kind == "inside" else None,
+        )
+        for row in rows
+        if row.kind in {"inside", "unattributed"}
+    ]
+    if inside:
+        caption = "One row for each kernel or layer; one that is fused names its nodes."
+        yield Table(columns, inside, "Inside of subgraphs", caption, columns[4:5])
+    around = [
+        (row.label, row.seconds * 1e3, row.part * 100, row.calls)
+        for row in rows
+        if not row.subgraph
+    ]
+    caption = "What the session does before, between and after subgraphs: checks, copies, waiting."
+    yield Table(("what", *columns[3:6]), around, "Around subgraphs", caption, columns[4:5])
 
 
 def trace(
