@@ -2,17 +2,30 @@
 
 import inspect
 import logging
+import os
 import warnings
-from typing import Final
+from typing import Final, TextIO
 
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 
-__all__ = ["PLACEMENT_LOG", "is_of_plugin", "mark_as_plugin_error", "printable", "warn_user"]
+__all__ = [
+    "PLACEMENT_LOG",
+    "is_of_plugin",
+    "is_terminal",
+    "mark_as_plugin_error",
+    "printable",
+    "warn_user",
+]
 
 PLACEMENT_LOG: Final = logging.getLogger("subgraphkit.placement")
 """Where one warning of a session says that its placement is not as asked."""
 
 _MARK: Final = "raised by "
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Say whether a person looks at a stream, on something that takes control characters."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def printable(text: str) -> str:

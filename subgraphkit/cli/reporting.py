@@ -14,13 +14,13 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
-from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin
+from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin, is_terminal
 from subgraphkit.backend.progress import Progress
-from subgraphkit.cli.progress import ProgressWriter, is_terminal
 from subgraphkit.cli.tables import Table, plain_table, rich_table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 
@@ -64,8 +64,9 @@ class CommandReport:
     @contextmanager
     def doing(self, what: str) -> Iterator[Progress]:
         """Show on standard error what is being done, and how far it is, for as long as it takes."""
-        with ProgressWriter(what, sys.stderr) as writer:
-            yield writer.progress
+        with import_module("subgraphkit.viewing.progress").shown("auto", sys.stderr) as progress:
+            progress(what, 0)
+            yield progress
 
     def fail(self, error: BaseException) -> None:
         """Report an error now, and keep it for the document."""

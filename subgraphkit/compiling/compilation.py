@@ -98,6 +98,7 @@ def compile_subgraphs(
     Raises:
         BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: A backend failed to compile what it claimed (SGK130).
+        CompileTimeoutError: It took longer than the setting ``timeout_s`` says (SGK134).
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120), or a
             backend that was named has less of the model than it has to (SGK125).
@@ -109,6 +110,7 @@ def compile_subgraphs(
         lambda course: _compiled(partitioning, replace(means, progress=course)),
         means.progress,
         CompiledSubgraphs.close,
+        partitioning.graph.settings.timeout_s,
     )
     try:
         if compiled.partitioning is not partitioning:
