@@ -243,7 +243,7 @@ class BackgroundBuild:
                         self._wanted, subgraph, replace(means, progress=course)
                     ),
                     means.progress,
-                    SubgraphOperator.close,
+                    lambda operator: operator.close(),
                     self._wanted.graph.settings.timeout_s,
                 )
             except (Unsupported, CompileError) as error:
