@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
-from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin, is_terminal
+from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin, is_terminal, printable
 from subgraphkit.backend.progress import Progress
 from subgraphkit.cli.tables import Table, plain_table, rich_table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
@@ -178,7 +178,8 @@ def _wants_rich(stream: TextIO) -> bool:
 
 def _text_of(error: BaseException) -> str:
     if isinstance(error, SubgraphkitError):
-        return str(error)
+        notes = "\n".join(getattr(error, "__notes__", ()))
+        return "\n  ".join([str(error), *map(printable, notes.splitlines())])
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if is_of_plugin(error):

@@ -62,9 +62,9 @@ def attended(
         name="subgraphkit compile",
         daemon=True,
     )
-    thread.start()
     end = math.inf if seconds is None else time.monotonic() + seconds
     try:
+        thread.start()  # which waits as well, and is left by Ctrl-C with the thread under way
         while not wait((future,), min(_LOOK_SECONDS, end - time.monotonic())).done:
             if time.monotonic() >= end:
                 course.cancel(_too_long(course.latest, seconds or 0))
