@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import get_args
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_the_rooms_in_the_picture_are_those_of_the_package_in_the_layers_of_the_
     drawn = [room for layer in subjects.house_layers() for room in layer]
     assert sorted(drawn) == sorted(_rooms())
     sheet, described = subjects.house()
-    words = [element.text for element in ElementTree.fromstring(sheet.html(described)).iter()]
+    words = [element.text for element in ET.fromstring(sheet.html(described)).iter()]
     assert set(drawn) <= set(words)
     assert words.index("errors") > words.index("cli")
 
@@ -82,7 +82,7 @@ def test_a_picture_in_the_documentation_is_drawn_and_described(
     subjects: ModuleType, picture: str
 ) -> None:
     sheet, described = getattr(subjects, picture)()
-    svg = ElementTree.fromstring(sheet.html(described))
+    svg = ET.fromstring(sheet.html(described))
     assert svg.attrib["role"] == "img"
     assert svg.attrib["aria-label"] == described
     assert len(described.split()) > 10
