@@ -158,7 +158,8 @@ class _Tracks:
         while level and self._ends.get(track, start) > start + _ROUNDING:
             track += 1
         if track not in self._ends:
-            inside = f", inside {track % _MOST_TRACKS}" if level else ""
+            level = track % _MOST_TRACKS
+            inside = "" if not level else ", inside" if level == 1 else f", inside {level}"
             self._name("thread_name", track, f"thread {place}{inside}")
         self._ends[track] = max(self._ends.get(track, 0.0), start + seconds)
         times = {"ts": (start - self._first) * _MICRO, "dur": seconds * _MICRO}
