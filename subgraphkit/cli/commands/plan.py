@@ -160,7 +160,7 @@ def _reasons(partitioning: Partitioning) -> Table:
 
 def _memory_of_parts(memory: Memory) -> Table:
     """List what is held, what opening takes beyond that, and what runs take, by part."""
-    rows = [("model", size_text(memory.model), "", "", "")]
+    rows: list[tuple[str, ...]] = [("model", size_text(memory.model), "", "", "")]
     rows.append(("graph, session", size_text(memory.base), "", "", ""))
     rows += [(f"library of {n}", size_text(one), "", "", "") for n, one in memory.libraries.items()]
     for step in memory.steps:
