@@ -6,7 +6,8 @@ whole road on a backend.
 """
 
 from subgraphkit.backend.tolerances import DEFAULT_TOLERANCES, Tolerance, tolerance_for
-from subgraphkit.comparing.benching import Benchmark, Measured, Schedule, Share, bench
+from subgraphkit.comparing.benching import bench
+from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
 from subgraphkit.comparing.differences import Difference, compare_values, first_difference
 from subgraphkit.comparing.trial import Trial, try_backend
 from subgraphkit.comparing.verification import SubgraphFinding, Verification, verify
