@@ -282,7 +282,7 @@ class Partitioning(PartitioningData):
         return f"{nodes} in {subgraphs}{': ' if shares else ''}{shares}"
 
     def _repr_html_(self) -> str:
-        return as_fragment(self, self.quality)
+        return as_fragment(self, self.quality, {})
 
     def __repr__(self) -> str:
         """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs: numpy 2, openvino 1)``."""

@@ -324,9 +324,11 @@ def as_page(
     )
 
 
-def as_fragment(partitioning: PartitioningData, quality: Quality) -> str:
+def as_fragment(
+    partitioning: PartitioningData, quality: Quality, times: Mapping[str | int, float]
+) -> str:
     """Return who has which share of the work, and the picture, for a notebook."""
-    portrait = _Portrait(partitioning, quality, {}, {})
+    portrait = _Portrait(partitioning, quality, times, {})
     return fragment(portrait.summary(), portrait.drawing("Subgraphs"))
 
 
