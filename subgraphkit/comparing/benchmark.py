@@ -179,7 +179,8 @@ class Benchmark:
             f"{one.selection} {_milliseconds(one.median) if one.ran else one.code}"
             for one in self.measured
         )
-        return f"Benchmark({self.model!r}, {self.schedule.rounds} turns: {', '.join(found)})"
+        turns = "1 turn" if self.schedule.rounds == 1 else f"{self.schedule.rounds} turns"
+        return f"Benchmark({self.model!r}, {turns}: {', '.join(found)})"
 
 
 def _sections(found: Benchmark) -> Iterator[Section]:
@@ -202,7 +203,11 @@ def _sections(found: Benchmark) -> Iterator[Section]:
     columns = ("contender", "subgraph", "backend", "nodes", "time, ms", "% of the run")
     what = "The rest of a run is the session's own: it checks feeds and hands values over."
     yield Table(columns, shares, "Where the time of a run goes", what, bars=("time, ms",))
-    rows = [(one.selection, one.code, one.text) for one in found.measured if not one.ran]
+    rows = [
+        (one.selection, one.code, " ".join(one.text.removeprefix(f"[{one.code}] ").split()))
+        for one in found.measured
+        if not one.ran
+    ]
     if rows:
         yield Table(("contender", "code", "what happened"), rows, "Out of the race")
     schedule = found.schedule
@@ -259,9 +264,9 @@ def _contenders(found: Benchmark) -> Table:
             rows.append((one.selection, f"out: {one.code}", *[None] * 6))
             continue
         times = [one.median * 1e3, *(seconds * 1e3 for seconds in interval(one.turns)[1:])]
-        against = ratio(one.turns, first.turns) if first.ran else [None] * 3
-        if one is first:
-            against = [1.0, None, None]
+        against: Sequence[Cell] = (1.0, None, None)
+        if one is not first:
+            against = ratio(one.turns, first.turns) if first.ran else (None,) * 3
         rows.append((one.selection, _word(found, one), *times, *against))
     return Table(columns, rows, "Contenders", what, bars=("median, ms",))
 

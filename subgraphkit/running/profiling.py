@@ -270,7 +270,7 @@ class Profile:
         filtered and searched. The time of a fused kernel stands at the first of its nodes.
         """
         rows, partitioning = self.rows, self._plan.partitioning
-        times: dict[str | int, float] = dict(self.subgraph_seconds)
+        times: dict[str | int, float] = dict(self.subgraph_seconds.items())
         for row in rows:
             if row.kind == "inside" and row.numbers:
                 first = row.numbers[0]
@@ -282,7 +282,7 @@ class Profile:
 
     def _repr_html_(self) -> str:
         partitioning = self._plan.partitioning
-        times: dict[str | int, float] = dict(self.subgraph_seconds)
+        times: dict[str | int, float] = dict(self.subgraph_seconds.items())
         head = fragment(Text(self._summary(), self.model))
         return head + as_fragment(partitioning, partitioning.quality, times)
 
