@@ -54,6 +54,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="random graphs that are run folded and unfolded (10000 is the full check)",
     )
     parser.addoption(
+        "--interrupted-builds",
+        type=int,
+        default=1,
+        help="random instants at which a build is interrupted, and as many time limits, for each "
+        "backend (200 is the full check, on a larger network)",
+    )
+    parser.addoption(
         "--mixed-models",
         type=int,
         default=2,

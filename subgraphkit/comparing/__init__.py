@@ -10,6 +10,7 @@ from subgraphkit.backend.tolerances import DEFAULT_TOLERANCES, Tolerance, tolera
 from subgraphkit.comparing.benching import Benchmark, Measured, Schedule, Share, bench
 from subgraphkit.comparing.bisection import Bisection, bisect
 from subgraphkit.comparing.differences import Difference, compare_values, first_difference
+from subgraphkit.comparing.feeding import Feed, make_feeds
 from subgraphkit.comparing.findings import SubgraphFinding, Verification
 from subgraphkit.comparing.finiteness import NotFinite, ValueRange, find_not_finite
 from subgraphkit.comparing.trial import Trial, try_backend
@@ -20,6 +21,7 @@ __all__ = [
     "Benchmark",
     "Bisection",
     "Difference",
+    "Feed",
     "Measured",
     "NotFinite",
     "Schedule",
@@ -34,6 +36,7 @@ __all__ = [
     "compare_values",
     "find_not_finite",
     "first_difference",
+    "make_feeds",
     "tolerance_for",
     "try_backend",
     "verify",
