@@ -61,8 +61,12 @@ def _data(ended: Ended, command: str, code: int = 0) -> Any:
 
 
 def test_verify_says_that_all_agree(cli: Cli, linear: Path) -> None:
-    ended = cli("verify", linear, "--symbol", "N=3", "--backend", "numpy:fusion=no")
+    words = ("--symbol", "N=3", "--backend", "numpy:fusion=no", "--html", "page.html")
+    ended = cli("verify", linear, *words)
     assert ended.code == 0
+    assert "page: page.html" in ended.err
+    assert "All agree." in Path("page.html").read_text(encoding="utf-8")
+    assert cli("verify", linear, "--html", "missing/page.html").code == 2
     assert "All agree." in ended.out
     assert "numpy:fusion=no against numpy" in ended.err
     assert "random values, seed 0: x" in ended.err
