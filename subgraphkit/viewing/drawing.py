@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import log10, sqrt
 from typing import Final
 
+from subgraphkit.texts import shortened, width_of
 from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Picture, pictures
 from subgraphkit.viewing.layout import Extent, place
 from subgraphkit.viewing.sections import Arrow, Drawing, in_bytes, shown
@@ -116,18 +117,13 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
 
 
 def _lines(item: Item) -> list[str]:
-    texts = [shown(item.box.key), *([shown(item.box.note)] if item.box.note else [])]
-    return [
-        text
-        if len(text) <= _LONGEST_LABEL
-        else f"{text[: _LONGEST_LABEL - 1]}\N{HORIZONTAL ELLIPSIS}"
-        for text in texts
-    ]
+    texts = filter(None, (item.box.key, item.box.note))
+    return [shortened(shown(text), _LONGEST_LABEL) for text in texts] or [""]
 
 
 def _text_size(item: Item) -> _Size:
     lines = _lines(item)
-    return max(map(len, lines)) * _LETTER + 14, len(lines) * _LINE + 8
+    return max(map(width_of, lines)) * _LETTER + 14, len(lines) * _LINE + 8
 
 
 def _size(item: Item, largest: float) -> _Size:
