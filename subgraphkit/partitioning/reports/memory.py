@@ -151,10 +151,10 @@ class Memory:
         ]
         busiest = self.busiest
         if busiest is not None and busiest.node:
-            living = ", ".join(f"{name!r} {in_bytes(size)}" for name, size in busiest.living.items())
-            lines.append(
-                f"most values live in {busiest.subgraph} at node {busiest.node}: {living}"
+            living = ", ".join(
+                f"{name!r} {in_bytes(size)}" for name, size in busiest.living.items()
             )
+            lines.append(f"most values live in {busiest.subgraph} at node {busiest.node}: {living}")
         if self.unsized:
             lines.append(f"{self.unsized} values of unknown size are not counted: give shapes")
         return "\n".join(lines)
