@@ -15,12 +15,13 @@ from subgraphkit.cli.node_data import as_node_data
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import file_to_write
+from subgraphkit.cli.values import file_to_write, size_text
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Node
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning.reports.memory import Memory, check_memory
 from subgraphkit.partitioning.reports.moves import Move, find_moves
 from subgraphkit.partitioning.reports.renderings import dry_run_lines
 
@@ -51,6 +52,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     # After what is shown: who has too little is what a reader wants to see the rest for.
     if (shortfall := partitioning.shortfall()) is not None:
         shortfall.report(partitioning)
+    check_memory(partitioning)
     return ExitCode.OK
 
 
@@ -72,6 +74,11 @@ def _show(
             report.show(str(partitioning.explain(node)))
         return
     report.note(f"backends: {chosen_backends(partitioning.graph)}")
+    if arguments.memory:
+        memory = partitioning.memory()
+        report.show(str(memory))
+        report.show(_memory_of_parts(memory))
+        return
     report.show(partitioning.report(verbose=arguments.reasons, width=report.width).rstrip("\n"))
     if arguments.reasons and partitioning.refusals:
         report.show(_reasons(partitioning))
@@ -114,6 +121,8 @@ def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]
     data = partitioning.to_dict()
     if nodes:
         data["explanations"] = [asdict(partitioning.explain(node)) for node in nodes]
+    if arguments.memory:
+        data["memory"] = partitioning.memory().to_dict()
     if arguments.dot:
         data["dot"] = as_dot(partitioning)
     return data
@@ -149,11 +158,26 @@ def _reasons(partitioning: Partitioning) -> Table:
     return Table.of("node backend code reason", rows)
 
 
+def _memory_of_parts(memory: Memory) -> Table:
+    """List what is held, what opening takes beyond that, and what runs take, by part."""
+    rows: list[tuple[str, ...]] = [("model", size_text(memory.model), "", "", "")]
+    rows.append(("graph, session", size_text(memory.base), "", "", ""))
+    rows += [(f"library of {n}", size_text(one), "", "", "") for n, one in memory.libraries.items()]
+    for step in memory.steps:
+        sizes = (step.held, step.opening, step.work, step.waiting)
+        rows.append((step.subgraph, *(size_text(size) if size else "" for size in sizes)))
+    columns = ("part", "held", "to open", "to run", "waiting")
+    return Table(columns, tuple(rows), frozenset(columns[1:]))
+
+
 def _arguments(parser: ArgumentParser) -> None:
     add_road_words(parser)
     parser.add_argument("--reasons", action="store_true", help="list every refusal")
     parser.add_argument(
         "--explain", metavar="NODE", help="say who was asked about a node, by number or name"
+    )
+    parser.add_argument(
+        "--memory", action="store_true", help="say how much memory a session would take, by part"
     )
     parser.add_argument(
         "--min-coverage",
@@ -180,6 +204,7 @@ COMMAND: Final = Command(
     examples=(
         "plan model.onnx --symbol batch=8",
         "plan model.onnx --explain 12",
+        "plan model.onnx --memory",
         "plan model.onnx --backend openvino --min-coverage openvino=0.9",
         "plan model.onnx --backend openvino --against @plan.json --html plan.html",
     ),

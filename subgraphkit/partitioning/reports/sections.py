@@ -283,6 +283,13 @@ class _Portrait:
         return sum(times) * 1e3 if times else None
 
 
+def sections_of(
+    partitioning: PartitioningData, quality: Quality, times: Mapping[str | int, float]
+) -> list[Section]:
+    """Return what a page shows of a partitioning: a summary, a picture and tables."""
+    return list(_Portrait(partitioning, quality, times, {}).sections())
+
+
 def as_page(
     partitioning: PartitioningData,
     quality: Quality,

@@ -314,3 +314,24 @@ def test_model_explorer_reads_what_is_written_for_it(
     results = {key: builder.NodeDataResult(**one) for key, one in found["results"].items()}
     graph = builder.GraphNodeData(results=results, name=found["name"])
     assert json.loads(graph.to_json_string())["results"] == found["results"]
+
+
+def test_memory_is_told_by_part_and_too_little_of_it_is_an_error(
+    cli: Cli, diamond: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = sk.partition(sk.bind(sk.load(diamond), backend="numpy")).memory()
+    data = _plan(cli, diamond, "--backend", "numpy", "--memory")
+    assert data["memory"] == json.loads(json.dumps(told.to_dict()))
+    shown = cli("plan", diamond, "--backend", "numpy", "--memory")
+    assert shown.code == 0
+    assert str(told) in shown.out
+    assert [line.split()[0] for line in shown.out.splitlines()[-3:]] == [
+        "graph,",
+        "library",
+        "numpy_0",
+    ]
+    monkeypatch.setenv("SUBGRAPH_MAX_MEMORY", "1KiB")
+    refused = cli("plan", diamond, "--backend", "numpy", "--memory")
+    assert refused.code == 2
+    assert str(told) in shown.out
+    assert "SGK134" in refused.err
