@@ -2,15 +2,9 @@
 
 Without names, all those are run that need nothing but this checkout; the others read networks
 exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends``, ``exchange``,
-<<<<<<< HEAD
-``neighbours``, ``operators``, ``placement``, ``real_models`` and ``transparency`` use whatever
-backends are installed, ``tensorrt_build`` needs TensorRT for RTX, ``precision`` the exports
-and ONNX Runtime, and ``report`` Playwright and Chromium.
-=======
 ``forecast``, ``neighbours``, ``operators``, ``placement``, ``real_models`` and ``transparency`` use
-whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX, and ``precision`` the
-exports and ONNX Runtime.
->>>>>>> main
+whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX, ``precision`` the
+exports and ONNX Runtime, and ``report`` Playwright and Chromium.
 """
 
 import argparse

@@ -137,8 +137,6 @@ def attention_scores(subgraph: Subgraph) -> frozenset[str]:
             name = max(
                 maker.inputs, key=lambda one: (one in graph.producers, _size(graph, one) or 0)
             )
-<<<<<<< HEAD
-=======
     return frozenset(found)
 
 
@@ -160,7 +158,6 @@ def scaled_weights(subgraph: Subgraph) -> frozenset[str]:
             maker = before[0] if is_bias and len(before) == 1 else None
         if maker is not None:
             found.update(name for name in maker.inputs[1:2] if name in known)
->>>>>>> main
     return frozenset(found)
 
 
