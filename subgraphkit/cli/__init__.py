@@ -80,8 +80,16 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
         with plugin_output_apart():
             return int(line.command.execute(arguments, report))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
-        report.fail(error)
-        return exit_code_of(error)
+        end = KeyboardInterrupt() if _is_interrupt(error) else error
+        report.fail(end)
+        return exit_code_of(end)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Say whether Ctrl-C is behind an error: Python 3.11 wraps it where it makes a class."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _discard_stdout() -> None:
