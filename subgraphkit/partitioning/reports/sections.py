@@ -18,9 +18,9 @@ from subgraphkit.partitioning.reports.renderings import (
     left_out_lines,
     refused_for_good,
 )
-from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, in_bytes, page
+from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, in_bytes, page
 
-__all__ = ["as_page", "move_table"]
+__all__ = ["as_fragment", "as_page", "move_table"]
 
 _NODES = "Nodes"
 _SHOWN_OPERATORS = 6
@@ -322,6 +322,14 @@ def as_page(
         ),
         *rest,
     )
+
+
+def as_fragment(
+    partitioning: PartitioningData, quality: Quality, times: Mapping[str | int, float]
+) -> str:
+    """Return who has which share of the work, and the picture, for a notebook."""
+    portrait = _Portrait(partitioning, quality, times, {})
+    return fragment(portrait.summary(), portrait.drawing("Subgraphs"))
 
 
 def move_table(moves: Sequence[Move], all_flops: int) -> Table:
