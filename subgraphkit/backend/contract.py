@@ -94,7 +94,8 @@ class Backend(Dated, ABC, Generic[OptionsT]):
 
     * ``"none"``: there are none, or the work is done by a device;
     * ``"sleeps"``: they sleep when a run is over;
-    * ``"spins"``: they wait for the next run by spinning, unless ``BindContext.shares_processors``;
+    * ``"spins"``: each operator has some that wait for its next run by spinning, unless
+      ``BindContext.shares_processors``;
     * ``"unknown"``: nothing is promised, ``BindContext.threads`` included, which all others obey.
 
     An instance may have another than its class if its library is another."""

@@ -49,7 +49,9 @@ _SESSION_OF_A_NODE: Final = 8 << 10
 """Bytes that a session has for a node beside its constants."""
 _LIBRARY: Final = 4 << 20
 """Bytes of code and of threads that ONNX Runtime touches with the first model of some size."""
-_OVERWRITING: Final = frozenset("Add Clip Div Erf Mul Relu Sigmoid Softmax Sqrt Sub Tanh".split())
+_OVERWRITING: Final = frozenset(
+    ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
+)
 
 
 class _Selector(SubgraphSelector):

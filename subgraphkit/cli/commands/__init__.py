@@ -27,6 +27,7 @@ PURPOSES: Final = {
     "manifest": "write the typed options of a backend from its manifest, or check them",
     "test": "hold a backend against the contract, case by case",
     "selftest": "let a backend try on this machine what only its device can show",
+    "completion": "write a script that completes what is typed in a shell",
     "version": "show versions",
 }
 """The built-in commands, each with what it does."""
