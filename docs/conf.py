@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "mapping_table",
     "options_table",
+    "pictures",
     "support_table",
 ]
 exclude_patterns = ["_build", "_extensions"]
@@ -48,6 +49,7 @@ napoleon_custom_sections = [
 nitpick_ignore_regex = [
     ("py:.*", r"(abc|argparse|array|collections|contextlib|enum|logging|os)\..*"),
     ("py:.*", r"(_thread|pathlib|subprocess|threading|types|typing)\..*"),
+    ("py:.*", r"(opentelemetry|prometheus_client)\..*"),
     ("py:.*", r"(google|ml_dtypes|networkx|numpy|np|npt|onnx|pluggy)\..*"),
     ("py:.*", r"(.*\.)?_\w+"),
     ("py:class", r"array|(dict|tuple)\[str"),

@@ -39,8 +39,10 @@ _HOMES: Final = {
     "partition": "subgraphkit.partitioning",
     "plan": "subgraphkit.planning",
     "register_backend": "subgraphkit.finding.registry",
+    "register_extension": "subgraphkit.finding.extensions",
     "register_property": "subgraphkit.finding.properties",
     "unregister_backend": "subgraphkit.finding.registry",
+    "unregister_extension": "subgraphkit.finding.extensions",
 }
 """By public name, the module that defines it."""
 

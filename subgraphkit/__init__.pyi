@@ -40,6 +40,10 @@ from subgraphkit.configuration.config import (
 from subgraphkit.errors import (
     SubgraphkitError,
 )
+from subgraphkit.finding.extensions import (
+    register_extension,
+    unregister_extension,
+)
 from subgraphkit.finding.listing import (
     list_backends,
 )
@@ -100,8 +104,10 @@ __all__ = [
     "partition",
     "plan",
     "register_backend",
+    "register_extension",
     "register_property",
     "unregister_backend",
+    "unregister_extension",
 ]
 
 __version__: str

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit.texts import paragraph, printable
+
 __all__ = [
     "CODES",
     "BackendConflictError",
@@ -29,6 +31,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "InvalidModelError",
+    "MemoryLimitError",
     "ModelError",
     "ModelNotFoundError",
     "OptionError",
@@ -75,13 +78,15 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK131": "a subgraph failed while running",
         "SGK132": "a subgraph returned something other than it declared",
         "SGK133": "weights cannot be updated",
-        "SGK134": "compiling took longer than it may",
+        "SGK134": "a session would need more memory than it may take",
+        "SGK135": "compiling took longer than it may",
         "SGK140": "an input has the wrong shape",
         "SGK141": "an input has the wrong dtype",
         "SGK142": "an input is missing, unknown or given twice",
         "SGK143": "an output of that name does not exist",
         "SGK144": "a session is closed",
         "SGK145": "an input is of a kind that cannot be read",
+        "SGK146": "a profile of the session is being taken already",
         # the engine cache
         "SGK150": "the directory or the key of the engine cache cannot be trusted",
         "SGK151": "the engine cache cannot be read or written",
@@ -159,6 +164,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK320": "a backend took down the process it was tried in",
         "SGK321": "a backend did not return in time",
         "SGK322": "a backend computes something other than expected",
+        "SGK323": "results agree on inputs for which this means nothing",
+        "SGK324": "what was found to be at fault cannot be written",
         "SGK330": "a new backend cannot be given that name",
         "SGK331": "a new backend cannot be written there",
         "SGK332": "the typed options of a backend cannot be written there",
@@ -171,13 +178,17 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
 class SubgraphkitWarning(UserWarning):
     """A warning about something the user should change; results are right nevertheless."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(paragraph(message))
+
 
 class SubgraphkitError(Exception):
     """Base class of every error that subgraphkit raises on purpose.
 
     Attributes:
         code: Stable identifier, a key of ``CODES``.
-        message: What failed, what was expected, what was found; no trailing full stop.
+        message: What failed, what was expected, what was found; no trailing full stop. It is
+            printable, whatever the names in it.
         hint: What to do about it; one line per remedy, or an empty string.
         context: Facts for programs (names, indices); keys depend on the code.
     """
@@ -192,14 +203,14 @@ class SubgraphkitError(Exception):
             **context: Facts for programs.
         """
         self.code = code
-        self.message = message
-        self.hint = hint
+        self.message = printable(message, keep="\n\t")
+        self.hint = printable(hint, keep="\n\t")
         self.context: dict[str, Any] = context
-        super().__init__(message)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         """Render as ``[code] message`` with the hint indented below."""
-        lines = [f"[{self.code}] {self.message}"]
+        lines = [paragraph(f"[{self.code}] {self.message}")]
         lines += [f"  {line}" for line in self.hint.splitlines()]
         return "\n".join(lines)
 
@@ -246,6 +257,10 @@ class InputError(CallerError, ValueError):
 
 class UnclaimedNodesError(CallerError):
     """Nodes are claimed by no backend, or less of a model by one than was asked for."""
+
+
+class MemoryLimitError(CallerError, MemoryError):
+    """A session would need more memory than it may take; nothing was compiled."""
 
 
 class CacheError(CallerError, OSError):

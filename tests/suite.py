@@ -84,6 +84,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="nodes of each version of each operator that are bound with ordinary operators behind "
         "them (100 is all)",
     )
+    parser.addoption(
+        "--planted-faults",
+        type=int,
+        default=2,
+        help="nodes that are made wrong, one at a time, in each model that is bisected (20 is the "
+        "full check: more than 100 in all)",
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -13,9 +13,12 @@ places, all on ONNX Runtime: what that takes beyond the whole is the cut, the re
 over.
 
 Five processes, one for each of these, take turns, so that a machine that slows down slows all of
-them down, and the threads of one do not disturb another.
+them down, and the threads of one do not disturb another. ``--first`` lets their turns go before all
+other programs (in real time, as root): on a machine where others compute, a pool that spins loses
+its processor to them, and the whole looks slower than its pieces or the pieces than the whole.
 """
 
+import os
 import statistics
 import sys
 import tempfile
@@ -77,6 +80,7 @@ class Job(NamedTuple):
     other: str | None = None
     part: Part | None = None
     threads: int = THREADS
+    first: bool = False
 
 
 def main() -> int:
@@ -90,6 +94,7 @@ def main() -> int:
     parser.add_argument("--backends", default=OTHERS, help=f"default: {OTHERS}")
     parser.add_argument("--parts", type=int, default=10, help="parts of a network at most")
     parser.add_argument("--threads", type=int, default=THREADS, help=f"default: {THREADS}")
+    parser.add_argument("--first", action="store_true", help="run before all other programs")
     arguments = parser.parse_args()
     costs: dict[str, list[Cost]] = {name: [] for name in arguments.backends.split(",")}
     rows, failed = [], 0
@@ -203,9 +208,11 @@ def _measured(folder: str, part: Part, other: str, arguments: Any) -> tuple[Cost
         Job([alone], main=other),
         Job([piece for piece in pieces if Path(piece).exists()]),
     )
+    threads = arguments.threads
     with ExitStack() as stack:
         turns = [
-            stack.enter_context(_Turns(job._replace(threads=arguments.threads))) for job in jobs
+            stack.enter_context(_Turns(job._replace(threads=threads, first=arguments.first)))
+            for job in jobs
         ]
         for _ in range(arguments.repeat):
             for one in turns:
@@ -253,13 +260,23 @@ def _serve(pipe: Connection, job: Job) -> None:
     pipe.send("")
     while pipe.recv():
         time.sleep(PAUSE)
+        if job.first:
+            _rank(os.SCHED_RR, 1)
         _run(sessions, feeds)
         seconds = []
         for _ in range(RUNS_PER_TURN):
             started = time.perf_counter()
             _run(sessions, feeds)
             seconds.append(time.perf_counter() - started)
+        if job.first:
+            _rank(os.SCHED_OTHER, 0)
         pipe.send(seconds)
+
+
+def _rank(policy: int, priority: int) -> None:
+    """Schedule all threads of this process anew."""
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))
 
 
 def _run(sessions: Sequence[sk.Session], feeds: Mapping[str, Any]) -> None:

@@ -13,8 +13,17 @@ from subgraphkit.backend.contract import (
 from subgraphkit.backend.events import (
     Check,
     CompileEvent,
+    Event,
     FallbackEvent,
     RunEvent,
+    StepEvent,
+)
+from subgraphkit.backend.footprint import (
+    Footprint,
+    attention_scores,
+    constant_bytes,
+    peak_of_values,
+    scaled_weights,
 )
 from subgraphkit.backend.hookspecs import (
     hookimpl,
@@ -33,6 +42,7 @@ from subgraphkit.backend.messages import (
 )
 from subgraphkit.backend.operator import (
     ON_DEVICE,
+    InnerTime,
     SubgraphOperator,
 )
 from subgraphkit.backend.option_values import (
@@ -86,8 +96,11 @@ __all__ = [
     "Conformance",
     "Connectivity",
     "EngineOrigin",
+    "Event",
     "Evidence",
     "FallbackEvent",
+    "Footprint",
+    "InnerTime",
     "Manifest",
     "ModelOpener",
     "OpSelector",
@@ -104,20 +117,25 @@ __all__ = [
     "ProgressListener",
     "Refusal",
     "RunEvent",
+    "StepEvent",
     "SubgraphOperator",
     "SubgraphProperty",
     "SubgraphSelector",
     "Unsupported",
+    "attention_scores",
     "cache_values",
+    "constant_bytes",
     "did_you_mean",
     "hookimpl",
     "hookspec",
     "option_out_of_range",
     "options_of",
     "parse_manifest",
+    "peak_of_values",
     "read_bool",
     "read_int",
     "read_manifest",
+    "scaled_weights",
     "unavailable",
     "validate_options",
 ]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, get_args, get_origin
 
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.events import Check
+from subgraphkit.backend.footprint import Footprint
 from subgraphkit.backend.manifest import options_of
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import Option, PlainOptions
@@ -93,7 +94,8 @@ class Backend(Dated, ABC, Generic[OptionsT]):
 
     * ``"none"``: there are none, or the work is done by a device;
     * ``"sleeps"``: they sleep when a run is over;
-    * ``"spins"``: they wait for the next run by spinning, unless ``BindContext.shares_processors``;
+    * ``"spins"``: each operator has some that wait for its next run by spinning, unless
+      ``BindContext.shares_processors``;
     * ``"unknown"``: nothing is promised, ``BindContext.threads`` included, which all others obey.
 
     An instance may have another than its class if its library is another."""
@@ -222,6 +224,20 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         probe = self.probe()
         versions = ",".join(f"{name}={probe.versions[name]}" for name in sorted(probe.versions))
         return f"{self.name};{versions};{','.join(probe.devices)}"
+
+    def footprint(self, subgraph: Subgraph) -> Footprint:
+        """Say how much memory the operator of a subgraph will take, before it is made.
+
+        Asked for ``plan --memory`` and ``max_memory``; nothing may be compiled for it, and no data
+        of a constant be read.
+
+        Args:
+            subgraph: A subgraph that the backend claimed.
+
+        Returns:
+            Estimates in bytes; by default, one more copy of every constant.
+        """
+        return Footprint.copying(subgraph)
 
     def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
         """Name the constants whose data is not in the engine.

@@ -4,16 +4,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Check", "CompileEvent", "FallbackEvent", "RunEvent"]
+__all__ = ["Check", "CompileEvent", "Event", "FallbackEvent", "RunEvent", "StepEvent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A fact, and what it is about; each name is empty where the fact is not about one.
+
+    Attributes:
+        model: Name of the model, as in reports: its file's, or its graph's.
+        session: Number of the session in this process, ``Session.number``; from one, and zero where
+            there is no bind. It is given out by the bind, so that what is compiled for a session
+            has the number of the session. Another session of the same bind has a number of its own.
+        subgraph: Identifier of the subgraph.
+    """
+
+    model: str = ""
+    session: int = 0
+    subgraph: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class CompileEvent:
+class CompileEvent(Event):
     """A backend has compiled a subgraph, or the cache has restored one.
 
     Attributes:
         backend: Name of the backend.
-        subgraph: Identifier of the subgraph.
         node_count: How many nodes it has.
         seconds: How long it took.
         from_cache: Whether a stored engine was used.
@@ -21,7 +37,6 @@ class CompileEvent:
     """
 
     backend: str
-    subgraph: str
     node_count: int
     seconds: float
     from_cache: bool = False
@@ -29,7 +44,7 @@ class CompileEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class FallbackEvent:
+class FallbackEvent(Event):
     """Something ran, or will run, elsewhere than the user's list says.
 
     Attributes:
@@ -39,7 +54,6 @@ class FallbackEvent:
         target: The backend that does it instead, or an empty string if that is not known yet.
         code: Code of the error or of the refusal.
         reason: One sentence.
-        subgraph: Identifier of the subgraph, or None.
         node_count: How many nodes are concerned; zero if that is not known yet.
     """
 
@@ -48,24 +62,44 @@ class FallbackEvent:
     target: str
     code: str
     reason: str
-    subgraph: str | None = None
     node_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class RunEvent:
-    """A session begins a run, or has ended one.
+class RunEvent(Event):
+    """A session begins a run, or has ended one; its subgraph is the one that failed.
 
     Attributes:
-        session: Number of the session in this process.
         run: Number of the run in its session, from zero.
         seconds: How long it took; None at the beginning.
         error: The error it ended with, as text; None if it did not.
+        start: When it began, on the clock of ``time.perf_counter``.
     """
 
-    session: int
     run: int
     seconds: float | None = None
+    error: str | None = None
+    start: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEvent(Event):
+    """A session has run one subgraph, or failed to.
+
+    Attributes:
+        run: Number of the run in its session, as in ``RunEvent``.
+        backend: Name of the backend whose operator ran.
+        start: When the operator was called, on the clock of ``time.perf_counter``.
+        seconds: How long it took; waiting for another run that is inside does not count.
+        thread: Identifier of the thread, as ``threading.get_ident`` has it.
+        error: The error it ended with, as text; None if it did not.
+    """
+
+    run: int
+    backend: str
+    start: float
+    seconds: float
+    thread: int
     error: str | None = None
 
 

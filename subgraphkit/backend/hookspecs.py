@@ -17,7 +17,7 @@ import pluggy
 
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend, ProbeResult
-from subgraphkit.backend.events import Check, CompileEvent, FallbackEvent, RunEvent
+from subgraphkit.backend.events import Check, CompileEvent, FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.progress import ProgressEvent
 from subgraphkit.backend.property import PartitionSummary
 
@@ -79,6 +79,10 @@ class ExtensionHooks:
     @hookspec
     def subgraphkit_run_start(self, event: RunEvent) -> None:
         """Take note that a run begins."""
+
+    @hookspec
+    def subgraphkit_step(self, event: StepEvent) -> None:
+        """Take note that a run has passed one subgraph; called on the thread of the run."""
 
     @hookspec
     def subgraphkit_run_end(self, event: RunEvent) -> None:

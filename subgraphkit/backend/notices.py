@@ -1,36 +1,18 @@
 """Warnings at the line of the caller or in the log, and notes on what a plugin raised."""
 
 import inspect
-import logging
-import os
 import warnings
-from typing import Final, TextIO
+from typing import Final
 
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
+from subgraphkit.texts import logger_of
 
-__all__ = [
-    "PLACEMENT_LOG",
-    "is_of_plugin",
-    "is_terminal",
-    "mark_as_plugin_error",
-    "printable",
-    "warn_user",
-]
+__all__ = ["PLACEMENT_LOG", "is_of_plugin", "mark_as_plugin_error", "warn_user"]
 
-PLACEMENT_LOG: Final = logging.getLogger("subgraphkit.placement")
+PLACEMENT_LOG: Final = logger_of("placement")
 """Where one warning of a session says that its placement is not as asked."""
 
 _MARK: Final = "raised by "
-
-
-def is_terminal(stream: TextIO) -> bool:
-    """Say whether a person looks at a stream, on something that takes control characters."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def printable(text: str) -> str:
-    """Write what a terminal would obey as what it is: names in a model may hold anything."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def warn_user(notice: SubgraphkitError) -> None:

@@ -2,10 +2,11 @@
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-__all__ = ["ON_DEVICE", "SubgraphOperator"]
+__all__ = ["ON_DEVICE", "InnerTime", "SubgraphOperator"]
 
 
 class _Place(enum.Enum):
@@ -17,6 +18,24 @@ class _Place(enum.Enum):
 
 ON_DEVICE: Final = _Place.ON_DEVICE
 """In place of an output buffer: the output may stay on the operator's device."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerTime:
+    """The time that one thing inside an operator took in one run.
+
+    Attributes:
+        name: What it is, as the library calls it, such as the name of a kernel.
+        seconds: How long it took.
+        nodes: The nodes of the model it computes, as numbers of ``Subgraph.nodes``; empty if nobody
+            knows.
+        start: When it began, on the clock of ``time.perf_counter``; None if nobody knows.
+    """
+
+    name: str
+    seconds: float
+    nodes: tuple[int, ...] = ()
+    start: float | None = None
 
 
 class SubgraphOperator(ABC):
@@ -102,6 +121,27 @@ class SubgraphOperator(ABC):
     def info(self) -> Mapping[str, Any]:
         """Return facts for people and reports (engine size, layers, precision); JSON-able."""
         return {}
+
+    def profiled(self, record: Callable[[InnerTime], object]) -> "SubgraphOperator | None":
+        """Return an operator that computes the same and records the time of what it does inside.
+
+        The profile runs and closes that one, while this one stays as it is. It may share memory
+        and code with this one, or be compiled anew, as libraries that take times only where they
+        were told so at compile need it. It is to have the same device and to be as thread-safe. It
+        need not follow new weights.
+
+        Args:
+            record: Takes a time: before ``run`` returns and on the thread that called it; or, where
+                the library says later what began when, with ``start`` and until ``close`` returns.
+
+        Returns:
+            The operator; None if nothing is known of what happens inside, as by default.
+
+        Raises:
+            Exception: Anything; the profile then says so and has no times from inside.
+        """
+        del record
+        return None
 
     def close(self) -> None:
         """Release what the operator holds. May be called more than once."""

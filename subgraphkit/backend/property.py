@@ -21,6 +21,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.texts import logger_of
 from subgraphkit.types import Shape, ValueType
 
 __all__ = ["BindContext", "Connectivity", "OptionsT", "PartitionSummary", "SubgraphProperty"]
@@ -37,6 +38,14 @@ Connectivity = Literal["connected", "any"]
 
 class PartitionSummary(Protocol):
     """A finished partitioning, read-only, as ``SubgraphProperty.finish`` gets it."""
+
+    @property
+    def model(self) -> str:
+        """The name of the model, as in events."""
+
+    @property
+    def session(self) -> int:
+        """The number of the session it is made for, as in events."""
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
@@ -116,7 +125,7 @@ class BindContext(Generic[OptionsT]):
     reshape: Reshape = _no_reshape
     threads: int | None = None
     shares_processors: bool = False
-    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("subgraphkit.backend"))
+    logger: logging.Logger = field(default_factory=lambda: logger_of("backend"))
     progress: Progress = field(default_factory=Progress)
 
 

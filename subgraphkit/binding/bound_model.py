@@ -154,7 +154,7 @@ def bind(
     return BoundModel(
         **{field.name: getattr(bound, field.name) for field in fields(BoundGraph)},
         settings=resolved,
-        extensions=ExtensionManager.from_config(resolved),
+        extensions=ExtensionManager.from_config(resolved, model.name),
         model=model,
         inlined=inlined,
         input_shapes=input_shapes,

@@ -1,6 +1,5 @@
 """The contents of a bundle, taken from a plan while nothing runs."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,10 +17,11 @@ from subgraphkit.ir import BoundGraph, Initializer, Subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.planning import Plan, Step
+from subgraphkit.texts import logger_of
 
 __all__ = ["BundleContents", "CollectedSubgraph", "collect", "structure_of"]
 
-_logger = logging.getLogger("subgraphkit.bundle")
+_logger = logger_of("bundle")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,16 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Final
 
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.parser import CommandLine
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
+from subgraphkit.cli.scripts import script_of
 from subgraphkit.errors import CallerError
+from subgraphkit.texts import Screen
 
 __all__ = ["ExitCode", "main"]
-
-_EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would bring NumPy along
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,6 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stderr is None:  # whoever started us closed it
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with contextlib.ExitStack() as screens:
+        screens.enter_context(contextlib.redirect_stderr(Screen.over(sys.stderr)))
+        if sys.stdout is not None:
+            screens.enter_context(contextlib.redirect_stdout(Screen.over(sys.stdout)))
+        return _carry_out(words)
+
+
+def _carry_out(words: Sequence[str]) -> int:
     command = words[0] if words and not words[0].startswith("-") else ""
     report = CommandReport(command or "cli", as_json="--json" in words, debug="--debug" in words)
     try:
@@ -62,11 +67,16 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
     try:
         line = CommandLine(command)
         if line.command is None:
-            _add_extension_commands(line)
+            line.add_extension_commands()
         arguments = line.parse(words)
         if line.command is None:
             report.as_json = False  # the command is an extension's, and so is its output
-            return int(arguments.handler(arguments) or ExitCode.OK)
+            with contextlib.redirect_stdout(getattr(sys.stdout, "stream", sys.stdout)):
+                return int(arguments.handler(arguments) or ExitCode.OK)
+        if getattr(arguments, "gen_script", False):
+            report.data = {"script": script_of(arguments)}
+            report.show(report.data["script"])
+            return ExitCode.OK
         with plugin_output_apart():
             return int(line.command.execute(arguments, report))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
@@ -80,16 +90,6 @@ def _is_interrupt(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__
     return error is not None
-
-
-def _add_extension_commands(line: CommandLine) -> None:
-    """Let extensions add their commands; importing them is spared where there are none."""
-    if not entry_points(group=_EXTENSIONS_GROUP):
-        return
-    extensions = import_module("subgraphkit.finding.extensions")
-    resolved = import_module("subgraphkit.configuration.config").resolve()
-    manager = extensions.ExtensionManager.from_config(resolved)
-    manager.notify("subgraphkit_cli", subparsers=line.commands)
 
 
 def _discard_stdout() -> None:

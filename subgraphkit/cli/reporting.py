@@ -15,14 +15,14 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
-from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin, is_terminal, printable
+from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin
 from subgraphkit.backend.progress import Progress
-from subgraphkit.cli.tables import Table, plain_table, rich_table
+from subgraphkit.cli.tables import Table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
+from subgraphkit.texts import Screen, paragraph, printable
 
 __all__ = ["SCHEMA_VERSION", "CommandReport", "plugin_output_apart"]
 
@@ -41,6 +41,7 @@ class CommandReport:
     Attributes:
         data: What the JSON document holds under ``data``.
         assumption: Sizes that the command had to invent, in words; every error mentions them.
+        width: Cells in a line of standard output; None where it is no terminal.
     """
 
     def __init__(self, command: str, *, as_json: bool = False, debug: bool = False) -> None:
@@ -49,6 +50,7 @@ class CommandReport:
         self.debug = debug
         self.data: Any = None
         self.assumption = ""
+        self.width = Screen(sys.stdout).width if sys.stdout is not None else None
         self._blocks: list[str | Table] = []
         self._warnings: list[dict[str, str]] = []
         self._errors: list[dict[str, Any]] = []
@@ -59,7 +61,7 @@ class CommandReport:
 
     def note(self, text: str) -> None:
         """Write something beside the data, now."""
-        _write(sys.stderr, f"{text}\n")
+        sys.stderr.write(f"{paragraph(text)}\n")
 
     @contextmanager
     def doing(self, what: str) -> Iterator[Progress]:
@@ -74,10 +76,10 @@ class CommandReport:
             error.hint = "\n".join(filter(None, (error.hint, f"Sizes: {self.assumption}.")))
         self._errors.append(_described(error))
         if self.debug:
-            _write(sys.stderr, "".join(traceback.format_exception(error)))
-        _write(sys.stderr, f"error: {_text_of(error)}\n")
+            sys.stderr.write("".join(traceback.format_exception(error)))
+        self.note(f"error: {_text_of(error)}")
         if not isinstance(error, SubgraphkitError | KeyboardInterrupt) and not self.debug:
-            _write(sys.stderr, "  Run the command again with --debug to see where.\n")
+            self.note("  Run the command again with --debug to see where.")
 
     @contextmanager
     def collecting_warnings(self) -> Iterator[None]:
@@ -93,7 +95,7 @@ class CommandReport:
         ) -> None:
             del filename, lineno, file, line
             self._warnings.append({"type": category.__name__, "message": str(message)})
-            _write(sys.stderr, f"warning: {message}\n")
+            self.note(f"warning: {message}")
 
         def keep(record: logging.LogRecord) -> bool:
             tell(record.getMessage(), SubgraphkitWarning, "", 0)
@@ -119,14 +121,11 @@ class CommandReport:
         if stream is None:  # typing does not know of processes without
             raise OSError(errno.EBADF, "it is closed")
         if self.as_json:
-            _write(stream, json.dumps(self._document(), indent=2, allow_nan=False) + "\n")
+            stream.write(json.dumps(self._document(), indent=2, allow_nan=False) + "\n")
         else:
-            render = rich_table if _wants_rich(stream) else plain_table
-            blocks = [
-                f"{block}\n" if isinstance(block, str) else render(block, stream)
-                for block in self._blocks
-            ]
-            _write(stream, "\n".join(blocks))
+            for place, block in enumerate(self._blocks):
+                stream.write("\n" if place else "")
+                _deliver(block, Screen(stream))
         stream.flush()
 
     def _document(self) -> Mapping[str, Any]:
@@ -166,14 +165,13 @@ def _duplicate(stream: TextIO | None) -> int | None:
         return None
 
 
-def _write(stream: TextIO, text: str) -> None:
-    """Write text, with what the stream cannot encode written as escapes."""
-    encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def _wants_rich(stream: TextIO) -> bool:
-    return is_terminal(stream) and find_spec("rich") is not None
+def _deliver(block: str | Table, screen: Screen) -> None:
+    if isinstance(block, str):
+        screen.write(f"{block}\n")
+        return
+    heading, *lines = block.lines(screen.width)
+    screen.write_heading(heading)
+    screen.write("".join(f"{line}\n" for line in lines))
 
 
 def _text_of(error: BaseException) -> str:

@@ -1,15 +1,12 @@
-"""Tables: aligned text everywhere, and with rich where it is installed and a person is reading."""
+"""Tables of a command: rows of text under headings, for people and in Markdown."""
 
-import io
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
-__all__ = ["Table", "markdown_table", "plain_table", "rich_table"]
+from subgraphkit.texts import aligned
 
-_GAP = "  "
+__all__ = ["Table", "markdown_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,39 +17,38 @@ class Table:
         columns: The headings.
         rows: One tuple of cells per row, as many as there are columns.
         right: Headings of the columns that are aligned right.
+        give: Headings of the columns that give way where there is little room, first to last; if
+            empty, all that are not aligned right, from the last to the first.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     right: frozenset[str] = frozenset()
+    give: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, columns: str, rows: Any, *, right: str = "") -> Self:
+    def of(cls, columns: str, rows: Any, *, right: str = "", give: str = "") -> Self:
         """Build a table.
 
         Args:
             columns: The headings, separated by blanks.
             rows: Rows of anything that can be written.
             right: Headings of the columns that are aligned right, separated by blanks.
+            give: Headings of the columns that give way, in that order, separated by blanks.
         """
         cells = tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
-        return cls(tuple(columns.split()), cells, frozenset(right.split()))
+        return cls(tuple(columns.split()), cells, frozenset(right.split()), tuple(give.split()))
 
+    def lines(self, width: int | None = None) -> list[str]:
+        """Render as lines, the headings in capitals.
 
-def plain_table(table: Table, stream: TextIO | None = None) -> str:
-    """Render as columns of text, with the headings in capitals."""
-    del stream
-    lines = [tuple(column.upper() for column in table.columns), *table.rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]
-    return "".join(_line(table, line, widths) for line in lines)
-
-
-def _line(table: Table, cells: tuple[str, ...], widths: list[int]) -> str:
-    padded = [
-        cell.rjust(width) if column in table.right else cell.ljust(width)
-        for cell, column, width in zip(cells, table.columns, widths, strict=True)
-    ]
-    return _GAP.join(padded).rstrip() + "\n"
+        Args:
+            width: Cells in a line; None for lines without end.
+        """
+        place = self.columns.index
+        rows = [tuple(column.upper() for column in self.columns), *self.rows]
+        give = map(place, self.give) if self.give else None
+        return aligned(rows, map(place, self.right), width=width, give=give)
 
 
 def markdown_table(table: Table) -> str:
@@ -64,23 +60,3 @@ def markdown_table(table: Table) -> str:
 
 def _markdown_line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def rich_table(table: Table, stream: TextIO) -> str:
-    """Render with rich, in the width and the colours of a terminal."""
-    text, styled = import_module("rich.text"), import_module("rich.table").Table(box=None)
-    for column in table.columns:
-        styled.add_column(
-            column.upper(), justify="right" if column in table.right else "left", overflow="fold"
-        )
-    for row in table.rows:
-        styled.add_row(*map(text.Text, row))
-    buffer = io.StringIO()
-    console = import_module("rich.console").Console(
-        file=buffer,
-        width=shutil.get_terminal_size().columns,
-        force_terminal=stream.isatty(),
-        highlight=False,
-    )
-    console.print(styled)
-    return buffer.getvalue()

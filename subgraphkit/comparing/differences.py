@@ -42,6 +42,11 @@ class Difference:
             None if nothing differs.
         got: The element there.
         expected: The element expected there.
+        rms: The signal: root of the mean square of the finite elements expected.
+        low: The least finite element expected; of complex ones the least magnitude.
+        high: The largest.
+        nothing: Why agreeing with what is expected means nothing, such as that one number for all
+            of its elements would agree as well; empty if it means something.
     """
 
     name: str
@@ -60,6 +65,10 @@ class Difference:
     worst: tuple[int, ...] | None = None
     got: Any = None
     expected: Any = None
+    rms: float = 0.0
+    low: float = math.nan
+    high: float = math.nan
+    nothing: str = ""
 
     @property
     def agrees(self) -> bool:
@@ -200,11 +209,11 @@ def _text(value: Any) -> str:
 
 
 def _numbers(plain: Difference, got: _Array, expected: _Array, allowed: Tolerance) -> Difference:
-    if not expected.size:
+    other = _widened(expected)
+    plain = _with_signal(plain, other, allowed)
+    if not expected.size or (expected.dtype.kind in "iub" and np.array_equal(got, expected)):
         return plain
-    if expected.dtype.kind in "iub" and np.array_equal(got, expected):
-        return plain
-    one, other = _widened(got), _widened(expected)
+    one = _widened(got)
     finite = np.isfinite(one) & np.isfinite(other)
     nan = np.isnan(one) != np.isnan(other)
     infinite = ~finite & ~nan & ~(np.isnan(one) & np.isnan(other)) & (one != other)
@@ -229,6 +238,29 @@ def _numbers(plain: Difference, got: _Array, expected: _Array, allowed: Toleranc
         got=None if worst is None else _plain(got, one, worst),
         expected=None if worst is None else _plain(expected, other, worst),
     )
+
+
+def _with_signal(plain: Difference, expected: _Array, allowed: Tolerance) -> Difference:
+    """Add the figures of what is expected, and why it means nothing to agree with it, if so."""
+    finite = expected[np.isfinite(expected)]
+    if not finite.size:
+        return replace(plain, nothing="no element is finite" if expected.size else "it is empty")
+    size = np.abs(finite)
+    shown = size if finite.dtype.kind == "c" else finite
+    largest = float(size.max())
+    rms = largest * float(np.sqrt(np.mean((size / largest) ** 2))) if largest else 0.0
+    low, high = float(shown.min()), float(shown.max())
+    limit = allowed.limit(size, largest)
+    nothing = ""
+    if finite.size < expected.size:
+        pass  # the places of those that are not finite mean something
+    elif expected.size > 1 and (finite == finite[0]).all():
+        nothing = f"every element is {low:.6g}"
+    elif (size <= limit).all() and not plain.dtype.startswith(("int", "uint", "bool")):
+        nothing = "the tolerance is larger than the signal: zeros would agree as well"
+    elif expected.size > 1 and (np.abs(finite - finite.mean()) <= limit).all():
+        nothing = f"{low:.6g} everywhere would agree as well"
+    return replace(plain, rms=rms, low=low, high=high, nothing=nothing)
 
 
 def _sizes(one: _Array, other: _Array, finite: _Array) -> tuple[_Array, _Array]:

@@ -1,9 +1,12 @@
 """Messages about backends that were tried in a process of their own."""
 
-from subgraphkit.errors import BackendError
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraphkit.errors import BackendError, CallerError
 from subgraphkit.processes.child_process import how_it_ended
 
-__all__ = ["crashed", "hung", "wrong"]
+__all__ = ["crashed", "hung", "meaningless", "unwritable", "wrong"]
 
 
 def crashed(selection: str, doing: str, code: int) -> BackendError:
@@ -40,4 +43,29 @@ def wrong(backend: str, operators: str, what: str) -> BackendError:
         backend=backend,
         hint="Update its library or its package, or look at its options; results of models are "
         "not to be trusted.",
+    )
+
+
+def meaningless(reasons: Mapping[str, str], *, everything: bool) -> CallerError:
+    """Word that outputs agree and that this means nothing (SGK323).
+
+    Args:
+        reasons: Why, by output.
+        everything: Whether no other output means anything.
+    """
+    listed = "; ".join(f"{name!r}: {reason}" for name, reason in reasons.items())
+    rest = "so nothing was verified" if everything else "the others do agree"
+    return CallerError(
+        "SGK323",
+        f"that these outputs agree means nothing, {rest}: {listed}",
+        hint="Feed what the model is made for (--input NAME=FILE.npy), or try another --seed.",
+    )
+
+
+def unwritable(folder: Path, error: OSError) -> CallerError:
+    """Word that the part found at fault cannot be written (SGK324)."""
+    return CallerError(
+        "SGK324",
+        f"the part that was found cannot be written to {str(folder)!r}: {error.strerror}",
+        hint="Give a folder that can be written; it is made if it is missing.",
     )

@@ -1,1 +1,1 @@
-"""Doors for programs written for something else: ONNX Runtime, ``torch.compile``."""
+"""Doors to what others wrote: ONNX Runtime, ``torch.compile``, OpenTelemetry, Prometheus."""

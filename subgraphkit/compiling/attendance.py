@@ -48,7 +48,7 @@ def attended(
         seconds: How long it may take; None for as long as it takes.
 
     Raises:
-        CompileTimeoutError: It took longer (SGK134).
+        CompileTimeoutError: It took longer (SGK135).
         BaseException: Whatever the work raises, what ``progress`` was cancelled with, or what came
             up in the thread that waits, such as ``KeyboardInterrupt``.
 
@@ -90,7 +90,7 @@ def _too_long(event: ProgressEvent | None, seconds: float) -> CompileTimeoutErro
         what = f"subgraph {event.subgraph!r} was being compiled on backend {event.backend!r}"
         what += f", {event.phase}: {whole} after {event.seconds:.1f} s"
     return CompileTimeoutError(
-        "SGK134",
+        "SGK135",
         f"compiling took longer than timeout_s={seconds:g}: {what}",
         hint="Give it more time, leave the backend out of the list, or let the session answer "
         "meanwhile with build='background'.",

@@ -1,12 +1,11 @@
 """The compile step: each backend makes the operators of its subgraphs, or gives nodes back."""
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Self, overload
+from typing import Any, Final, Self, overload
 
 from subgraphkit.backend.events import CompileEvent
 from subgraphkit.backend.operator import SubgraphOperator
@@ -23,6 +22,9 @@ from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.reports.memory import check_memory
+from subgraphkit.processes.memory import give_back
+from subgraphkit.texts import logger_of
 
 __all__ = [
     "CompiledSubgraphs",
@@ -32,7 +34,10 @@ __all__ = [
     "compile_subgraphs",
 ]
 
-_logger = logging.getLogger("subgraphkit.compile")
+_logger = logger_of("compile")
+
+_WORTH_GIVING: Final = 4 << 20
+"""Bytes of constants from which on it pays to look for memory that compilers have freed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +103,15 @@ def compile_subgraphs(
     Raises:
         BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: A backend failed to compile what it claimed (SGK130).
-        CompileTimeoutError: It took longer than the setting ``timeout_s`` says (SGK134).
+        CompileTimeoutError: It took longer than the setting ``timeout_s`` says (SGK135).
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120), or a
             backend that was named has less of the model than it has to (SGK125).
+        MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK135).
     """
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
+    check_memory(partitioning)
     means = Means.of(partitioning, progress)
     compiled = attended(
         lambda course: _compiled(partitioning, replace(means, progress=course)),
@@ -121,6 +128,8 @@ def compile_subgraphs(
     if shortfall is not None:
         shortfall.report(partitioning)
     means.progress("compiling", len(compiled), len(compiled))
+    if sum(one.type.nbytes or 0 for one in partitioning.graph.constants.values()) > _WORTH_GIVING:
+        give_back()
     return compiled
 
 
@@ -333,8 +342,10 @@ def _tell_compiled(
     _logger.info("%s %s (%d nodes, %.3f s)", verb, subgraph.id, len(subgraph.nodes), seconds)
     if extensions.implements("subgraphkit_compiled"):
         event = CompileEvent(
-            backend=subgraph.backend,
+            model=extensions.model,
+            session=extensions.session,
             subgraph=subgraph.id,
+            backend=subgraph.backend,
             node_count=len(subgraph.nodes),
             seconds=seconds,
             from_cache=from_cache,

@@ -12,12 +12,14 @@ For two regions, of which the second makes the output of the subgraph, the text 
 
 import linecache
 import threading
+import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import count
 from typing import Any, ClassVar, Final
 
-from subgraphkit.backend.operator import ON_DEVICE, SubgraphOperator
+from subgraphkit.backend.operator import ON_DEVICE, InnerTime, SubgraphOperator
 from subgraphkit.compiling.creation import close_all
 from subgraphkit.ir import Graph, Subgraph, last_uses
 
@@ -48,6 +50,7 @@ class ComposedOperator(SubgraphOperator):
         self._parts = [(subgraph, operator) for subgraph, operator in parts if subgraph.outputs]
         devices = {operator.device for _, operator in self._parts}
         self.device = devices.pop() if len(devices) == 1 else _HOST
+        self._graph = graph
         self._values: dict[str, Any] = {}
         self._filename = f"<subgraphkit composed {next(_serial)}: {graph.name}>"
         lines, self._region_of_line = _written(graph, self._parts, stays=self.device != _HOST)
@@ -105,6 +108,14 @@ class ComposedOperator(SubgraphOperator):
         ]
         return {"regions": regions}
 
+    def profiled(self, record: Callable[[InnerTime], object]) -> SubgraphOperator:
+        """Compose the operators anew, of those that record times, and others with a clock."""
+        parts = [
+            (subgraph, operator.profiled(record) or _Clocked(subgraph, operator, record))
+            for subgraph, operator in self._parts
+        ]
+        return ComposedOperator(self._graph, parts)
+
     def close(self) -> None:
         """Close the operators."""
         close_all(operator for _, operator in self._parts)
@@ -127,6 +138,30 @@ class ComposedOperator(SubgraphOperator):
         if index is not None:
             subgraph, _ = self._parts[index]
             error.add_note(f"It happened in {subgraph!r} on backend {subgraph.backend!r}.")
+
+
+class _Clocked(SubgraphOperator):
+    """Runs another operator as one thing that takes time; closing it closes nothing."""
+
+    thread_safe: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        subgraph: Subgraph,
+        operator: SubgraphOperator,
+        record: Callable[[InnerTime], object],
+    ) -> None:
+        self._subgraph, self._operator, self._record = subgraph, operator, record
+        self.device = operator.device
+        self._lock = nullcontext() if operator.thread_safe else threading.Lock()
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        with self._lock:
+            started = time.perf_counter()
+            results = self._operator.run(inputs, outputs)
+            seconds = time.perf_counter() - started
+        self._record(InnerTime(self._subgraph.id, seconds, self._subgraph.nodes, started))
+        return results
 
 
 def _written(graph: Graph, parts: _Parts, *, stays: bool) -> tuple[list[str], dict[int, int]]:

@@ -1,6 +1,5 @@
 """Creation of one operator: the property that claimed a region is asked for it."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,10 +19,11 @@ from subgraphkit.errors import (
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim, Partitioning, partition_within
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.texts import logger_of
 
 __all__ = ["Creation", "close_all", "failure"]
 
-_logger = logging.getLogger("subgraphkit.compile")
+_logger = logger_of("compile")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Nodes that a backend gives back while it compiles: to whom they go, and who is told."""
 
-import logging
 from collections.abc import Mapping
 from operator import index as as_index
 
@@ -12,10 +11,11 @@ from subgraphkit.errors import CompileError, SelectorContractError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.texts import logger_of
 
 __all__ = ["given_back"]
 
-_logger = logging.getLogger("subgraphkit.compile")
+_logger = logger_of("compile")
 
 
 def given_back(
@@ -91,12 +91,14 @@ def _tell_given_back(
     )
     if extensions.implements("subgraphkit_fallback"):
         event = FallbackEvent(
+            model=extensions.model,
+            session=extensions.session,
+            subgraph=subgraph.id,
             level="unsupported" if isinstance(error, Unsupported) else "compile",
             backend=subgraph.backend,
             target="",
             code=refusal.code,
             reason=refusal.text,
-            subgraph=subgraph.id,
             node_count=len(refused),
         )
         extensions.notify("subgraphkit_fallback", event=event)

@@ -69,6 +69,7 @@ class ResolvedConfig:
         cache_size: How many bytes of engines are kept at most.
         threads: How many threads a run computes with, on every backend; None where nobody said and
             nothing limits the process, so that each library takes as many as it finds right.
+        max_memory: How many bytes a session may take in memory; None for no limit.
         tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
             beside it; ``"off"``, ``"first"`` or ``"background"``.
         tune_seconds: About how long to measure.
@@ -103,6 +104,7 @@ class ResolvedConfig:
     cache_dir: Path | None
     cache_size: int
     threads: int | None
+    max_memory: int | None
     tune: Literal["off", "first", "background"]
     tune_seconds: float
     build: Literal["now", "background"]

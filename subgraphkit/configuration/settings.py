@@ -72,6 +72,7 @@ class OtherSettings(TypedDict, total=False):
     cache_dir: Path | str | None
     cache_size: int | str | None
     threads: int | str | None
+    max_memory: int | str | None
     tune: str | None
     tune_seconds: float | str | None
     build: str | None
@@ -230,6 +231,13 @@ _ALL: Final = (
         None,
         "How many threads a run computes with, on every backend; unless given, as many as CPU "
         "affinity, the quota of the control group and OMP_NUM_THREADS allow.",
+    ),
+    Setting(
+        "max_memory",
+        read_bytes,
+        None,
+        "How much memory a session may take, such as 2GiB: one that needs more is refused before "
+        "anything is compiled.",
     ),
     _choice(
         "tune",

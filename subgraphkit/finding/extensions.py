@@ -7,8 +7,10 @@ and the work, go on.
 
 import threading
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from itertools import chain, count
 from typing import Any, Final
 
 from subgraphkit.backend.hookspecs import (
@@ -38,6 +40,9 @@ class _Source:
     name: str
     label: str
     get: Callable[[], object]
+
+
+_Callers = dict[str, tuple[tuple[_Source, Any], ...]]
 
 
 class _Registered:
@@ -107,6 +112,9 @@ def _used_up(result: object) -> object:
     return list(result) if isinstance(result, Iterator) else result
 
 
+_SESSIONS: Final = count(1)
+
+
 class ExtensionManager:
     """The extensions of one bind or one command.
 
@@ -117,6 +125,11 @@ class ExtensionManager:
         allow: Names of the only extensions to load, or None for all.
         block: Names of extensions not to load.
         raise_errors: Whether exceptions of extensions pass as they are.
+        model: Name of the model that is bound.
+
+    Attributes:
+        model: Name of the model that they are told about.
+        session: Number of the session that they are told about, given out here.
 
     Thread-safety: all methods may be called from any thread.
     """
@@ -127,17 +140,38 @@ class ExtensionManager:
         block: frozenset[str] = frozenset(),
         *,
         raise_errors: bool = False,
+        model: str = "",
     ) -> None:
+        self.model = model
+        self.session = next(_SESSIONS)
+        self._numbers = chain((self.session,), _SESSIONS)
         self._allow = allow
         self._block = block
         self._raise_errors = raise_errors
         self._lock = threading.RLock()
-        self._callers: dict[str, tuple[tuple[_Source, Any], ...]] | None = None
+        self._callers: _Callers | None = None
 
     @classmethod
-    def from_config(cls, resolved: ResolvedConfig) -> "ExtensionManager":
+    def from_config(cls, resolved: ResolvedConfig, model: str = "") -> "ExtensionManager":
         """Make a manager that follows a configuration."""
-        return cls(resolved.plugins, resolved.block, raise_errors=resolved.raise_plugin_errors)
+        raises = resolved.raise_plugin_errors
+        return cls(resolved.plugins, resolved.block, raise_errors=raises, model=model)
+
+    def number_session(self) -> int:
+        """Return the number of a new session: that of the bind for the first, then others."""
+        return next(self._numbers)
+
+    def joined(self, extension: object, name: str) -> "ExtensionManager":
+        """Return a manager of the same extensions and one more, which is not registered.
+
+        Args:
+            extension: An object with hookimpls.
+            name: What it is called in messages.
+        """
+        joined = copy(self)
+        added = self._with(self._load(), _Source(name, repr(name), lambda: extension))
+        joined._callers = added  # noqa: SLF001 (a copy of ours)
+        return joined
 
     def implements(self, hook_name: str) -> bool:
         """Say whether any extension listens to a hook.
@@ -184,7 +218,8 @@ class ExtensionManager:
         if "model" in progress.facts:
             return progress
         is_heard = self.implements("subgraphkit_progress")
-        return Progress(self._tell_progress if is_heard else None, progress, model=model)
+        told = self._tell_progress if is_heard else None
+        return Progress(told, progress, model=model, session=self.session)
 
     def _tell_progress(self, event: ProgressEvent) -> None:
         self.notify("subgraphkit_progress", event=event)
@@ -197,16 +232,19 @@ class ExtensionManager:
             raise InternalError(f"{hook_name!r} is not a hook of extensions")
         return callers.get(hook_name, ())
 
-    def _load(self) -> dict[str, tuple[tuple[_Source, Any], ...]]:
+    def _load(self) -> _Callers:
         with self._lock:
             if self._callers is None:
-                callers: dict[str, tuple[tuple[_Source, Any], ...]] = {}
+                callers: _Callers = {}
                 for source in _sources():
                     if self._wanted(source.name):
-                        for hook_name, caller in self._load_one(source):
-                            callers[hook_name] = (*callers.get(hook_name, ()), (source, caller))
+                        callers = self._with(callers, source)
                 self._callers = callers
             return self._callers
+
+    def _with(self, callers: _Callers, source: _Source) -> _Callers:
+        added = {hook: (*callers.get(hook, ()), (source, c)) for hook, c in self._load_one(source)}
+        return callers | added
 
     def _wanted(self, name: str) -> bool:
         return name not in self._block and (self._allow is None or name in self._allow)

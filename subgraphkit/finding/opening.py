@@ -4,7 +4,6 @@ A backend that was named works or raises. What was not named, or is marked optio
 with a word in the log, a ``FallbackEvent``, and a warning where something is broken.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -26,10 +25,11 @@ from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
 from subgraphkit.finding.loading import BackendFactory, adopt, build, build_planner, probe
 from subgraphkit.finding.registry import find_record, load_record, probe_record
+from subgraphkit.texts import logger_of
 
 __all__ = ["Among", "load_in_turn", "open_backends", "open_fallback", "open_in_turn"]
 
-_LOGGER: Final = logging.getLogger("subgraphkit.registry")
+_LOGGER: Final = logger_of("registry")
 _CANNOT_BE_USED: Final = (
     BackendNotFoundError,
     BackendLoadError,

@@ -47,6 +47,19 @@ class Model:
         """The name of the model in reports: its file's, or its graph's."""
         return self.path.name if self.path else (self.graph.name or "model")
 
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of the model that are in memory as long as it is; external data is not."""
+        taken = (self.graph.constants[name].type.nbytes or 0 for name in self.taken_out)
+        return sum(taken) + self.proto.ByteSize()
+
+    @property
+    def inside(self) -> frozenset[str]:
+        """Names of the initializers whose data is in ``proto``, and is copied when it is read."""
+        stored = self.proto.graph.initializer
+        own = {one.name for one in stored if one.data_location != onnx.TensorProto.EXTERNAL}
+        return frozenset(own - self.taken_out)
+
     def __repr__(self) -> str:
         """Render as ``Model('m.onnx', 176 nodes)``."""
         return f"Model({self.name!r}, {len(self.graph.nodes)} nodes)"

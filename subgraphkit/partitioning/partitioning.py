@@ -10,8 +10,7 @@ from typing import Any, overload
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
-from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.configuration.selection import Selection, parse_selection
+from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.partitioning.algorithms.collector import collector_paused
@@ -25,11 +24,7 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     configured,
 )
-from subgraphkit.partitioning.claiming.placements import (
-    Placement,
-    find_placement,
-    warn_of_differences,
-)
+from subgraphkit.partitioning.claiming.placements import selected
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
     finish_turns,
@@ -41,8 +36,10 @@ from subgraphkit.partitioning.division import claimed, divided
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
+from subgraphkit.partitioning.reports.memory import Memory, foresee
 from subgraphkit.partitioning.reports.quality import Quality, measure
 from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
+from subgraphkit.partitioning.reports.sections import as_page
 from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall
 
 __all__ = ["Partitioning", "partition", "partition_within"]
@@ -62,6 +59,10 @@ class Partitioning(PartitioningData):
     def quality(self) -> Quality:
         """Regions against the lower bound, coverage, what crosses, what operators are worth."""
         return measure(self)
+
+    def memory(self) -> Memory:
+        """Say how much memory a session of it will take, before anything is compiled."""
+        return foresee(self)
 
     def shortfall(self) -> Shortfall | None:
         """Return what to report because backends that were named have little; None if nothing.
@@ -83,13 +84,14 @@ class Partitioning(PartitioningData):
         """
         return explain(self, node.id if isinstance(node, Node) else node)
 
-    def report(self, *, verbose: bool = False) -> str:
+    def report(self, *, verbose: bool = False, width: int | None = None) -> str:
         """Return tables of subgraphs, refusals and measures, for people.
 
         Args:
             verbose: Whether to list everything instead of the first few of each.
+            width: Cells in a line, to which tables are fitted; None for lines without end.
         """
-        return as_text(self, self.quality, verbose=verbose)
+        return as_text(self, self.quality, verbose=verbose, width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the partitioning as plain data.
@@ -105,6 +107,28 @@ class Partitioning(PartitioningData):
     def to_json(self, *, indent: int | None = None) -> str:
         """Return ``to_dict`` as JSON text."""
         return json.dumps(self.to_dict(), indent=indent)
+
+    def to_html(
+        self,
+        *,
+        against: "Partitioning | None" = None,
+        times: Mapping[str | int, float] | None = None,
+    ) -> str:
+        """Return one HTML page that needs nothing else, to be written as UTF-8.
+
+        It has the graph of the subgraphs as a picture, the nodes of each with types, arithmetic and
+        the reasons of those who refused them, and tables to be sorted, filtered and searched.
+
+        Args:
+            against: A partitioning of the same model to compare with: the page shows what moved
+                from where to where, and both pictures.
+            times: Seconds of one run, by subgraph id and by number of a node; areas are times if
+                those of all subgraphs are given, and arithmetic if not.
+
+        Raises:
+            ConfigError: ``against`` is of another model (SGK123).
+        """
+        return as_page(self, self.quality, against=against, times=times or {})
 
     def to_networkx(self) -> Any:
         """Return the graph of the subgraphs as a ``networkx.DiGraph`` with its critical path.
@@ -304,7 +328,7 @@ def partition(
     """
     if isinstance(bound, Subgraph):
         return partition_within(bound, backends, bound.backend, NO_DEMANDS)
-    settings, placed = _selected(bound, backends, constraints)
+    settings, placed = selected(bound, backends, constraints)
     demands = placed or configured(settings, constraints)
     named: dict[str, str] = {}
     with collector_paused():
@@ -314,43 +338,6 @@ def partition(
     if bound.extensions.implements("subgraphkit_plan"):
         bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
     return partitioning
-
-
-def _selected(
-    bound: BoundModel, backends: Selection | None, constraints: Constraints | None
-) -> tuple[ResolvedConfig, Constraints | None]:
-    """Return the settings with the selection, and the demands of a placement if there is one."""
-    settings = bound.settings
-    if isinstance(backends, Placement):
-        return _following(backends, bound, settings, "a placement measured here")
-    if backends is not None:
-        origin = f"argument backend={backends!r}"
-        settings = settings.selecting(parse_selection(backends, origin), "call", origin)
-    demanded = configured(settings, constraints) is not None
-    named = next((one.plan for one in settings.backends if one.plan is not None), None)
-    if demanded and named is not None:
-        raise ConfigError(
-            "SGK123",
-            f"plan file {str(named)!r} places every node, so none can be pinned or kept off",
-            hint="Leave out the constraints, or name backends in place of the plan file.",
-        )
-    # what is kept was measured without regard to the shares that are required
-    passed_over = demanded or (settings.require and named is None)
-    placement = None if passed_over else find_placement(bound, settings)
-    if placement is None:
-        return settings, None
-    origin = "a placement measured here"
-    if named is not None:
-        origin = f"plan file {str(named)!r}"
-        warn_of_differences(placement, bound, settings, named)
-    return _following(placement, bound, settings, origin)
-
-
-def _following(
-    placement: Placement, bound: BoundModel, settings: ResolvedConfig, origin: str
-) -> tuple[ResolvedConfig, Constraints]:
-    choices = placement.choices(origin)
-    return settings.selecting(choices, "placement", origin), placement.constraints(bound)
 
 
 def partition_within(

@@ -4,7 +4,6 @@ Until then all of the model runs on a backend that opens quickly. From the first
 parts do that are still to be compiled.
 """
 
-import logging
 import threading
 import time
 import weakref
@@ -39,11 +38,12 @@ from subgraphkit.partitioning.claiming.constraints import configured
 from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
+from subgraphkit.texts import logger_of
 from subgraphkit.viewing.progress import ShownAs, shown
 
 __all__ = ["BackgroundBuild", "SubgraphStatus", "starting_plan", "statuses"]
 
-_logger = logging.getLogger("subgraphkit.placement")
+_logger = logger_of("placement")
 
 _STOPPED: Final = "the build was stopped"
 

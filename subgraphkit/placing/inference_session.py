@@ -62,7 +62,7 @@ class InferenceSession(Session):
     it runs, and the session takes over what won; see ``tuning``.
 
     Ctrl-C is heard while it compiles, whatever library is at work, and the setting ``timeout_s``
-    ends it as well (SGK134).
+    ends it as well (SGK135).
 
     Thread-safety: as ``Session``.
     """

@@ -20,9 +20,9 @@ from subgraphkit.partitioning.claiming.placements import (
     keep_placement,
 )
 from subgraphkit.partitioning.costs import Costs
-from subgraphkit.partitioning.reports.renderings import aligned
 from subgraphkit.placing.course import Course
 from subgraphkit.placing.measuring import Arena
+from subgraphkit.texts import aligned, printable
 
 __all__ = ["Tuning", "tune"]
 
@@ -59,36 +59,40 @@ class Tuning:
         median: float = self.figures["ratio"][0]
         return 1 - median
 
-    def report(self) -> str:
-        """Return what was measured and decided, for people."""
-        return "\n".join(_report(self.figures)) + "\n"
+    def report(self, *, width: int | None = None) -> str:
+        """Return what was measured and decided, for people.
+
+        Args:
+            width: Cells in a line, to which tables are fitted; None for lines without end.
+        """
+        return "\n".join(_report(self.figures, width)) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the placement, as in a plan file, and whether it was measured now."""
         return {"measured": self.measured, **json.loads(self.placement.to_json())}
 
 
-def _report(figures: Mapping[str, Any]) -> Iterator[str]:
+def _report(figures: Mapping[str, Any], width: int | None) -> Iterator[str]:
     single, best = figures["single"], figures["best"]
     rows: list[Sequence[str]] = [("whole model", "median", "interval", f"of {single}", "subgraphs")]
     for one in figures["contenders"]:
         against = _ratio(one["ratio"]) if one["ratio"] else ""
         rows.append((one["label"], *_times(one["seconds"]), against, str(one["subgraphs"])))
-    yield from aligned(rows, right={1, 4})
-    yield from (f"{label}: {why}" for label, why in figures["out"].items())
+    yield from aligned(rows, {1, 4}, width=width)
+    yield from (printable(f"{label}: {why}") for label, why in figures["out"].items())
     if figures["regions"]:
         yield ""
-        yield from _region_table(figures["regions"])
+        yield from _region_table(figures["regions"], width)
         handing = (f"{name} {taken * 1e6:.0f} us" for name, taken in figures["handing"].items())
         yield f"handing over, beside {single}: {', '.join(handing)}"
-    yield from figures["notes"]
+    yield from map(printable, figures["notes"])
     if best == single:
         yield f"decision: {single} alone; nothing else measured better"
     else:
         yield f"decision: {best}, at {_ratio(figures['ratio'])} of {single} alone"
 
 
-def _region_table(regions: Sequence[Mapping[str, Any]]) -> list[str]:
+def _region_table(regions: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
     names = list(dict.fromkeys(name for one in regions for name in one["seconds"]))
     rows: list[Sequence[str]] = [("region", "values", "nodes", *names, "goes to")]
     for one in regions:
@@ -97,7 +101,7 @@ def _region_table(regions: Sequence[Mapping[str, Any]]) -> list[str]:
         where = f"{one['from']} .. {one['to']}"
         places = ",".join(map(str, one["places"]))
         rows.append((places, where, str(one["nodes"]), *cells, " and ".join(one["chosen"])))
-    return aligned(rows, right={2})
+    return aligned(rows, {2}, width=width)
 
 
 def _times(seconds: Sequence[float]) -> tuple[str, str]:

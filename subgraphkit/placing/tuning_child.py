@@ -6,7 +6,6 @@ with the placement, as JSON. A job may name a folder of feeds. It ends with its 
 
 import contextlib
 import json
-import logging
 import os
 import sys
 import tempfile
@@ -38,10 +37,11 @@ from subgraphkit.placing.tuning import tune
 from subgraphkit.planning import plan
 from subgraphkit.processes import AnsweringChild, NoAnswer
 from subgraphkit.running import Session
+from subgraphkit.texts import logger_of
 
 __all__ = ["BackgroundTuning", "main", "tuned", "wanted_tuning"]
 
-_logger: Final = logging.getLogger("subgraphkit.placement")
+_logger: Final = logger_of("placement")
 
 _MODULE: Final = "subgraphkit.placing.tuning_child"
 _OWN: Final = frozenset({"backend", "tune", "verbose", "plugins"})

@@ -17,6 +17,7 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.precision.deviation import Sums, ValueAccuracy
 from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
+from subgraphkit.texts import aligned
 from subgraphkit.types import DataType, TensorType
 
 __all__ = [
@@ -130,15 +131,11 @@ class AccuracyReport:
 
     def to_text(self) -> str:
         """Return a table for people, one line per value."""
-        names = [one.name for one in (*self.values, *self.outputs)]
-        wide = max(map(len, ["value", *names]))
-        head = f"{'value':<{wide}}  {'max_abs':>9}  {'mean_abs':>9}  {'snr_db':>7}  {'cosine':>9}"
-        lines = [
-            f"{one.name:<{wide}}  {one.max_abs:9.3g}  {one.mean_abs:9.3g}  {one.snr_db:7.1f}  "
-            f"{one.cosine:9.6f}"
-            for one in (*self.values, *self.outputs)
-        ]
-        return "\n".join([head, *lines])
+        rows = [("value", "max_abs", "mean_abs", "snr_db", "cosine")]
+        for one in (*self.values, *self.outputs):
+            errors = f"{one.max_abs:.3g}", f"{one.mean_abs:.3g}"
+            rows.append((one.name, *errors, f"{one.snr_db:.1f}", f"{one.cosine:.6f}"))
+        return "\n".join(aligned(rows, range(1, 5)))
 
 
 def measure_accuracy(

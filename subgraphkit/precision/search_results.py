@@ -5,6 +5,7 @@ from typing import Final
 
 from subgraphkit.precision.accuracy import AccuracyReport
 from subgraphkit.rewriting import Precision, Rewriting
+from subgraphkit.texts import printable
 
 __all__ = ["Effort", "PrecisionSearch", "SearchTrial", "StillKept"]
 
@@ -102,4 +103,4 @@ class PrecisionSearch:
         head = f"{count} of {count + changed} nodes stay, found in {len(self.trials)} trials{tail}"
         lines = [f"  {one.op_type} {one.node}: {one.text}" for one in self.kept[:_SHOWN]]
         more = [f"  and {count - _SHOWN} more"] if count > _SHOWN else []
-        return "\n".join([head, *lines, *more])
+        return "\n".join(map(printable, [head, *lines, *more]))

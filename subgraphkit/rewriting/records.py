@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 
 from subgraphkit.errors import CallerError
+from subgraphkit.texts import printable
 from subgraphkit.types import DataType
 
 __all__ = [
@@ -248,4 +249,4 @@ class Rewriting:
         words = {"lower": "in float32", "quantize": "not quantized"}
         for (step, code), count in sorted(counts.items()):
             lines.append(f"{count} kept {words[step]} ({code}): {KEPT_CODES[code]}")
-        return "\n".join(lines) or "nothing was changed"
+        return "\n".join(map(printable, lines)) or "nothing was changed"

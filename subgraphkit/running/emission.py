@@ -15,10 +15,11 @@ The lines on which steps stand are kept, so that a failure names the subgraph it
 import linecache
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 import numpy as np
 
@@ -71,6 +72,14 @@ class Emitted:
         if trace is None or step is None:
             return None
         return step, trace.tb_next is not None
+
+    def calling(self, operators: Mapping[int, Callable[..., Any]]) -> "Emitted":
+        """Return the same code with others called in place of operators, by step."""
+        # The names around it keep the function alive to which the kept text belongs.
+        names = {f"run{index}": call for index, call in operators.items()}
+        function = cast(FunctionType, self.execute)
+        around = {**function.__globals__, **names}
+        return replace(self, execute=FunctionType(function.__code__, around))
 
 
 class _Writer:

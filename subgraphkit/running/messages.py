@@ -5,7 +5,14 @@ from typing import Any
 
 from subgraphkit.errors import CallerError, InputError
 
-__all__ = ["no_output", "not_a_list", "other_model", "run_closed", "unknown_run_options"]
+__all__ = [
+    "no_output",
+    "not_a_list",
+    "other_model",
+    "profiled_already",
+    "run_closed",
+    "unknown_run_options",
+]
 
 
 def run_closed(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
@@ -47,4 +54,13 @@ def other_model() -> CallerError:
         "SGK123",
         "the plan given to exchange() is of another bound model than the session's",
         hint="Call partition() on session.graph, compile and plan what it returns.",
+    )
+
+
+def profiled_already() -> CallerError:
+    """Word that two profiles of a session are wanted at once (SGK146)."""
+    return CallerError(
+        "SGK146",
+        "a profile of this session is being taken already",
+        hint="Leave the block of the first before you enter the second.",
     )

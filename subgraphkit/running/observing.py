@@ -1,65 +1,143 @@
-"""Reports of runs to extensions; sessions without listeners pay nothing for them."""
+"""Reports of runs and steps to extensions; sessions without listeners pay nothing for them."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from subgraphkit.backend.events import FallbackEvent, RunEvent
+from subgraphkit.backend.events import FallbackEvent, RunEvent, StepEvent
 from subgraphkit.errors import ExecutionError
 from subgraphkit.finding.extensions import ExtensionManager
-from subgraphkit.planning import Step
+from subgraphkit.planning import Plan, Step
+from subgraphkit.running.emission import Emitted
+from subgraphkit.running.messages import profiled_already
+from subgraphkit.running.profiling import Recorder
 
 __all__ = ["Observer"]
 
-_sessions = count()
+_Run = Callable[..., Sequence[Any]]
 
 
 class Observer:
-    """Tells the extensions of one session about its runs.
+    """Tells the extensions of one session about its runs and the steps in them.
+
+    Attributes:
+        session: Number of the session.
 
     Thread-safety: safe.
     """
 
     def __init__(self, extensions: ExtensionManager) -> None:
-        self._extensions = extensions
-        self._session = next(_sessions)
+        self._extensions = self._registered = extensions
+        self._recorder: Recorder | None = None
+        self.session = extensions.number_session()
         self._runs = count()
+        self._here = threading.local()
 
-    def watch(self, execute: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        """Wrap a plan's function so that every run is reported, if there is a listener."""
+    def hear(self, recorder: Recorder | None) -> None:
+        """Report to a recorder as well, whose operators run in place of the plan's; None for none.
+
+        Raises:
+            CallerError: There is another one (SGK146).
+        """
+        if recorder is not None and self._recorder not in (None, recorder):
+            raise profiled_already()
+        own = self._registered
+        self._extensions = own if recorder is None else own.joined(recorder, "profile")
+        self._recorder = recorder
+
+    def forget(self) -> None:
+        """Take note that operators are not, or compute not, what they were."""
+        if self._recorder is not None:
+            self._recorder.forget_twins()
+
+    def watch(self, emitted: Emitted, plan: Plan) -> Emitted:
+        """Return the code of a plan such that runs and steps are reported, if anybody listens.
+
+        Where nobody does, it is the same object; where somebody listens to steps, it is the same
+        code, which calls clocks around the operators.
+        """
+        hears_steps = self._extensions.implements("subgraphkit_step")
         hooks = ("subgraphkit_run_start", "subgraphkit_run_end")
-        if not any(self._extensions.implements(hook) for hook in hooks):
-            return execute
+        if not hears_steps and not any(map(self._extensions.implements, hooks)):
+            return emitted
+        if hears_steps:
+            emitted = emitted.calling({i: self._clocked(s) for i, s in enumerate(plan.steps)})
+        return replace(emitted, execute=self._reported(emitted, plan))
 
-        def execute_watched(*arguments: Any) -> list[Any]:
-            run = next(self._runs)
-            event = RunEvent(self._session, run)
+    def _reported(self, emitted: Emitted, plan: Plan) -> Callable[..., list[Any]]:
+        execute = emitted.execute
+
+        def execute_reported(*arguments: Any) -> list[Any]:
+            self._here.run = run = next(self._runs)
+            event = RunEvent(
+                model=self._extensions.model,
+                session=self.session,
+                run=run,
+                start=time.perf_counter(),
+            )
             self._extensions.notify("subgraphkit_run_start", event=event)
-            started = time.perf_counter()
-            problem: str | None = None
+            event = replace(event, start=time.perf_counter())
             try:
                 return execute(*arguments)
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
+            except BaseException as error:
+                found = emitted.locate(error)
+                failed = plan.steps[found[0]].subgraph.id if found is not None else ""
+                event = replace(event, subgraph=failed, error=_text(error))
                 raise
             finally:
-                seconds = time.perf_counter() - started
-                event = RunEvent(self._session, run, seconds, problem)
+                event = replace(event, seconds=time.perf_counter() - event.start)
                 self._extensions.notify("subgraphkit_run_end", event=event)
 
-        return execute_watched
+        return execute_reported
+
+    def _clocked(self, step: Step) -> _Run:
+        twins = {} if self._recorder is None else self._recorder.twins
+        run, subgraph = twins.get(step.operator, step.operator).run, step.subgraph
+        backend = step.operator.made_by or subgraph.backend
+
+        def run_clocked(inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            problem: str | None = None
+            started = time.perf_counter()
+            try:
+                return run(inputs, outputs)
+            except BaseException as error:
+                problem = _text(error)
+                raise
+            finally:
+                event = StepEvent(
+                    model=self._extensions.model,
+                    session=self.session,
+                    subgraph=subgraph.id,
+                    run=self._here.run,
+                    backend=backend,
+                    start=started,
+                    seconds=time.perf_counter() - started,
+                    thread=threading.get_ident(),
+                    error=problem,
+                )
+                self._extensions.notify("subgraphkit_step", event=event)
+
+        return run_clocked
 
     def tell_moved(self, failure: ExecutionError, step: Step, target: str) -> None:
         """Report that a step that failed moved to the fallback backend."""
         if self._extensions.implements("subgraphkit_fallback"):
             event = FallbackEvent(
+                model=self._extensions.model,
+                session=self.session,
+                subgraph=step.subgraph.id,
                 level="run",
                 backend=failure.backend,
                 target=target,
                 code=failure.code,
                 reason=failure.message,
-                subgraph=failure.subgraph,
                 node_count=len(step.subgraph.nodes),
             )
             self._extensions.notify("subgraphkit_fallback", event=event)
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,6 +1,5 @@
 """Weights that change under a running session: versioned, all or nothing."""
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,10 +14,11 @@ from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.errors import InvalidModelError, WeightUpdateError
 from subgraphkit.ir import Initializer
 from subgraphkit.planning import Plan, Step
+from subgraphkit.texts import logger_of
 
 __all__ = ["Weights"]
 
-_logger = logging.getLogger("subgraphkit.run")
+_logger = logger_of("run")
 _Array = npt.NDArray[Any]
 
 # Sizes, axes and targets are small; shape inference reads nothing larger.

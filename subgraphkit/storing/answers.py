@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import logging
 import re
 import threading
 from collections.abc import Callable
@@ -13,10 +12,11 @@ from typing import Any, Final, TypeVar
 
 from subgraphkit.storing.folders import BACKENDS, default_cache_dir
 from subgraphkit.storing.kept_files import KeptFile
+from subgraphkit.texts import logger_of
 
 __all__ = ["Answers", "Passing", "forget_answers", "is_machine_fault"]
 
-_logger = logging.getLogger("subgraphkit.cache")
+_logger = logger_of("cache")
 
 _MOST_FILES: Final = 2_000
 _ANSWER: Final = re.compile(r"[0-9a-f]{64}\.(answer|json)")

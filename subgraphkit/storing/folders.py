@@ -8,7 +8,6 @@ counts is the folder's owner and mode; on Windows, where the profile's access li
 neither says anything and they are not looked at.
 """
 
-import logging
 import os
 import stat
 from collections.abc import Collection
@@ -17,6 +16,7 @@ from typing import Final, Literal
 
 from subgraphkit.errors import CacheError
 from subgraphkit.storing import messages
+from subgraphkit.texts import logger_of
 
 __all__ = [
     "BACKENDS",
@@ -29,7 +29,7 @@ __all__ = [
     "require_owner",
 ]
 
-_logger = logging.getLogger("subgraphkit.cache")
+_logger = logger_of("cache")
 
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 HAS_OWNERS: Final = os.name == "posix"

@@ -1,7 +1,6 @@
 """Files of a backend's own that make the next time quicker, and may be gone any day."""
 
 import hmac
-import logging
 import os
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,10 +10,11 @@ from subgraphkit.errors import CacheError
 from subgraphkit.storing.files import open_plain, write_whole
 from subgraphkit.storing.locks import locked
 from subgraphkit.storing.signing import signing_key
+from subgraphkit.texts import logger_of
 
 __all__ = ["KeptFile"]
 
-_logger = logging.getLogger("subgraphkit.cache")
+_logger = logger_of("cache")
 
 _SIGNATURE: Final = 32
 _LARGEST: Final = 1 << 30

@@ -15,7 +15,7 @@ from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Pict
 from subgraphkit.viewing.layout import Extent, place
 from subgraphkit.viewing.sections import Arrow, Drawing, in_bytes, shown
 
-__all__ = ["drawn", "groups_of", "legend", "limits"]
+__all__ = ["COLOURS", "drawn", "groups_of", "legend", "limits"]
 
 COLOURS: Final = (
     "#56b4e9",
@@ -41,6 +41,7 @@ _MANY_ARROWS: Final = 60
 
 _Size = tuple[float, float]
 _Point = tuple[float, float]
+_Place = tuple[float, float, float, float]
 
 
 def groups_of(drawing: Drawing) -> list[str]:
@@ -65,10 +66,11 @@ def limits(drawing: Drawing) -> str:
     count = len(drawing.boxes)
     if count <= DRAWN_AT_ONCE:
         return ""
-    opened = "open one to see them" if count <= DRAWN_IN_ALL else "the table lists them"
+    opened = "open one to see them" if count <= DRAWN_IN_ALL else "the table lists them singly"
     return (
-        f"{count:,} boxes are too many for one picture: each box stands for neighbours in running "
-        f"order, banded by how many of them have which colour; {opened}."
+        f"{count:,} are too many for one picture: each box stands for a run of neighbours in "
+        f"running order, named by their places in it, its colours as large as their shares; "
+        f"{opened}."
     )
 
 
@@ -92,20 +94,24 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
         (x - size[0] / 2, y - size[1] / 2, *size)
         for (x, y), size in zip(placed.centres, sizes, strict=True)
     ]
-    parts: list[str] = []
+    arrows: list[str] = []
     labelled = len(picture.arrows) <= _MANY_ARROWS
     for arrow, route in zip(picture.arrows, placed.routes, strict=True):
         ends = boxes[arrow.source], boxes[arrow.target]
         points = [_below(ends[0]), *route, _above(ends[1])]
         names = [picture.items[at].box.key for at in (arrow.source, arrow.target)]
-        parts += _arrow(arrow, names, points, labelled=labelled)
-    for item, box in zip(picture.items, boxes, strict=True):
-        parts += _box(item, box, colours)
+        arrows += _arrow(arrow, names, points, labelled=labelled)
+    drawn_boxes = [
+        part
+        for item, box in zip(picture.items, boxes, strict=True)
+        for part in _box(item, box, colours)
+    ]
     width, height = round(placed.width), round(placed.height)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" font-size="12" '
-        f'role="group" aria-label="{escape(shown(title))}">{"".join(parts)}</svg>'
+        f'fill="currentColor" role="group" aria-label="{escape(shown(title))}">'
+        f'<g stroke="currentColor" font-size="11">{"".join(arrows)}</g>{"".join(drawn_boxes)}</svg>'
     )
 
 
@@ -147,11 +153,11 @@ def _extent(item: Item, size: _Size) -> Extent:
     return Extent(half, half + text[0], max(size[1], text[1]))
 
 
-def _above(box: tuple[float, float, float, float]) -> _Point:
+def _above(box: _Place) -> _Point:
     return box[0] + box[2] / 2, box[1] - 4
 
 
-def _below(box: tuple[float, float, float, float]) -> _Point:
+def _below(box: _Place) -> _Point:
     return box[0] + box[2] / 2, box[1] + box[3]
 
 
@@ -168,67 +174,63 @@ def _arrow(
     detail = f"{told}\n{arrow.detail}" if arrow.detail else told
     said = "\n".join(map(shown, detail.split("\n")))
     yield f'<g class="arrow"><title>{escape(said)}</title>'
-    yield f'<path d="{path}" fill="none" stroke="transparent" stroke-width="14"/>'
+    yield f'<path d="{path}" fill="none" stroke-opacity="0" stroke-width="14"/>'
     yield (
-        f'<path class="line" d="{path}" fill="none" stroke="currentColor" stroke-opacity="0.45" '
+        f'<path class="line" d="{path}" fill="none" stroke-opacity=".45" '
         f'stroke-width="{width:.1f}"/>'
     )
     (x, y), head = points[-1], 3 + width
-    yield (
-        f'<path d="M{x:.0f} {y + 4:.0f}l{-head:.1f} {-1.6 * head:.1f}h{2 * head:.1f}z" '
-        f'fill="currentColor" fill-opacity="0.6"/>'
-    )
+    yield f'<path d="M{x:.0f} {y + 4:.0f}l{-head:.1f} {-1.6 * head:.1f}h{2 * head:.1f}z"/>'
     at = (len(points) - 1) // 2
     x = (points[at][0] + points[at + 1][0]) / 2
     y = (points[at][1] + points[at + 1][1]) / 2
     hidden = "" if labelled else ' visibility="hidden"'
-    yield (
-        f'<text x="{x + 6:.0f}" y="{y + 4:.0f}" fill="currentColor" font-size="11"{hidden}>'
-        f"{amount}</text></g>"
-    )
+    yield f'<text x="{x + 6:.0f}" y="{y + 4:.0f}" stroke="none"{hidden}>{amount}</text></g>'
 
 
-def _box(
-    item: Item, place_: tuple[float, float, float, float], colours: dict[str, str]
-) -> Iterable[str]:
+def _box(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
     x, y, width, height = place_
-    box = item.box
-    lines = _lines(item)
+    box, lines = item.box, _lines(item)
     inside = item.outside or _fits(item, (width, height))
     goal = f' data-view="{item.view}"' if item.view >= 0 else f' data-box="{item.place}"'
-    role = "" if item.outside else f'{goal} tabindex="0" role="button"'
+    opens = "" if item.outside else f'{goal} tabindex="0" role="button"'
     said = ", ".join(map(shown, filter(None, (box.key, box.group, box.note))))
-    yield f'<g class="box"{role} aria-label="{escape(said)}"><title>{escape(said)}</title>'
-    yield from _bands(item, place_, colours)
-    stroke = "3" if box.marked else "1"
-    dashed = ' stroke-dasharray="4 3"' if item.outside else ""
-    yield (
-        f'<rect class="edge" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
-        f'rx="4" fill="none" stroke="currentColor" stroke-width="{stroke}"{dashed}/>'
-    )
-    ink = _INK if inside and not item.outside else "currentColor"
-    left = x + width / 2 if inside else x + width + 6
-    anchor = "middle" if inside else "start"
+    yield f'<g class="box"{opens}><title>{escape(said)}</title>'
+    if not inside:
+        wide, high = width + _text_size(item)[0], max(height, _text_size(item)[1])
+        top = y + (height - high) / 2
+        yield _rectangle((x, top, wide, high), 'class="reach" fill="none" pointer-events="all"')
+    yield from _filled(item, place_, colours)
+    ink = f' fill="{_INK}"' if inside and not item.outside else ""
+    left = round(x + width / 2 if inside else x + width + 6)
+    anchor = ' text-anchor="middle"' if inside else ""
     top = y + height / 2 - (len(lines) - 1) * _LINE / 2 + 4
-    for at, line in enumerate(lines):
-        weight = ' font-weight="600"' if not at else ""
-        yield (
-            f'<text x="{left:.0f}" y="{top + at * _LINE:.0f}" fill="{ink}" '
-            f'text-anchor="{anchor}"{weight}>{escape(line)}</text>'
-        )
-    yield "</g>"
+    name, *note = map(escape, lines)
+    below = "".join(f'<tspan x="{left}" dy="{_LINE:.0f}">{line}</tspan>' for line in note)
+    yield (
+        f'<text x="{left}" y="{top:.0f}"{ink}{anchor}>'
+        f'<tspan font-weight="600">{name}</tspan>{below}</text></g>'
+    )
 
 
-def _bands(
-    item: Item, place_: tuple[float, float, float, float], colours: dict[str, str]
-) -> Iterable[str]:
+def _filled(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
+    """Draw the box itself: one colour, or a band of each colour of a group, and the edge."""
     x, y, width, height = place_
-    whole = sum(count for _, count in item.shares)
-    for group, count in item.shares:
-        part = width * count / whole
-        rounded = ' rx="4"' if len(item.shares) == 1 else ""
-        yield (
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{part:.1f}" height="{height:.1f}"{rounded} '
-            f'fill="{colours[group]}"/>'
-        )
+    edge = f'class="edge" rx="4" stroke="currentColor" stroke-width="{3 if item.box.marked else 1}"'
+    if item.outside:
+        yield _rectangle(place_, f'{edge} fill="none" stroke-dasharray="4 3"')
+        return
+    if len(item.shares) == 1:
+        yield _rectangle(place_, f'{edge} fill="{colours[item.box.group]}"')
+        return
+    whole = sum(share for _, share in item.shares)
+    for group, share in item.shares:
+        part = width * share / whole
+        yield _rectangle((x, y, part, height), f'fill="{colours[group]}"')
         x += part
+    yield _rectangle(place_, f'{edge} fill="none"')
+
+
+def _rectangle(place_: _Place, attributes: str) -> str:
+    x, y, width, height = place_
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {attributes}/>'

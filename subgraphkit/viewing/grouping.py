@@ -26,14 +26,14 @@ class Item:
 
     Attributes:
         box: What is written in it and how large it is.
-        shares: How many boxes of which group it stands for, for the bands of its colour.
+        shares: Of each group of boxes it stands for, the size, or how many where none has one.
         place: Of a single box, its place in the drawing; -1 for a group.
         view: Of a group that opens, the number of its own picture; -1 if it does not.
         outside: Whether it stands for everything before or after the picture.
     """
 
     box: Box
-    shares: tuple[tuple[str, int], ...]
+    shares: tuple[tuple[str, float], ...]
     place: int = -1
     view: int = -1
     outside: bool = False
@@ -76,13 +76,18 @@ def _single(box: Box, place: int) -> Item:
 
 
 def _group(boxes: Sequence[Box], start: int, view: int) -> Item:
-    shares = tuple(Counter(box.group for box in boxes).most_common())
-    note = ", ".join(f"{count} {group}" for group, count in shares[:2])
+    counts = Counter(box.group for box in boxes)
+    sizes: dict[str, float] = dict.fromkeys(sorted(counts), 0.0)
+    for one in boxes:
+        sizes[one.group] += one.size
+    shares = tuple(sizes.items() if any(sizes.values()) else sorted(counts.items()))
+    shown = counts.most_common(2)
+    note = ", ".join(f"{count} {group}" for group, count in shown)
     box = Box(
         _span(start, start + len(boxes)),
-        shares[0][0],
+        shown[0][0],
         sum(one.size for one in boxes),
-        note + (", \N{HORIZONTAL ELLIPSIS}" if len(shares) > 2 else ""),  # noqa: PLR2004 (as shown)
+        note + (", \N{HORIZONTAL ELLIPSIS}" if len(counts) > len(shown) else ""),
         marked=any(one.marked for one in boxes),
     )
     return Item(box, shares, view=view)

@@ -104,7 +104,7 @@ def _facts(rows: Sequence[tuple[str, Cell]]) -> str:
 def _table(table: Table, most_rows: int) -> Iterator[str]:
     numeric = _numeric(table)
     longest = [
-        max((_size(row[at]) for row in table.rows), default=0.0) if name in table.bars else 0.0
+        _longest(name, (row[at] for row in table.rows)) if name in table.bars else 0.0
         for at, name in enumerate(table.columns)
     ]
     if table.caption:
@@ -122,6 +122,11 @@ def _table(table: Table, most_rows: int) -> Iterator[str]:
     yield "</tbody></table></div>"
     if len(table.rows) > most_rows:
         yield f'<p class="more">{len(table.rows) - most_rows:,} more rows</p>'
+
+
+def _longest(name: str, cells: Iterable[Cell]) -> float:
+    """Return what a bar over the whole width stands for; shares have the whole."""
+    return 100.0 if name.startswith("%") else max(map(_size, cells), default=0.0)
 
 
 def _bar(cell: Cell, longest: float) -> str:
@@ -182,7 +187,7 @@ def _data(section: Section) -> Any:
 
 
 def _column(cells: Sequence[Cell]) -> Any:
-    """Return numbers as they are; texts once each, and which of them is where."""
+    """Return numbers as they are; texts once each, and which is where if they do not all differ."""
     if not any(isinstance(cell, str) for cell in cells):
         return [
             shown(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
@@ -190,6 +195,8 @@ def _column(cells: Sequence[Cell]) -> Any:
         ]
     texts: dict[str, int] = {}
     places = [texts.setdefault(shown(cell), len(texts)) for cell in cells]
+    if len(texts) == len(cells):
+        return {"texts": list(texts)}
     return {"texts": list(texts), "places": places}
 
 

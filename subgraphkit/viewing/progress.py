@@ -3,7 +3,6 @@
 The bars and lines are the project's own. A library that is asked for and missing is an error.
 """
 
-import logging
 import sys
 import threading
 import time
@@ -12,23 +11,22 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, Protocol, TextIO
 
-from subgraphkit.backend.notices import is_terminal, printable
 from subgraphkit.backend.progress import Progress, ProgressEvent, ProgressListener
 from subgraphkit.errors import ConfigError
+from subgraphkit.texts import Screen, logger_of, printable
 
 __all__ = ["ShownAs", "shown"]
 
 ShownAs = Progress | ProgressListener | str | None
 """How progress is shown: a word of the setting ``progress``, a listener, or a ``Progress``."""
 
-_logger: Final = logging.getLogger("subgraphkit.progress")
+_logger: Final = logger_of("progress")
 
 _LINE_SECONDS: Final = 10.0
 """Between two lines, elsewhere than on a terminal."""
 
 _REDRAW_SECONDS: Final = 0.2
 _WIDTH: Final = 30
-_ERASE: Final = "\r\x1b[K"
 
 
 class _Display(Protocol):
@@ -58,7 +56,7 @@ def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
     if isinstance(how, Progress):
         progress = how
     elif isinstance(how, str) and how != "none":
-        display = _displays()[how](stream if stream is not None else sys.stderr)
+        display = _displays()[how](Screen(stream if stream is not None else sys.stderr))
         progress = Progress(_Last(display))
     else:
         progress = Progress(None if isinstance(how, str) else how)
@@ -70,7 +68,7 @@ def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
             display.close()
 
 
-def _displays() -> dict[str, Callable[[TextIO], _Display]]:
+def _displays() -> dict[str, Callable[[Screen], _Display]]:
     return {"auto": _Written, "log": lambda _: _Logged(), "rich": _Rich, "tqdm": _Tqdm}
 
 
@@ -117,24 +115,16 @@ class _Logged(_Lines):
 
 
 class _Written(_Lines):
-    def __init__(self, stream: TextIO) -> None:
-        self._terminal, self._stream = is_terminal(stream), stream
-        super().__init__(_REDRAW_SECONDS if self._terminal else _LINE_SECONDS)
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        super().__init__(_REDRAW_SECONDS if screen.is_terminal else _LINE_SECONDS)
 
     def _write(self, event: ProgressEvent) -> None:
-        if self._terminal:
-            self._put(f"{_ERASE}{_line(event, drawn=True)}")
-        else:
-            self._put(f"{_line(event)}\n")
+        self._screen.redraw(_line(event, drawn=self._screen.is_terminal))
 
     def close(self) -> None:
         super().close()
-        if self._terminal:
-            self._put(_ERASE)
-
-    def _put(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        self._screen.redraw()
 
 
 class _Bars:
@@ -156,7 +146,7 @@ class _Bars:
 
 
 class _Rich(_Bars):
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, screen: Screen) -> None:
         super().__init__()
         rich = _imported("rich", "rich.progress")
         self._all = rich.Progress(
@@ -165,7 +155,7 @@ class _Rich(_Bars):
             rich.MofNCompleteColumn(),
             rich.TimeElapsedColumn(),
             rich.TextColumn("{task.fields[words]}", markup=False),
-            console=import_module("rich.console").Console(file=stream),
+            console=import_module("rich.console").Console(file=screen.stream),
             transient=True,
         )
         self._all.start()
@@ -182,9 +172,9 @@ class _Rich(_Bars):
 
 
 class _Tqdm(_Bars):
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, screen: Screen) -> None:
         super().__init__()
-        self._make, self._stream = _imported("tqdm", "tqdm.auto").tqdm, stream
+        self._make, self._stream = _imported("tqdm", "tqdm.auto").tqdm, screen.stream
 
     def _made(self, event: ProgressEvent) -> Any:
         return self._make(desc=event.phase, total=event.total, file=self._stream, leave=False)

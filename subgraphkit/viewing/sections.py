@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from subgraphkit.backend.notices import printable
+from subgraphkit.texts import printable
 
 __all__ = [
     "Arrow",
@@ -62,7 +62,8 @@ class Table:
         rows: As many cells each as there are columns.
         title: The heading above; also how a drawing names the table that its boxes open.
         caption: A sentence that says what the rows are, or nothing.
-        bars: The columns of numbers that show a bar, as long as the number is large.
+        bars: The columns of numbers that show a bar, as long as the number is large; in a column
+            whose head begins with ``%``, a whole bar is 100.
     """
 
     columns: Sequence[str]

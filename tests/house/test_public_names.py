@@ -33,6 +33,8 @@ PUBLIC = [
     "unregister_backend",
     "list_backends",
     "get_backend",
+    "register_extension",
+    "unregister_extension",
     "config",
     "hookimpl",
     "errors",

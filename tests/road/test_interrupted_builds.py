@@ -131,7 +131,7 @@ def _check(builds: _Builds, status: int, said: str) -> None:
     # Before Python hears signals at all, Ctrl-C ends a process as it does any.
     assert status in {0, INTERRUPTED, TIMED_OUT, -signal.SIGINT}, said
     assert "Traceback" not in said or status == -signal.SIGINT, said
-    assert ("SGK134" in said) == (status == TIMED_OUT), said
+    assert ("SGK135" in said) == (status == TIMED_OUT), said
     sound, wrong = builds.left()
     assert wrong == []
     if builds.backend == TENSORRT:

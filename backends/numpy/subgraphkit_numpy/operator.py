@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from subgraphkit.backend import SubgraphOperator
+from subgraphkit.backend import InnerTime, SubgraphOperator
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit_numpy.backend_options import Options
@@ -89,6 +89,10 @@ class NumpyOperator(SubgraphOperator):
         """Return the number of calls, and the ``source`` of the program for debugging."""
         return {"calls": len(self._program.steps), "source": self._program.source}
 
+    def profiled(self, record: Callable[[InnerTime], object]) -> "NumpyOperator":
+        """Return the same program with a clock around every call."""
+        return _Clocked(self, record)
+
     def close(self) -> None:
         """Let go of the constants."""
         self._program.close()
@@ -138,6 +142,20 @@ class NumpyOperator(SubgraphOperator):
             np.copyto(buffer, result)
             filled.append(buffer)
         return filled
+
+
+class _Clocked(NumpyOperator):
+    """Another operator's program with a clock around every call.
+
+    Args:
+        whole: The operator.
+        record: Takes the times.
+    """
+
+    def __init__(self, whole: NumpyOperator, record: Callable[[InnerTime], object]) -> None:
+        vars(self).update(vars(whole))
+        self._program = self._program.clocked(record)
+        self._function = self._program.function
 
 
 def _context(threads: int | None) -> Context:

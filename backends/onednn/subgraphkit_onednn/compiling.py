@@ -25,6 +25,7 @@ from subgraphkit_onednn.handles import (
     Partition,
     logical_tensor,
 )
+from subgraphkit_onednn.kernels import Kernels
 from subgraphkit_onednn.library import DnnlError
 from subgraphkit_onednn.lowering import DraftTensor, GraphDraft
 from subgraphkit_onednn.symbols import (
@@ -127,6 +128,7 @@ class _Compiler:
         }
         free = made - self.visible - strict
         self.shown = self.visible | _not_to_fuse(draft)
+        self.kernels = Kernels(engine, free)
         self.logical = {
             number: self._logical(tensor, inner=number in free)
             for number, tensor in self.tensors.items()
@@ -142,7 +144,7 @@ class _Compiler:
         if not count:
             return []
         found, refused = [], []
-        for partition in self._partitions():
+        for partition in self._with_kernels():
             numbers = [number for number in partition.operations if number < count]
             if numbers and partition.is_supported:
                 found.append(partition)
@@ -185,6 +187,21 @@ class _Compiler:
             tuple(operations[number].kind for number in numbers),
             tuple(sorted({operations[number].node for number in numbers})),
         )
+
+    def _with_kernels(self) -> list[Partition]:
+        """Let the library partition until it has kernels for all that it fuses."""
+        while True:
+            found = self._partitions()
+            shown = len(self.shown)
+            for partition in found:
+                operations = [
+                    self.draft.operations[number]
+                    for number in sorted(partition.operations)
+                    if number < len(self.draft.operations)
+                ]
+                self.shown.update(self.kernels.cuts(operations))
+            if len(self.shown) == shown:
+                return found
 
     def _partitions(self) -> list[Partition]:
         graph = DnnlGraph(self.library)

@@ -41,6 +41,7 @@ _OUT: Final = ctypes.POINTER(_POINTER)
 _SIZE_OUT: Final = ctypes.POINTER(_SIZE)
 _BYTE_OUT: Final = ctypes.POINTER(ctypes.c_uint8)
 _DIMS: Final = ctypes.POINTER(ctypes.c_int64)
+_FLOAT: Final = ctypes.c_float
 
 _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
     "dnnl_engine_create": (_OUT, _INT, _SIZE),
@@ -95,6 +96,20 @@ _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
         ctypes.POINTER(ctypes.POINTER(InplacePair)),
     ),
     "dnnl_graph_compiled_partition_execute": (_POINTER, _POINTER, _SIZE, _OUT, _SIZE, _OUT),
+    "dnnl_memory_desc_create_with_strides": (_OUT, _INT, _DIMS, _INT, _DIMS),
+    "dnnl_memory_desc_destroy": (_POINTER,),
+    "dnnl_post_ops_create": (_OUT,),
+    "dnnl_post_ops_destroy": (_POINTER,),
+    "dnnl_post_ops_append_sum": (_POINTER, _FLOAT, ctypes.c_int32, _INT),
+    "dnnl_post_ops_append_eltwise": (_POINTER, _INT, _FLOAT, _FLOAT),
+    "dnnl_post_ops_append_binary": (_POINTER, _INT, _POINTER),
+    "dnnl_primitive_attr_create": (_OUT,),
+    "dnnl_primitive_attr_destroy": (_POINTER,),
+    "dnnl_primitive_attr_set_post_ops": (_POINTER, _POINTER),
+    "dnnl_matmul_primitive_desc_create": (_OUT, *[_POINTER] * 6),
+    "dnnl_binary_primitive_desc_create": (_OUT, _POINTER, _INT, *[_POINTER] * 4),
+    "dnnl_primitive_desc_query": (_POINTER, _INT, _INT, ctypes.POINTER(ctypes.c_char_p)),
+    "dnnl_primitive_desc_destroy": (_POINTER,),
     "dnnl_graph_set_compiled_partition_cache_capacity": (_INT,),
     "dnnl_graph_set_constant_tensor_cache": (_INT,),
 }

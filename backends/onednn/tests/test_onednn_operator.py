@@ -255,3 +255,56 @@ def test_reducing_axes_of_length_one_does_not_end_the_process() -> None:
     node = helper.make_node("ReduceL2", ["x"], ["y"], axes=[2], keepdims=0)
     (y,) = compile_model(make_model([node], {"x": [5, 6, 1]}, ["y"])).run([picture(0, 5, 6, 1)])
     np.testing.assert_array_equal(y, np.abs(picture(0, 5, 6, 1))[..., 0])
+
+
+def fused_net() -> onnx.ModelProto:
+    """Make a layer with a bias and a residual, two sums of whole tensors, and a normalization."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["b", "p"], ["q"]),
+        helper.make_node("Add", ["q", "x"], ["layer"]),
+        helper.make_node("MatMul", ["layer", "w"], ["r"]),
+        helper.make_node("Add", ["r", "x"], ["s"]),
+        helper.make_node("Add", ["s", "z"], ["sums"]),
+        helper.make_node("Div", ["sums", "rows"], ["u"]),
+        helper.make_node("Mul", ["u", "b"], ["v"]),
+        helper.make_node("Add", ["v", "b"], ["n"]),
+        helper.make_node("Reciprocal", ["n"], ["y"]),
+    ]
+    constants = {"w": picture(1, 16, 16), "b": np.abs(picture(2, 1, 16)) + 30}
+    inputs = {"x": [2, 12, 16], "z": [2, 12, 16], "rows": [2, 12, 1]}
+    return make_model(nodes, inputs, ["layer", "y"], constants)
+
+
+def test_what_is_fused_has_more_than_the_reference_kernel() -> None:
+    code = (
+        "from backends.onednn.tests.onednn_road import compile_model\n"
+        "from backends.onednn.tests.test_onednn_operator import fused_net\n"
+        "print(*compile_model(fused_net()).info()['partitions'], sep='\\n')\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"ONEDNN_VERBOSE": "2", "PYTHONPATH": ".", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    made, partitions = [line for line in found.stdout.splitlines() if "create" in line], []
+    partitions = [line for line in found.stdout.splitlines() if "," not in line]
+    assert made
+    assert [line for line in made if ",ref:any," in line] == []
+    assert partitions[0] == "matmul + add"
+
+
+def test_a_layer_with_bias_and_residual_is_right_with_new_weights_too() -> None:
+    feeds = {"x": picture(3, 2, 12, 16), "z": picture(4, 2, 12, 16), "rows": picture(5, 2, 12, 1)}
+    model = fused_net()
+    operator = compile_model(model)
+    for _ in range(2):
+        for y, wanted in zip(
+            operator.run(list(feeds.values())), expected(model, **feeds), strict=True
+        ):
+            np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+        assert operator.update_weights({"b": picture(2, 1, 16) + 50})
+        model.graph.initializer[1].CopyFrom(numpy_helper.from_array(picture(2, 1, 16) + 50, "b"))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import onnx
@@ -12,6 +13,7 @@ from subgraphkit.backend import (
     BindContext,
     Connectivity,
     Evidence,
+    Footprint,
     Pool,
     ProbeResult,
     Refusal,
@@ -19,6 +21,8 @@ from subgraphkit.backend import (
     SubgraphProperty,
     SubgraphSelector,
     Unsupported,
+    constant_bytes,
+    peak_of_values,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.onnx_io import outside_weights, write_value_info
@@ -27,6 +31,7 @@ from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.claims import Claims, is_known
 from subgraphkit_onnxruntime.library import installed_wheels, is_refusal, onnxruntime, words_of
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
+from subgraphkit_onnxruntime.profiling import ProfiledOperator
 from subgraphkit_onnxruntime.settings import NAME, SessionSettings, read_settings
 from subgraphkit_onnxruntime.tensors import is_plain
 from subgraphkit_onnxruntime.versions import write_for_library
@@ -39,6 +44,14 @@ _INSTALL: Final = (
 )
 _OURS: Final = re.compile(r"#(\d+)\b")
 """How nodes are named in sessions, so that ONNX Runtime's words lead back to them."""
+
+_SESSION_OF_A_NODE: Final = 8 << 10
+"""Bytes that a session has for a node beside its constants."""
+_LIBRARY: Final = 4 << 20
+"""Bytes of code and of threads that ONNX Runtime touches with the first model of some size."""
+_OVERWRITING: Final = frozenset(
+    ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
+)
 
 
 class _Selector(SubgraphSelector):
@@ -94,13 +107,17 @@ class OnnxRuntimeProperty(SubgraphProperty):
         Raises:
             Unsupported: ONNX Runtime refuses the region; names the nodes it complains about.
         """
+        profile = context.options.profile
+        return self._opened(subgraph, context, f"{profile}_{subgraph.id}" if profile else "")
+
+    def _opened(
+        self, subgraph: Subgraph, context: BindContext[Options], prefix: str
+    ) -> OnnxRuntimeOperator:
         claims = self._about(subgraph.graph)
         model = subgraph.to_model(weights="outside")
         _name_nodes(model.graph, subgraph)
         _fill_types(model.graph, claims)
         weights = outside_weights(model, subgraph)
-        profile = context.options.profile
-        prefix = f"{profile}_{subgraph.id}" if profile else ""
         try:
             settings = self._settings.for_pool(
                 context.threads, shares_processors=context.shares_processors
@@ -118,6 +135,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             _types(claims, subgraph.outputs),
             weights,
             _facts(session, subgraph, settings, profiling=bool(prefix)),
+            partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
         )
 
     def _about(self, graph: Any) -> Claims:
@@ -140,6 +158,20 @@ class OnnxRuntimeBackend(Backend[Options]):
 
     def properties(self) -> Sequence[SubgraphProperty]:
         return (OnnxRuntimeProperty(self._settings),)
+
+    def footprint(self, subgraph: Subgraph) -> Footprint:
+        """Count a copy of every constant, packed or as it is, and the arena.
+
+        What is packed is there several times while the session is opened: filters of convolutions
+        are reordered in the model first. A run takes its values from the arena one by one, where
+        they lie scattered, and from the second run on as one block beside it.
+        """
+        values = peak_of_values(subgraph, overwrites=_writes_over)
+        held = constant_bytes(subgraph) + len(subgraph.members) * _SESSION_OF_A_NODE
+        opening = constant_bytes(subgraph, _is_filter) * 3 // 2
+        opening += constant_bytes(subgraph, _is_factor) * 2 // 3
+        work = values.bytes * 3
+        return Footprint(held, opening, values, work, keeps_work=True, library=_LIBRARY)
 
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:
@@ -233,3 +265,15 @@ def assigned_nodes(session: Any) -> dict[str, int]:
     for group in recorded():
         counts[group.ep_name] = counts.get(group.ep_name, 0) + len(group.get_nodes())
     return counts
+
+
+def _writes_over(node: Node) -> bool:
+    return node.op_type in _OVERWRITING
+
+
+def _is_filter(node: Node, place: int) -> bool:
+    return place == 1 and node.op_type == "Conv"
+
+
+def _is_factor(node: Node, place: int) -> bool:
+    return place == 1 and node.op_type in {"MatMul", "Gemm"}

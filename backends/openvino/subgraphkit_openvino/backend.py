@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from subgraphkit.backend import (
     Answer,
@@ -11,11 +11,16 @@ from subgraphkit.backend import (
     Conformance,
     Connectivity,
     Evidence,
+    Footprint,
     Pool,
     ProbeResult,
     Refusal,
     SubgraphProperty,
     SubgraphSelector,
+    attention_scores,
+    constant_bytes,
+    peak_of_values,
+    scaled_weights,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
@@ -32,6 +37,16 @@ from subgraphkit_openvino.questions import Questions
 from subgraphkit_openvino.rules import refusals
 
 __all__ = ["OpenVINOBackend", "OpenVINOProperty"]
+
+_CODE_OF_A_NODE: Final = 80 << 10
+"""Bytes of a layer beside its weights, most of them code that is generated for its shapes."""
+_CONVERTING: Final = 6 << 20
+"""Bytes that the importer and the compiler of the device work in and give back."""
+_LIBRARY: Final = 14 << 20
+"""Bytes of code and of threads that OpenVINO touches with the first model of some size."""
+_OVERWRITING: Final = frozenset(
+    ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
+)
 
 
 class _Answered(SubgraphSelector):
@@ -146,6 +161,20 @@ class OpenVINOBackend(Backend[Options]):
         abilities = ",".join(sorted(core.get_property(device, "OPTIMIZATION_CAPABILITIES")))
         return f"openvino;{build};{device};{full_name};{abilities}"
 
+    def footprint(self, subgraph: Subgraph) -> Footprint:
+        """Count a packed copy of what layers multiply by, their code, and the values of a run.
+
+        What is only looked up, as embeddings are, is read where it is. On another device than the
+        processor nobody can say, and this is what the host may need meanwhile.
+        """
+        values = peak_of_values(
+            subgraph, overwrites=_writes_over, hidden=attention_scores(subgraph)
+        )
+        scaled = scaled_weights(subgraph)
+        held = constant_bytes(subgraph, lambda node, place: node.inputs[place] in scaled)
+        held += constant_bytes(subgraph, _is_packed) + len(subgraph.members) * _CODE_OF_A_NODE
+        return Footprint(held, _CONVERTING, values, values.bytes, keeps_work=True, library=_LIBRARY)
+
     def restore(self, blob: bytes, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Restore a compiled region.
 
@@ -157,3 +186,11 @@ class OpenVINOBackend(Backend[Options]):
 
 def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:
     return ProbeResult(available=False, versions=versions, problems=(problem,), hint=hint)
+
+
+def _writes_over(node: Node) -> bool:
+    return node.op_type in _OVERWRITING
+
+
+def _is_packed(node: Node, place: int) -> bool:
+    return not (place == 0 and node.op_type == "Gather")

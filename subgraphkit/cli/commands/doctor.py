@@ -33,6 +33,7 @@ from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.child_probe import ChildProbe
+from subgraphkit.texts import paragraph
 
 __all__ = ["COMMAND"]
 
@@ -300,10 +301,10 @@ def _show(
     rows = [(_MARKS[check["status"]], check["name"], check["text"]) for check in checks]
     report.show(Table.of("result check finding", rows))
     for name, trace in traces.items():
-        report.show(f"The last that was heard of backend {name}:\n{trace}")
+        report.show(paragraph(f"The last that was heard of backend {name}:\n{trace}"))
     if report.data["fixes"]:
-        lines = [f"{number}. {fix}" for number, fix in enumerate(report.data["fixes"], 1)]
-        report.show("\n".join(["What to do:", *lines]))
+        fixes = enumerate(map(paragraph, report.data["fixes"]), 1)
+        report.show("\n".join(["What to do:", *(f"{number}. {fix}" for number, fix in fixes)]))
 
 
 def _arguments(parser: ArgumentParser) -> None:

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend.notices import printable
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
 from subgraphkit.cli.command import Command
@@ -22,6 +21,7 @@ from subgraphkit.finding.listing import list_backends, usable_names
 __all__ = ["COMMAND"]
 
 _ORIGIN = "the command line"
+_COLUMNS = "option type default allowed environment help"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -61,13 +61,11 @@ def _show_bundle(folder: Path, report: CommandReport) -> None:
             facts.append((f"{backend.name} made by", backend.origin.implementation))
             facts.append((f"{backend.name} made on", backend.origin.system))
         facts += [(f"{backend.name} {key}", str(value)) for key, value in backend.options.items()]
-    report.show(
-        Table.of("what value", [(printable(what), printable(value)) for what, value in facts])
-    )
+    report.show(Table.of("what value", facts))
     rows = [
         (
-            printable(one.id),
-            printable(one.backend),
+            one.id,
+            one.backend,
             str(len(one.nodes)),
             size_text(one.engine.size) if one.engine else "none, compiled when opened",
         )
@@ -152,7 +150,7 @@ def _show_options(record: BackendRecord, report: CommandReport) -> None:
         )
         for option in record.manifest.options
     ]
-    report.show(Table.of("option type default allowed environment help", rows))
+    report.show(Table.of(_COLUMNS, rows, give="help allowed default"))
 
 
 def _allowed(option: Option) -> str:

@@ -39,7 +39,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             progress=progress,
         )
     report.data = found.to_dict()
-    report.show(found.report().rstrip("\n"))
+    report.show(found.report(width=report.width).rstrip("\n"))
     if not found.measured:
         report.note("nothing was measured: this was found in the cache; --again measures anew")
     if output is not None:

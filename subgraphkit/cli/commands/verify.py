@@ -2,7 +2,7 @@
 
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -17,12 +17,24 @@ from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, merge_options, merge_pairs, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
-from subgraphkit.comparing import Difference, SubgraphFinding, Verification, tolerance_for, verify
+from subgraphkit.comparing import (
+    Bisection,
+    Difference,
+    NotFinite,
+    SubgraphFinding,
+    Verification,
+    bisect,
+    find_not_finite,
+    tolerance_for,
+    verify,
+)
 from subgraphkit.comparing.feeding import make_feeds
 
 __all__ = ["COMMAND"]
 
-_COLUMNS = "output result type wrong max_abs max_rel cosine worst"
+_COLUMNS = "output result type wrong max_abs max_rel cosine rms range worst"
+_FIGURES = "wrong max_abs max_rel cosine rms"
+_GIVE = "worst output type range"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -33,20 +45,51 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     plain = bind(model, shapes, backend="none")
     feeds = make_feeds(plain, merge_pairs(arguments.input, "--input"), arguments.seed)
     tell_feeds(feeds, arguments.seed, report)
+    arrays = {name: feed.array for name, feed in feeds.items()}
+    both = {
+        "backend": arguments.backend,
+        "reference": arguments.reference,
+        "tolerance": _tolerance(arguments.rtol, arguments.atol),
+        "shapes": shapes,
+        "options": options,
+    }
+    if arguments.nan:
+        search = partial(find_not_finite, model, arrays, shapes=shapes, options=options)
+        return _look_for_nan(arguments, search, report)
+    if arguments.bisect:
+        return _bisect(arguments, partial(bisect, model, arrays, **both), report)
     with report.doing("comparing"):
-        found = verify(
-            model,
-            {name: feed.array for name, feed in feeds.items()},
-            arguments.backend,
-            arguments.reference,
-            per_subgraph=arguments.per_subgraph,
-            tolerance=_tolerance(arguments.rtol, arguments.atol),
-            shapes=shapes,
-            options=options,
-        )
+        found = verify(model, arrays, **both, per_subgraph=arguments.per_subgraph)
     report.data = _data(found)
     _show(found, report)
     return ExitCode.OK if found.agrees else ExitCode.CHECK_FAILED
+
+
+def _bisect(
+    arguments: Namespace, search: Callable[..., Bisection], report: CommandReport
+) -> ExitCode:
+    """Search for the smallest part at fault and write it."""
+    given = {"--rtol": arguments.rtol, "--atol": arguments.atol}
+    words = [f"{key}={value}" for key, value in given.items() if value is not None]
+    with report.doing("bisecting") as progress:
+        found = search(folder=arguments.output, words=words, progress=progress)
+    facts = "verdict subgraph size others nodes facts builds reproduces command"
+    report.data = {name: getattr(found, name) for name in facts.split()}
+    report.show(found.summary)
+    return ExitCode.OK if found.verdict == "nothing" else ExitCode.CHECK_FAILED
+
+
+def _look_for_nan(
+    arguments: Namespace, search: Callable[..., NotFinite], report: CommandReport
+) -> ExitCode:
+    """Find where either side makes NaN or infinity."""
+    with report.doing("looking at every value"):
+        found = [search(backend=one) for one in (arguments.backend, arguments.reference)]
+    report.data = [asdict(one) for one in found]
+    for one in found:
+        report.show(one.text)
+    wrong = any(one.node or one.outputs for one in found)
+    return ExitCode.CHECK_FAILED if wrong else ExitCode.OK
 
 
 def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
@@ -57,7 +100,7 @@ def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
 
 
 def _data(found: Verification) -> dict[str, Any]:
-    data = {**asdict(found), "agrees": found.agrees}
+    data = {**asdict(found), "agrees": found.agrees, "outcome": found.outcome}
     data["outputs"] = [_described(one) for one in found.outputs]
     if found.subgraphs is not None:
         data["subgraphs"] = [_subgraph_data(one) for one in found.subgraphs]
@@ -103,23 +146,33 @@ def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport)
     for one in subgraphs:
         facts = one.subgraph, str(one.nodes)
         if one.error:
-            rows.append((*facts, "-", "FAIL", "-", "", "", "", "", one.error.splitlines()[0]))
+            rows.append((*facts, "-", "FAIL", "-", *[""] * 6, one.error.splitlines()[0]))
         rows += [(*facts, *_row(found.name, found)) for found in one.differences]
-    report.show(Table.of(columns, rows, right="nodes wrong max_abs max_rel cosine"))
+    report.show(Table.of(columns, rows, right=f"nodes {_FIGURES}", give=_GIVE))
 
 
 def _table(columns: str, rows: Iterable[tuple[str, Difference]]) -> Table:
     cells = [_row(name, one) for name, one in rows]
-    return Table.of(columns, cells, right="wrong max_abs max_rel cosine")
+    return Table.of(columns, cells, right=_FIGURES, give=_GIVE)
 
 
 def _row(name: str, one: Difference) -> tuple[str, ...]:
     type_ = f"{one.dtype}[{','.join(map(str, one.shape))}]" if one.dtype else "-"
     if one.problem:
-        return name, "FAIL", type_, "", "", "", "", one.problem
+        return name, "FAIL", type_, *[""] * 6, one.problem
     cosine = "-" if math.isnan(one.cosine) else f"{one.cosine:.6f}"
     figures = (f"{one.wrong}", f"{one.max_abs:.3g}", f"{one.max_rel:.3g}", cosine)
-    return name, "ok" if one.agrees else "FAIL", type_, *figures, _worst(one)
+    signal = (f"{one.rms:.3g}", f"{one.low:.3g} .. {one.high:.3g}")
+    if not one.agrees:
+        return name, "FAIL", type_, *figures, *signal, _worst(one)
+    return (
+        name,
+        "nothing" if one.nothing else "ok",
+        type_,
+        *figures,
+        *signal,
+        one.nothing or _worst(one),
+    )
 
 
 def _worst(one: Difference) -> str:
@@ -134,6 +187,8 @@ def _shown(value: Any) -> str:
 
 
 def _conclusion(found: Verification) -> str:
+    if found.outcome == "means nothing":
+        return "Nothing was verified: that these outputs agree means nothing."
     if found.agrees:
         return "All agree."
     if found.subgraphs is None:
@@ -168,6 +223,23 @@ def _arguments(parser: ArgumentParser) -> None:
         help="feed every subgraph what the reference has there, to find those at fault",
     )
     parser.add_argument(
+        "--bisect",
+        action="store_true",
+        help="find the smallest part at fault, and write it with its inputs",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        default="repro",
+        help="where --bisect writes what it found (default: repro)",
+    )
+    parser.add_argument(
+        "--nan",
+        action="store_true",
+        help="find the first node that makes NaN or infinity, on both sides, and compare nothing",
+    )
+    parser.add_argument(
         "--rtol",
         metavar="X",
         type=tolerance,
@@ -182,7 +254,11 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 COMMAND: Final = Command(
-    examples=("verify model.onnx --backend openvino", "verify model.onnx --per-subgraph"),
+    examples=(
+        "verify model.onnx --backend openvino",
+        "verify model.onnx --per-subgraph",
+        "verify model.onnx --backend tvm --bisect -o repro/",
+    ),
     add_arguments=_arguments,
     execute=_execute,
 )

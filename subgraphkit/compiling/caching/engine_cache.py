@@ -6,7 +6,6 @@ time and a word in the log, never the result.
 """
 
 import copy
-import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +29,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.ir.digests import data_digest
 from subgraphkit.ir.structure import NoKeyError
 from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.texts import logger_of
 
 __all__ = ["EngineCache", "stores_engines"]
 
@@ -39,7 +39,7 @@ Compile = Callable[[], SubgraphOperator]
 _LOCK_TIMEOUT: Final = 600.0
 """Seconds to wait for another process that compiles the same engine; then compile it as well."""
 
-_logger = logging.getLogger("subgraphkit.cache")
+_logger = logger_of("cache")
 
 
 def stores_engines(kind: type[Backend]) -> bool:

@@ -6,7 +6,6 @@ of the engine's last use.
 """
 
 import contextlib
-import logging
 import os
 import re
 import time
@@ -29,10 +28,11 @@ from subgraphkit.storing.files import open_plain, write_whole
 from subgraphkit.storing.folders import default_cache_dir, private_folder
 from subgraphkit.storing.locks import locked
 from subgraphkit.storing.signing import signing_key
+from subgraphkit.texts import logger_of
 
 __all__ = ["EngineStore", "StoredEngine"]
 
-_logger = logging.getLogger("subgraphkit.cache")
+_logger = logger_of("cache")
 
 _ENGINE: Final = ".engine"
 _DESCRIPTION: Final = ".json"

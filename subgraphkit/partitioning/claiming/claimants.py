@@ -209,7 +209,9 @@ def _claims(
 def _tell_skipped(bound: BoundModel, named: dict[str, str], event: FallbackEvent) -> None:
     if event.backend in named:
         named[event.backend] = event.reason
-    bound.extensions.notify("subgraphkit_fallback", event=event)
+    told = bound.extensions
+    event = replace(event, model=told.model, session=told.session)
+    told.notify("subgraphkit_fallback", event=event)
 
 
 def _claim(

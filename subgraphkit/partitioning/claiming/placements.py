@@ -6,7 +6,6 @@
 
 import importlib.metadata
 import json
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -17,15 +16,22 @@ from typing import Any, Final
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.processors import processor_name
-from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
+from subgraphkit.configuration.selection import (
+    AUTO,
+    NONE,
+    BackendChoice,
+    Selection,
+    parse_selection,
+)
 from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir.digests import canonical
 from subgraphkit.ir.structure import NoKeyError
-from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector
+from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector, configured
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
+from subgraphkit.texts import logger_of
 
 __all__ = [
     "Placement",
@@ -35,11 +41,12 @@ __all__ = [
     "keep_placement",
     "placement_of",
     "read_placement",
+    "selected",
     "surroundings",
     "warn_of_differences",
 ]
 
-_logger = logging.getLogger("subgraphkit.placement")
+_logger = logger_of("placement")
 
 _FORMAT: Final = 1
 _LARGEST: Final = 64 << 20
@@ -294,3 +301,45 @@ def warn_of_differences(
             str(path),
             ", ".join(differing),
         )
+
+
+def selected(
+    bound: BoundModel, backends: Selection | None, constraints: Constraints | None
+) -> tuple[ResolvedConfig, Constraints | None]:
+    """Return the settings with the selection, and the demands of a placement if there is one.
+
+    Raises:
+        ConfigError: The selection cannot be read (SGK107), nodes are demanded beside a plan file
+            (SGK123), or the file cannot be read or is of another model (SGK124).
+    """
+    settings = bound.settings
+    if isinstance(backends, Placement):
+        return _following(backends, bound, settings, "a placement measured here")
+    if backends is not None:
+        origin = f"argument backend={backends!r}"
+        settings = settings.selecting(parse_selection(backends, origin), "call", origin)
+    demanded = configured(settings, constraints) is not None
+    named = next((one.plan for one in settings.backends if one.plan is not None), None)
+    if demanded and named is not None:
+        raise ConfigError(
+            "SGK123",
+            f"plan file {str(named)!r} places every node, so none can be pinned or kept off",
+            hint="Leave out the constraints, or name backends in place of the plan file.",
+        )
+    # what is kept was measured without regard to the shares that are required
+    passed_over = demanded or (settings.require and named is None)
+    placement = None if passed_over else find_placement(bound, settings)
+    if placement is None:
+        return settings, None
+    origin = "a placement measured here"
+    if named is not None:
+        origin = f"plan file {str(named)!r}"
+        warn_of_differences(placement, bound, settings, named)
+    return _following(placement, bound, settings, origin)
+
+
+def _following(
+    placement: Placement, bound: BoundModel, settings: ResolvedConfig, origin: str
+) -> tuple[ResolvedConfig, Constraints]:
+    choices = placement.choices(origin)
+    return settings.selecting(choices, "placement", origin), placement.constraints(bound)

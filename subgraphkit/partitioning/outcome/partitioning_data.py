@@ -1,6 +1,7 @@
 """The data of a partitioning, before anything is made of it for people."""
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -74,6 +75,16 @@ class PartitioningData:
     named: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def model(self) -> str:
+        """The name of the model, as in events."""
+        return self.graph.extensions.model
+
+    @property
+    def session(self) -> int:
+        """The number of the session it was made for, as in events."""
+        return self.graph.extensions.session
+
+    @property
     def backends(self) -> tuple[str, ...]:
         """Names of the backends that took part, in the order of claiming, the fallback last."""
         return tuple(dict.fromkeys(claim.backend.name for claim in self.turns.claims))
@@ -91,20 +102,26 @@ class PartitioningData:
 
     @cached_property
     def shares_processors(self) -> bool:
-        """Whether more than one backend computes subgraphs with threads of its own."""
-        return len({one.name for one in self._computing() if one.pool != "none"}) > 1
+        """Whether more than one pool of threads computes subgraphs.
+
+        Threads that sleep between two runs are one pool for each backend; those that may spin are
+        one for each subgraph, because that of another would take the processors from it.
+        """
+        counted = self._computing()
+        spinning = sum(count for one, count in counted if one.pool in {"spins", "unknown"})
+        return spinning + len({one.name for one, _ in counted if one.pool == "sleeps"}) > 1
 
     @property
     def unheeding(self) -> tuple[str, ...]:
         """Names of the backends with subgraphs that promise nothing about their threads."""
-        names = (one.name for one in self._computing() if one.pool == "unknown")
+        names = (one.name for one, _ in self._computing() if one.pool == "unknown")
         return tuple(dict.fromkeys(names))
 
-    def _computing(self) -> Iterator[Backend]:
+    def _computing(self) -> list[tuple[Backend, int]]:
+        """Return who computes subgraphs, and how many."""
         # Every claim once: after each subgraph given back this is asked of all that there are.
-        read = map(attrgetter("outputs"), self.subgraphs)
-        for place in dict.fromkeys(compress(self.claimed_by, read)):
-            yield self.turns.claims[place].backend
+        counts = Counter(compress(self.claimed_by, map(attrgetter("outputs"), self.subgraphs)))
+        return [(self.turns.claims[place].backend, count) for place, count in counts.items()]
 
     @property
     def refusals(self) -> Mapping[int, tuple[RefusedBy, ...]]:

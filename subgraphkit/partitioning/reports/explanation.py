@@ -7,6 +7,7 @@ from typing import Literal
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.texts import printable
 
 __all__ = ["AskedProperty", "Explanation", "explain"]
 
@@ -60,13 +61,13 @@ class Explanation:
     def __str__(self) -> str:
         """Render for people; what several properties of a backend refuse alike is one line."""
         if self.left_out:
-            return f"{self.label}: in no subgraph\n  left out: {self.left_out}"
+            return f"{printable(self.label)}: in no subgraph\n  left out: {self.left_out}"
         lines = [f"{self.label}: in subgraph {self.subgraph}"]
         if self.is_constant:
             lines.append("  constant: travels with its first reader, nobody is asked about it")
         lines += [f"  {asked}" for asked in self._merged()]
         lines += [f"  copied into {name}" for name in self.copies]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def _merged(self) -> Iterable[AskedProperty]:
         """Return what was said, properties that refused for the same reason under one name."""

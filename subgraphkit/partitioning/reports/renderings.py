@@ -1,15 +1,15 @@
 """Renderings of a partitioning: text for people, plain data for machines, a graph for networkx."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from subgraphkit.backend.notices import printable
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning.claiming.refusals import RefusedBy
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.causes import (
+    Cause,
     Roots,
     example_sizes,
     find_causes,
@@ -18,9 +18,20 @@ from subgraphkit.partitioning.reports.causes import (
 )
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
+from subgraphkit.texts import aligned, printable
 from subgraphkit.viewing import in_bytes
 
-__all__ = ["aligned", "as_data", "as_networkx", "as_text", "counted", "dry_run_lines"]
+__all__ = [
+    "aligned",
+    "as_data",
+    "as_networkx",
+    "as_text",
+    "counted",
+    "dry_run_lines",
+    "find_all_causes",
+    "left_out_lines",
+    "refused_for_good",
+]
 
 _SHOWN_SUBGRAPHS = 40
 _SHOWN_VALUES = 4
@@ -63,7 +74,7 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
                 "code": one.refusal.code,
                 "text": one.refusal.text,
             }
-            for node, refused in _refused_for_good(partitioning)
+            for node, refused in refused_for_good(partitioning)
             for one in refused
         ],
         "quality": quality.to_dict(),
@@ -132,13 +143,16 @@ def _critical_path(partitioning: PartitioningData, quotient: Any) -> tuple[tuple
     return tuple(reversed(path)), flops
 
 
-def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) -> str:
+def as_text(
+    partitioning: PartitioningData, quality: Quality, *, verbose: bool, width: int | None = None
+) -> str:
     """Render the partitioning as tables.
 
     Args:
         partitioning: The partitioning.
         quality: Its measures.
         verbose: Whether to list every subgraph, value and refusal instead of the first few.
+        width: Cells in a line, to which tables are fitted; None for lines without end.
     """
     count = len(partitioning.graph.order)
     subgraphs = len(partitioning.subgraphs)
@@ -148,24 +162,27 @@ def as_text(partitioning: PartitioningData, quality: Quality, *, verbose: bool) 
         f"in {counted(subgraphs, 'subgraph')}"
         f", backends {', '.join(rest_on) or 'none'}"
     )
-    left_out = _left_out_lines(partitioning)
+    left_out = left_out_lines(partitioning)
     parts = ["\n".join([head, *dry_run_lines(partitioning), *left_out])]
     if subgraphs:
-        parts.append(_subgraph_table(partitioning, verbose=verbose))
-    parts.append(_refusal_table(partitioning, verbose=verbose))
-    parts.append(_quality_lines(partitioning.graph, quality, verbose=verbose))
+        parts.append(_subgraph_table(partitioning, verbose=verbose, width=width))
+    parts.append(_refusal_table(partitioning, verbose=verbose, width=width))
+    parts.append(_quality_lines(partitioning.graph, quality, verbose=verbose, width=width))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def dry_run_lines(partitioning: PartitioningData) -> list[str]:
     """Say of every backend that plans here and cannot run what it lacks, in one line."""
     return [
-        f"dry run, nothing can run here: {name}: {error.context.get('problem', error.message)}"
+        printable(
+            f"dry run, nothing can run here: {name}: {error.context.get('problem', error.message)}"
+        )
         for name, error in partitioning.cannot_run.items()
     ]
 
 
-def _left_out_lines(partitioning: PartitioningData) -> list[str]:
+def left_out_lines(partitioning: PartitioningData) -> list[str]:
+    """Say in a line what became of the nodes that were left out at bind, if any were."""
     left_out = partitioning.graph.left_out.values()
     computed = sum(became == "computed at bind" for became in left_out)
     replaced = sum(became.endswith("branch is taken, known at bind") for became in left_out)
@@ -178,7 +195,7 @@ def _left_out_lines(partitioning: PartitioningData) -> list[str]:
     return ["; ".join(said)] if said else []
 
 
-def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
+def _subgraph_table(partitioning: PartitioningData, *, verbose: bool, width: int | None) -> str:
     rows: list[Sequence[str]] = [
         ("subgraph", "backend", "nodes", "from", "to", "inputs", "outputs")
     ]
@@ -186,7 +203,7 @@ def _subgraph_table(partitioning: PartitioningData, *, verbose: bool) -> str:
     shown = running if verbose else running[:_SHOWN_SUBGRAPHS]
     for subgraph in shown:
         rows += _subgraph_rows(subgraph, verbose=verbose)
-    lines = aligned(rows, right={2})
+    lines = aligned(rows, {2}, width=width)
     if len(shown) < len(running):
         lines.append(f"... and {len(running) - len(shown)} more subgraphs")
     if idle := [one for one in partitioning.subgraphs if not one.outputs]:
@@ -227,7 +244,7 @@ def _typed(subgraph: Subgraph, names: Sequence[str], *, verbose: bool) -> list[s
     return texts
 
 
-def _refused_for_good(
+def refused_for_good(
     partitioning: PartitioningData,
 ) -> Iterator[tuple[int, Sequence[RefusedBy]]]:
     """Go through the refused nodes, with the refusals by backends they did not end on."""
@@ -238,19 +255,24 @@ def _refused_for_good(
             yield node, lasting
 
 
-def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
+def find_all_causes(partitioning: PartitioningData) -> list[Cause]:
+    """Group the refusals of nodes that run by root cause, backend by backend."""
     graph = partitioning.graph
     by_backend: dict[str, list[tuple[int, Refusal]]] = {name: [] for name in partitioning.backends}
-    for node, refused in _refused_for_good(partitioning):
+    for node, refused in refused_for_good(partitioning):
         if partitioning.home_of(node).outputs:
             for one in refused:
                 by_backend[one.backend].append((node, one.refusal))
     roots = Roots(graph)
-    causes = [
+    return [
         cause
         for name, refused in by_backend.items()
         for cause in find_causes(graph, name, refused, roots)
     ]
+
+
+def _refusal_table(partitioning: PartitioningData, *, verbose: bool, width: int | None) -> str:
+    graph, causes = partitioning.graph, find_all_causes(partitioning)
     if not causes:
         return ""
     shown = causes if verbose else causes[:_SHOWN_REFUSALS]
@@ -259,13 +281,13 @@ def _refusal_table(partitioning: PartitioningData, *, verbose: bool) -> str:
         (one.backend, str(len(one.nodes)), operators_of(graph, one.nodes), one.code, one.text)
         for one in shown
     ]
-    lines = aligned(rows, right={1})
+    lines = aligned(rows, {1}, width=width)
     if len(shown) < len(causes):
         lines.append(f"... and {len(causes) - len(shown)} more reasons")
     return "\n".join(lines)
 
 
-def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool) -> str:
+def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool, width: int | None) -> str:
     rows: list[Sequence[str]] = [
         ("backend", "regions", "bound", "gap", "nodes", "parameters", "FLOPs")
     ]
@@ -281,7 +303,7 @@ def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool) -> str
         )
         for one in quality.backends
     ]
-    lines = aligned(rows, right={1, 2, 3, 4, 5, 6})
+    lines = aligned(rows, {1, 2, 3, 4, 5, 6}, width=width)
     lines.append(
         f"cut: {counted(quality.cut_tensors, 'tensor')}, {in_bytes(quality.cut_bytes)}; "
         f"{in_bytes(quality.forced_bytes)} cross between backends whatever the regions"
@@ -333,21 +355,6 @@ def _fewer(count: int, noun: str) -> list[str]:
 
 def _known(number: int | None) -> str:
     return "-" if number is None else str(number)
-
-
-def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
-    """Return rows as lines with aligned columns; those in ``right`` are aligned on the right."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    to_the_right = frozenset(right)
-    lines = []
-    for row in rows:
-        cells = (
-            cell.rjust(width) if column in to_the_right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def counted(count: int, noun: str) -> str:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from subgraphkit.backend.events import FallbackEvent
-from subgraphkit.backend.notices import PLACEMENT_LOG, printable
+from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import UnclaimedNodesError
 from subgraphkit.ir import Node
@@ -27,6 +27,7 @@ from subgraphkit.partitioning.reports.causes import (
 )
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, home_nodes
+from subgraphkit.texts import printable
 
 __all__ = ["LITTLE", "Shortfall", "find_shortfall"]
 
@@ -160,6 +161,8 @@ class _Work:
         causes = {name: self._main_cause(name, refused[name]) for name in short}
         events = [
             FallbackEvent(
+                model=self._partitioning.model,
+                session=self._partitioning.session,
                 level="partition",
                 backend=name,
                 target=self._taker(refused[name]),

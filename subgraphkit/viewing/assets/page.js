@@ -3,6 +3,7 @@
 (() => {
   const ROWS_AT_FIRST = 200;
   const ROWS_MORE = 1000;
+  const SMALL = 8; // rows that are seen at once need no filters
   const data = JSON.parse(document.getElementById("data").textContent);
 
   const make = (tag, text, attributes = {}) => {
@@ -33,6 +34,7 @@
       this.isText = !Array.isArray(cells);
       this.cells = cells;
       if (this.isText) {
+        this.places = cells.places ?? cells.texts.map((_, at) => at);
         this.lower = cells.texts.map((text) => text.toLowerCase());
         const order = cells.texts.map((_, at) => at);
         const collator = new Intl.Collator("en", { numeric: true });
@@ -40,15 +42,16 @@
         this.rank = [];
         order.forEach((at, rank) => { this.rank[at] = rank; });
       } else {
-        this.largest = cells.reduce((most, cell) => Math.max(most, Number(cell) || 0), 0);
+        const largest = cells.reduce((most, cell) => Math.max(most, Number(cell) || 0), 0);
+        this.longest = name.startsWith("%") ? 100 : largest || 1;
       }
     }
     text(row) {
-      return this.isText ? this.cells.texts[this.cells.places[row]] : written(this.cells[row]);
+      return this.isText ? this.cells.texts[this.places[row]] : written(this.cells[row]);
     }
     // What sorts: nothing and what is no number come last.
     key(row) {
-      if (this.isText) return this.rank[this.cells.places[row]];
+      if (this.isText) return this.rank[this.places[row]];
       const cell = this.cells[row];
       return typeof cell === "number" ? cell : -Infinity;
     }
@@ -66,7 +69,7 @@
       const word = wanted.toLowerCase();
       if (!this.isText) return (row) => this.text(row).includes(word);
       const has = this.lower.map((text) => text.includes(word));
-      return (row) => has[this.cells.places[row]];
+      return (row) => has[this.places[row]];
     }
   }
 
@@ -84,6 +87,7 @@
       this.shown = ROWS_AT_FIRST;
       this.body = section.querySelector("tbody");
       section.querySelector(".more")?.remove();
+      this.small = this.count <= SMALL;
       this.addHead();
       this.addStatus();
       this.update();
@@ -95,7 +99,7 @@
       this.heads.forEach((th, at) => {
         const button = make("button", th.textContent, { type: "button" });
         button.addEventListener("click", () => this.sort(at));
-        th.replaceChildren(button);
+        if (this.count > 1) th.replaceChildren(button);
         const input = make("input", undefined, {
           type: "text",
           "aria-label": `Filter ${this.columns[at].name}`,
@@ -109,7 +113,7 @@
         cell.append(input);
         filters.append(cell);
       });
-      head.append(filters);
+      if (!this.small) head.append(filters);
     }
     addStatus() {
       this.status = make("div", undefined, { class: "status" });
@@ -176,10 +180,11 @@
       const of = this.rows.length === this.count ? "" : ` (of ${whole.format(this.count)})`;
       const only = this.only === null ? "" : `${this.only}: `;
       this.said.textContent = rows.length === this.rows.length
-        ? `${only}${whole.format(rows.length)} rows${of}`
+        ? `${only}${whole.format(rows.length)} ${rows.length === 1 ? "row" : "rows"}${of}`
         : `${only}the first ${whole.format(rows.length)} of ${whole.format(this.rows.length)} rows${of}`;
       this.more.hidden = rows.length === this.rows.length;
       this.all.hidden = this.only === null;
+      this.status.hidden = this.small && this.rows.length === this.count;
     }
     cell(column, at, row) {
       const cell = make("td", column.text(row));
@@ -187,8 +192,8 @@
         cell.className = "number";
         const size = column.cells[row];
         if (this.bars.has(at) && typeof size === "number") {
-          const max = column.largest || 1;
-          cell.prepend(make("meter", undefined, { min: 0, max, value: size }), " ");
+          cell.className = "number bar";
+          cell.prepend(make("meter", undefined, { min: 0, max: column.longest, value: size }), " ");
         }
       }
       return cell;
@@ -296,7 +301,7 @@
     find(word) {
       const lower = word.toLowerCase();
       this.frame.querySelectorAll(".box[tabindex]").forEach((box) => {
-        const found = word && box.getAttribute("aria-label").toLowerCase().includes(lower);
+        const found = word && box.querySelector("title").textContent.toLowerCase().includes(lower);
         box.classList.toggle("found", Boolean(found));
       });
     }

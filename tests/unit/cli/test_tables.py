@@ -1,13 +1,15 @@
-"""Tables, with and without rich, and where the words go."""
+"""Tables, with and without colours, and where the words go."""
 
 import io
 import json
 import sys
+from typing import Any
 
 import pytest
 
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
-from subgraphkit.cli.tables import Table, plain_table, rich_table
+from subgraphkit.cli.tables import Table
+from subgraphkit.texts import Screen
 
 
 class Terminal(io.StringIO):
@@ -21,7 +23,7 @@ TABLE = Table.of("name size", [("a[b]", 1), ("longer", 2000), (None, 3)], right=
 
 
 def test_plain_columns_are_aligned_and_lines_have_no_tail() -> None:
-    assert plain_table(TABLE).splitlines() == [
+    assert TABLE.lines() == [
         "NAME    SIZE",
         "a[b]       1",
         "longer  2000",
@@ -30,41 +32,50 @@ def test_plain_columns_are_aligned_and_lines_have_no_tail() -> None:
 
 
 def test_a_table_without_rows_is_its_headings() -> None:
-    assert plain_table(Table.of("name size", [])) == "NAME  SIZE\n"
-
-
-def test_rich_shows_the_same_cells_and_reads_no_markup() -> None:
-    pytest.importorskip("rich")
-    text = rich_table(TABLE, io.StringIO())
-    assert text.split() == plain_table(TABLE).split()
+    assert Table.of("name size", []).lines() == ["NAME  SIZE"]
 
 
 def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("rich")
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", Terminal())
     report = CommandReport("test")
     report.show(Table.of("name text", [("a", "word " * 20)]))
     report.deliver()
-    written = sys.stdout.getvalue()
-    assert "\x1b[" in written
-    assert len(written.splitlines()) > 5
+    heading, *lines = sys.stdout.getvalue().splitlines()
+    assert heading == "\x1b[1mNAME  TEXT\x1b[0m"
+    assert len(lines) > 5
+    assert max(map(len, lines)) <= 20
 
 
-def test_without_rich_a_terminal_gets_plain_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("subgraphkit.cli.reporting.find_spec", lambda _: None)
-    monkeypatch.setattr(sys, "stdout", Terminal())
+@pytest.mark.parametrize(
+    ("variables", "stream", "bold"),
+    [
+        ({"TERM": "xterm"}, Terminal, "\x1b[1m{}\x1b[0m"),
+        ({"TERM": "dumb"}, Terminal, "{}"),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, Terminal, "{}"),
+        ({"TERM": "xterm"}, io.StringIO, "{}"),
+        ({"TERM": "xterm", "FORCE_COLOR": "1"}, io.StringIO, "\x1b[1m{}\x1b[0m"),
+    ],
+)
+def test_colours_are_for_terminals_and_for_those_who_ask(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], stream: Any, bold: str
+) -> None:
+    for name, value in {"NO_COLOR": "", "FORCE_COLOR": "", **variables}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", stream())
     report = CommandReport("test")
     report.show(TABLE)
-    with report.doing("nothing"):
-        report.deliver()
-    assert sys.stdout.getvalue() == plain_table(TABLE)
+    report.deliver()
+    heading, *lines = sys.stdout.getvalue().splitlines()
+    assert heading == bold.format("NAME    SIZE")
+    assert lines == TABLE.lines()[1:]
 
 
 def test_a_stream_that_cannot_say_it_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", Screen.over(stream))
     report = CommandReport("test")
     report.show("größer")
     report.deliver()

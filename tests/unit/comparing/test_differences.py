@@ -169,3 +169,42 @@ def test_scalars_and_empty_arrays_are_compared_too(shape: tuple[int, ...]) -> No
     values = np.ones(shape, np.float32)
     assert _one(values, values).agrees
     assert _one(values + 1, values).agrees is (values.size == 0)
+
+
+_F16 = np.float16
+
+
+@pytest.mark.parametrize(
+    ("expected", "nothing"),
+    [
+        (np.array([1.0, 2.0], np.float32), ""),
+        (np.array([3.0], np.float32), ""),
+        (np.array([0.0], np.float32), "the tolerance is larger than the signal"),
+        (np.full((4, 4), 0.25, np.float32), "every element is 0.25"),
+        (np.array([1.0, 1.0001], np.float32), "1 everywhere would agree"),
+        (np.array([1.0, 1.001], _F16), "1 everywhere would agree"),
+        (np.array([1e-30, -1e-30], np.float32), ""),
+        (np.array([1e300, -1e300]), ""),
+        (np.array([np.nan, np.nan]), "no element is finite"),
+        (np.array([np.inf, 2.0, 2.0]), ""),
+        (np.empty((0, 7), np.float32), "it is empty"),
+        (np.array([5, 5]), "every element is 5"),
+        (np.array([0]), ""),
+        (np.array([True, False]), ""),
+        (np.array([1 + 1j, 1 - 1j]), ""),
+        (np.array(["a", "a"]), ""),
+    ],
+)
+def test_agreeing_means_nothing_where_one_number_everywhere_would_agree(
+    expected: Any, nothing: str
+) -> None:
+    (found,) = compare_values("y", expected.copy(), expected)
+    assert found.agrees
+    assert found.nothing.startswith(nothing)
+    assert bool(found.nothing) is bool(nothing)
+
+
+def test_the_signal_is_shown_beside_the_error() -> None:
+    (found,) = compare_values("y", np.array([3.0, -4.5]), np.array([3.0, -4.0]))
+    assert (found.rms, found.low, found.high) == (pytest.approx(12.5**0.5), -4, 3)
+    assert (found.max_abs, found.agrees, found.nothing) == (0.5, False, "")

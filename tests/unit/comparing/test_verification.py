@@ -10,9 +10,12 @@ import subgraphkit as sk
 from subgraphkit.comparing import Verification, verify
 from subgraphkit.errors import BackendNotFoundError, ExecutionError
 from tests.fakes import ReferenceOperator, backend_of, claiming
-from tests.models import CHAIN, DIAMOND, parsed
+from tests.models import CHAIN as SILENT
+from tests.models import DIAMOND, parsed
 
 X = np.array([[1, -2, 3, -4], [-5, 6, -7, 8]], np.float32)
+
+CHAIN = SILENT.replace("Relu", "Abs")
 
 TWICE = """
 twice (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) {
@@ -59,7 +62,7 @@ def _verified(text: str, backend: Any, feeds: Any = None, **settings: Any) -> Ve
 
 
 def test_a_right_backend_agrees() -> None:
-    found = _verified(CHAIN, claiming(["Relu"], "right"), per_subgraph=True)
+    found = _verified(CHAIN, claiming(["Abs"], "right"), per_subgraph=True)
     assert found.agrees
     assert (found.backend, found.reference) == ("right,numpy", "numpy")
     assert found.nodes == {"right": 2, "numpy": 1}
@@ -107,7 +110,7 @@ def test_an_operator_that_writes_to_its_inputs_is_at_fault_and_spoils_nothing() 
 
 
 def test_another_dtype_than_declared_is_told_and_does_not_end_the_comparison() -> None:
-    found = _verified(CHAIN, claiming(["Relu"], "double", make=_Doubling), per_subgraph=True)
+    found = _verified(CHAIN, claiming(["Abs"], "double", make=_Doubling), per_subgraph=True)
     assert [one.problem for one in found.outputs] == ["dtype float64, expected float32"]
     assert [one.subgraph for one in found.at_fault] == ["double_0", "double_2"]
 
@@ -137,10 +140,10 @@ def test_a_backend_that_does_not_exist_raises() -> None:
 
 
 def test_shapes_and_options_are_those_of_bind() -> None:
-    found = _verified(CHAIN, claiming(["Relu"], "right"), shapes={"N": 2})
+    found = _verified(CHAIN, claiming(["Abs"], "right"), shapes={"N": 2})
     assert found.outputs[0].shape == (2, 4)
     with pytest.raises(sk.errors.OptionError, match="SGK110"):
-        _verified(CHAIN, claiming(["Relu"], "right"), options={"numpy": {"nonsense": 1}})
+        _verified(CHAIN, claiming(["Abs"], "right"), options={"numpy": {"nonsense": 1}})
 
 
 def test_strings_sequences_optionals_and_integers_cross_between_subgraphs() -> None:
@@ -186,6 +189,25 @@ def test_a_subgraph_that_hands_out_too_little_is_at_fault() -> None:
     found = _verified(text, claiming(["Neg"], "short", make=Short), {"x": X[0]}, per_subgraph=True)
     assert "[SGK132]" in found.error
     assert found.at_fault[0].error == "returned 1 values, expected 2"
+
+
+def test_agreeing_on_what_any_backend_would_get_right_means_nothing_and_is_no_agreement() -> None:
+    with pytest.warns(sk.errors.SubgraphkitWarning, match=r"SGK323.*'y': every element is 0"):
+        found = _verified(SILENT, claiming(["Relu"], "right"))
+    assert (found.outcome, found.agrees) == ("means nothing", False)
+    (output,) = found.outputs
+    assert (output.agrees, output.rms, output.low, output.high) == (True, 0, 0, 0)
+
+
+def test_an_output_that_means_nothing_beside_one_that_does_is_a_warning() -> None:
+    text = "g (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) { y = Abs(x)  z = Sub(x, x) }"
+    with pytest.warns(sk.errors.SubgraphkitWarning, match="the others do agree: 'z'"):
+        assert _verified(text, claiming(["Abs"], "right")).outcome == "agrees"
+
+
+def test_what_means_nothing_can_still_be_wrong() -> None:
+    off = claiming(["Relu"], "off", make=_Doubling)
+    assert _verified(SILENT, off).outcome == "differs"
 
 
 def test_a_backend_of_nothing_at_all_is_no_trouble() -> None:

@@ -95,7 +95,7 @@ def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf: Deaf)
         part("compiling", 1, 3, "tvm_1")
         return deaf(progress)
 
-    with pytest.raises(CompileTimeoutError, match="SGK134") as refusal:
+    with pytest.raises(CompileTimeoutError, match="SGK135") as refusal:
         attended(work, Progress(), deaf.release, 0.05)
     assert isinstance(refusal.value, TimeoutError)
     for words in ("timeout_s=0.05", "'tvm_1'", "backend 'tvm'", "1 of 3 done after 0."):
@@ -127,7 +127,7 @@ def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
             ) as session:
                 assert session.wait(30)
                 (status,) = [one for one in session.status().values() if one.state == "failed"]
-                assert "SGK134" in status.reason
+                assert "SGK135" in status.reason
                 session.run(None, {"x": np.ones((1, 4), np.float32)})
         else:
             with pytest.raises(CompileTimeoutError, match="'stuck_"):

@@ -51,11 +51,24 @@ def test_a_backend_that_takes_everything_shares_with_nobody() -> None:
 )
 def test_processors_are_shared_where_two_backends_have_threads(pool: Pool, *, shares: bool) -> None:
     told: Told = []
-    first = listening(told, "a", ("Relu",), "spins")
+    first = listening(told, "a", ("Relu",), "sleeps")
     second = listening(told, "b", ("Neg",), pool)
     sk.compile_subgraphs(sk.partition(bound(CHAIN, N=2), [first, second]))
     assert {name for name, *_ in told} == {"a", "b"}
     assert {answer for *_, answer in told} == {shares}
+
+
+@pytest.mark.parametrize(("pool", "shares"), [("sleeps", False), ("spins", True)])
+def test_subgraphs_of_one_backend_share_processors_where_each_has_threads_that_spin(
+    pool: Pool, *, shares: bool
+) -> None:
+    told: Told = []
+    ends = listening(told, "a", ("Relu",), pool)
+    middle = listening(told, "b", ("Neg",), "none")
+    sk.compile_subgraphs(sk.partition(bound(CHAIN, N=2), [ends, middle]))
+    assert [(name, answer) for name, _, answer in told] == [
+        ("a", shares), ("b", shares), ("a", shares)
+    ]  # fmt: skip
 
 
 def test_the_setting_reaches_every_backend() -> None:

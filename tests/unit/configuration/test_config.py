@@ -101,6 +101,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
+        "MAX_MEMORY": "1.5GiB",
     }.items():
         monkeypatch.setenv(f"SUBGRAPH_{variable}", text)
     resolved = resolve()
@@ -115,6 +116,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
     assert not resolved.fold
     assert (resolved.cache_size, resolved.threads) == (2 << 30, 3)
+    assert resolved.max_memory == 3 << 29
     assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors

@@ -14,7 +14,7 @@ from subgraphkit.finding.extensions import (
 )
 from tests.unit.finding.conftest import Install
 
-EVENT = CompileEvent("alpha", "alpha_0", 3, 0.5)
+EVENT = CompileEvent("alpha", 3, 0.5, subgraph="alpha_0")
 
 CODE = """
     from subgraphkit.backend import hookimpl

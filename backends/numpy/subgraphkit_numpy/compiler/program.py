@@ -2,14 +2,17 @@
 
 import itertools
 import linecache
+import time
 import types
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from subgraphkit.backend import InnerTime
 from subgraphkit.ir import Graph, Initializer
 from subgraphkit.types import repeated_names
 from subgraphkit_numpy.backend_options import Options
@@ -101,13 +104,25 @@ class Program:
         self.function = self._link()
         return True
 
+    def clocked(self, record: Callable[[InnerTime], object]) -> "Program":
+        """Return a copy with the constants of today that records the time of every call."""
+        twin = copy(self)
+        twin.function = self._link(record)
+        return twin
+
     def close(self) -> None:
         """Let go of kernels and constants; the program cannot be used any more."""
         self.steps = []
         self.function = _closed
 
-    def _link(self) -> Callable[..., tuple[Any, ...]]:
-        """Make the function from its code, the kernels and the constants as they are now."""
+    def _link(
+        self, record: Callable[[InnerTime], object] | None = None
+    ) -> Callable[..., tuple[Any, ...]]:
+        """Make the function from its code, the kernels and the constants as they are now.
+
+        Args:
+            record: Takes the time of every call, if given.
+        """
         text, constants = self._text, self._scope.constants
         names: dict[str, Any] = {
             "__builtins__": {},
@@ -116,7 +131,8 @@ class Program:
             "detach": detach,
         }
         for kernel_name, step in zip(text.kernel_names, self.steps, strict=True):
-            names[kernel_name] = step.kernel.call
+            call = step.kernel.call
+            names[kernel_name] = call if record is None else _clocked(call, step, record)
             names |= {f"{kernel_name}_{i}": value for i, value in enumerate(step.kernel.extra)}
         names |= {name: constants.value(value) for value, name in text.constant_names.items()}
         constants.release()
@@ -200,6 +216,21 @@ def _with_blas_alone(function: Callable[..., tuple[Any, ...]]) -> Callable[..., 
     def run(*values: Any) -> tuple[Any, ...]:
         with BlasAlone():
             return function(*values)
+
+    return run
+
+
+def _clocked(
+    call: Callable[..., Any], step: ProgramStep, record: Callable[[InnerTime], object]
+) -> Callable[..., Any]:
+    name, nodes = step.label, tuple(node.id for node in step.nodes)
+
+    def run(*values: Any, **words: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return call(*values, **words)
+        finally:
+            record(InnerTime(name, time.perf_counter() - started, nodes, started))
 
     return run
 

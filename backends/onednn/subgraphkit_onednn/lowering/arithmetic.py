@@ -6,6 +6,7 @@ import numpy as np
 
 from subgraphkit.ir import Node
 from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft
+from subgraphkit_onednn.lowering.folding import folded_into_product
 from subgraphkit_onednn.lowering.registry import LOWERINGS, lowers, require, single_output
 
 __all__ = ["binary", "folded", "power", "prelu"]
@@ -20,6 +21,8 @@ def binary(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of two operands."""
     y = draft.value(single_output(node))
     a, b = (_operand(draft, node, place, y) for place in (0, 1))
+    if node.op_type == "Add" and folded_into_product(draft, node, y):
+        return
     draft.add(_BINARY[node.op_type], [a, b], y)
 
 
@@ -54,8 +57,7 @@ def power(draft: GraphDraft, node: Node) -> None:
     beta = float(np.asarray(exponent).astype(np.float32).reshape(()))
     require(beta in _EXPONENTS, "attribute", f"oneDNN has no kernel for exponent {beta}")
     if beta < 0:
-        one = draft.filled(1.0, (1,) * len(x.dims), x.dtype)
-        draft.add("divide", [one, x], y)
+        draft.add("divide", [draft.filled(1.0, x.dims, x.dtype), x], y)
     elif beta < 1:
         draft.add("sqrt", [x], y)
     else:

@@ -67,7 +67,8 @@ def gelu(draft: GraphDraft, node: Node) -> None:
 def reciprocal(draft: GraphDraft, node: Node) -> None:
     """Lower one over x as a division; oneDNN has no kernel for the operation alone."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
-    draft.add("divide", [draft.filled(1.0, (1,) * len(x.dims), x.dtype), x], y)
+    # oneDNN broadcasts the second operand of a division only, unless by its reference kernel.
+    draft.add("divide", [draft.filled(1.0, x.dims, x.dtype), x], y)
 
 
 @lowers("Neg")

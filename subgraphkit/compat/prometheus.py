@@ -1,0 +1,101 @@
+"""Counters and histograms of Prometheus for what sessions do; needs ``subgraphkit[telemetry]``.
+
+``register_extension(Metrics())`` keeps them, in the registry that the application serves.
+"""
+
+from typing import Final
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Summary
+
+from subgraphkit.backend.events import CompileEvent, FallbackEvent, RunEvent, StepEvent
+from subgraphkit.backend.hookspecs import hookimpl
+
+__all__ = ["Metrics"]
+
+_BUCKETS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Seconds, from a run of a small network to one of a large one."""
+
+
+class Metrics:
+    """An extension that counts and times runs, steps, compiling and fallbacks.
+
+    The names are ``subgraphkit_run_seconds`` (a histogram), ``subgraphkit_runs_in_progress``,
+    ``subgraphkit_run_errors_total``, ``subgraphkit_step_seconds``, ``subgraphkit_compile_seconds``
+    and ``subgraphkit_fallbacks_total``. The number of a session is no label, since a process that
+    opens sessions for ever would have ever more time series; sessions of one model add up.
+
+    Args:
+        registry: Where they are kept. One registry takes one ``Metrics``.
+
+    Thread-safety: safe.
+    """
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self._runs = Histogram(
+            "subgraphkit_run_seconds",
+            "How long runs took, those that failed included",
+            ["model"],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._under_way = Gauge(
+            "subgraphkit_runs_in_progress",
+            "Runs under way",
+            ["model"],
+            registry=registry,
+        )
+        self._errors = Counter(
+            "subgraphkit_run_errors",
+            "Runs that failed, by the subgraph that did, if one did, and the type of the error",
+            ["model", "subgraph", "error"],
+            registry=registry,
+        )
+        self._steps = Summary(
+            "subgraphkit_step_seconds",
+            "How long subgraphs took in runs",
+            ["model", "subgraph", "backend"],
+            registry=registry,
+        )
+        self._compiled = Summary(
+            "subgraphkit_compile_seconds",
+            "How long subgraphs took to compile, or to restore from the cache",
+            ["model", "backend", "from_cache"],
+            registry=registry,
+        )
+        self._fallbacks = Counter(
+            "subgraphkit_fallbacks",
+            "How often something ran, or was to run, elsewhere than asked",
+            ["model", "backend", "target", "level", "code"],
+            registry=registry,
+        )
+
+    @hookimpl
+    def subgraphkit_run_start(self, event: RunEvent) -> None:
+        """Count a run that is under way."""
+        self._under_way.labels(event.model).inc()
+
+    @hookimpl
+    def subgraphkit_step(self, event: StepEvent) -> None:
+        """Add a step."""
+        self._steps.labels(event.model, event.subgraph, event.backend).observe(event.seconds)
+
+    @hookimpl
+    def subgraphkit_run_end(self, event: RunEvent) -> None:
+        """Add a run, and its error if it has one."""
+        self._under_way.labels(event.model).dec()
+        self._runs.labels(event.model).observe(event.seconds or 0.0)
+        if event.error is not None:
+            kind = event.error.partition(":")[0]
+            self._errors.labels(event.model, event.subgraph, kind).inc()
+
+    @hookimpl
+    def subgraphkit_compiled(self, event: CompileEvent) -> None:
+        """Add a subgraph that was compiled or restored."""
+        from_cache = str(event.from_cache).lower()
+        self._compiled.labels(event.model, event.backend, from_cache).observe(event.seconds)
+
+    @hookimpl
+    def subgraphkit_fallback(self, event: FallbackEvent) -> None:
+        """Count a fallback."""
+        asked = (event.model, event.backend, event.target, event.level, event.code)
+        self._fallbacks.labels(*asked).inc()

@@ -1,0 +1,381 @@
+"""The sections of a page about a partitioning: shares, picture, nodes, subgraphs and reasons."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning.claiming.values import bytes_of
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.reports.flops import estimate_flops
+from subgraphkit.partitioning.reports.moves import Move, find_moves, homes
+from subgraphkit.partitioning.reports.quality import Quality
+from subgraphkit.partitioning.reports.renderings import (
+    counted,
+    dry_run_lines,
+    find_all_causes,
+    left_out_lines,
+    refused_for_good,
+)
+from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, in_bytes, page
+
+__all__ = ["as_page", "move_table"]
+
+_NODES = "Nodes"
+_SHOWN_OPERATORS = 6
+_SHOWN_REASONS = 4
+_SHOWN_VALUES = 6
+_MILLION = 1e6
+_LEAST = 0.001
+
+
+@dataclass(frozen=True, eq=False)
+class _Portrait:
+    """A partitioning as sections of a page.
+
+    Attributes:
+        partitioning: The partitioning.
+        quality: Its measures.
+        times: Seconds of one run, by subgraph id and by number of a node, as far as they are known.
+        before: By node, who has it in the partitioning that this one is compared with.
+    """
+
+    partitioning: PartitioningData
+    quality: Quality
+    times: Mapping[str | int, float]
+    before: Mapping[int, str]
+
+    def sections(self) -> Iterator[Section]:
+        """Go through the sections, the picture first and the reasons last."""
+        yield self.summary()
+        yield self.drawing("Subgraphs", opens=_NODES)
+        yield self._nodes()
+        yield self._subgraphs()
+        yield from self._reasons()
+
+    def summary(self) -> Table:
+        """Return who has which share of the work."""
+        quality = self.quality
+        notes = [*dry_run_lines(self.partitioning), *left_out_lines(self.partitioning)]
+        crossing = (
+            f"{counted(quality.cut_tensors, 'tensor')} of {in_bytes(quality.cut_bytes)} "
+            "cross from one subgraph to another."
+        )
+        least = "Dimensions that are not known count as 1." if quality.has_open_flops else ""
+        rows = [
+            (
+                f"{one.backend} (fallback)" if one.is_fallback else one.backend,
+                one.regions,
+                one.nodes,
+                one.flops / _MILLION,
+                100 * one.flops / quality.flops if quality.flops else None,
+                self._time_of(one.backend),
+            )
+            for one in quality.backends
+        ]
+        columns = ["backend", "subgraphs", "nodes", "MFLOPs", "% of the FLOPs", "time, ms"]
+        return _without_empty(
+            Table(
+                columns,
+                rows,
+                title="Who runs what",
+                caption=" ".join(filter(None, [crossing, least, *(f"{one}." for one in notes)])),
+                bars=("% of the FLOPs",),
+            )
+        )
+
+    def drawing(self, title: str, *, opens: str = "") -> Drawing:
+        """Return the picture of the subgraphs.
+
+        Args:
+            title: The heading above.
+            opens: The table that shows the nodes of a box.
+        """
+        running = [one for one in self.partitioning.subgraphs if one.outputs]
+        what, sizes = self._sizes(running)
+        words = (
+            f"A box is a subgraph, coloured by the backend that runs it; its area is {what}. An "
+            "arrow is data handed over, as wide as it is large."
+        )
+        moved = " A bold edge: nodes in it came from another backend." if self.before else ""
+        opened = " Open a box to see what is in it." if opens else ""
+        return Drawing(
+            [self._box(one, size) for one, size in zip(running, sizes, strict=True)],
+            self._arrows(running),
+            title=title,
+            caption=words + moved + opened,
+            groups=self.partitioning.backends,
+            opens=opens,
+        )
+
+    def _sizes(self, running: Sequence[Subgraph]) -> tuple[str, list[float]]:
+        """Return what areas stand for, and the sizes: times if all are known, else operations."""
+        if running and all(one.id in self.times for one in running):
+            return "its time", [self.times[one.id] for one in running]
+        flops = [float(self._flops(one)) for one in running]
+        if any(flops):
+            return "its arithmetic (FLOPs)", flops
+        return "its number of nodes", [float(len(one.nodes)) for one in running]
+
+    def _box(self, subgraph: Subgraph, size: float) -> Box:
+        nodes = self._running(subgraph)
+        flops, seconds = self._flops(subgraph), self.times.get(subgraph.id)
+        share = _share(flops, self.quality.flops)
+        worth = f"{seconds * 1e3:.3g} ms" if seconds is not None else share
+        graph, types = self.partitioning.graph, self.partitioning.graph.types
+        facts = [
+            ("backend", subgraph.backend),
+            ("nodes", _most(Counter(Node(graph, node).qualified_op_type for node in nodes))),
+            ("arithmetic", f"{flops / _MILLION:,.4g} MFLOPs, {share}" if share else ""),
+            ("time", worth if seconds is not None else ""),
+            ("reads", _first([f"{name}: {types.get(name, '?')}" for name in subgraph.inputs])),
+            (
+                "hands over",
+                _first([f"{name}: {types.get(name, '?')}" for name in subgraph.outputs]),
+            ),
+            *self._why_not(nodes),
+        ]
+        return Box(
+            subgraph.id,
+            subgraph.backend,
+            size,
+            f"{counted(len(nodes), 'node')}, {worth}" if worth else counted(len(nodes), "node"),
+            [(name, value) for name, value in facts if value],
+            marked=any(self._moved(node, subgraph) for node in subgraph.home),
+        )
+
+    def _why_not(self, nodes: Sequence[int]) -> list[tuple[str, str]]:
+        """Say by backend why it does not have the nodes, each reason with how many have it."""
+        said: dict[str, Counter[str]] = {}
+        for node in nodes:
+            for backend, reason in self._refusals.get(node, ()):
+                said.setdefault(backend, Counter())[reason] += 1
+        return [
+            (
+                f"not on {backend}",
+                "; ".join(
+                    f"{reason} ({counted(count, 'node')})"
+                    for reason, count in reasons.most_common(_SHOWN_REASONS)
+                ),
+            )
+            for backend, reasons in said.items()
+        ]
+
+    def _arrows(self, running: Sequence[Subgraph]) -> list[Arrow]:
+        maker = {name: at for at, one in enumerate(running) for name in one.outputs}
+        types = self.partitioning.graph.types
+        arrows = []
+        for at, subgraph in enumerate(running):
+            crossing: dict[int, list[str]] = {}
+            for name in subgraph.inputs:
+                if name in maker:
+                    crossing.setdefault(maker[name], []).append(name)
+            for source, names in crossing.items():
+                size = sum(bytes_of(types.get(name)) for name in names)
+                detail = _first([f"{name}: {types.get(name, '?')}" for name in names])
+                arrows.append(Arrow(source, at, size, detail))
+        return arrows
+
+    def _nodes(self) -> Table:
+        rows = [
+            self._node(subgraph, Node(self.partitioning.graph, node))
+            for subgraph in self.partitioning.subgraphs
+            for node in self._running(subgraph)
+        ]
+        columns = [
+            *("subgraph", "number", "operator", "name", "backend", "before", "MFLOPs", "time, ms"),
+            *("reads", "makes", "refused by"),
+        ]
+        names = self.partitioning.graph.table.names
+        caption = "" if all(names) else "A node without a name has the first value it makes, in ()."
+        bars = ("MFLOPs", "time, ms")
+        return _without_empty(Table(columns, rows, title=_NODES, caption=caption, bars=bars))
+
+    def _node(self, subgraph: Subgraph, node: Node) -> tuple[str | int | float | None, ...]:
+        seconds = self.times.get(node.id)
+        types = node.graph.types
+        return (
+            subgraph.id,
+            node.id,
+            node.qualified_op_type,
+            node.name or f"({next(filter(None, node.outputs), '')})",
+            subgraph.backend,
+            self.before[node.id] if self._moved(node.id, subgraph) else "",
+            estimate_flops(node) / _MILLION,
+            None if seconds is None else seconds * 1e3,
+            ", ".join(str(types.get(name, "?")) for name in node.inputs if name),
+            ", ".join(str(types.get(name, "?")) for name in node.outputs if name),
+            "; ".join(f"{who}: {reason}" for who, reason in self._refusals.get(node.id, ())),
+        )
+
+    def _subgraphs(self) -> Table:
+        graph = self.partitioning.graph
+        rows = []
+        for subgraph in self.partitioning.subgraphs:
+            nodes = self._running(subgraph)
+            seconds = self.times.get(subgraph.id)
+            ends = [Node(graph, node).label for node in (nodes[:1] + nodes[-1:])]
+            rows.append(
+                (
+                    subgraph.id,
+                    subgraph.backend,
+                    len(nodes),
+                    self._flops(subgraph) / _MILLION,
+                    None if seconds is None else seconds * 1e3,
+                    *(ends or ("", "")),
+                    len(subgraph.inputs),
+                    len(subgraph.outputs),
+                )
+            )
+        columns = [
+            *("subgraph", "backend", "nodes", "MFLOPs", "time, ms", "from", "to"),
+            *("inputs", "outputs"),
+        ]
+        return _without_empty(
+            Table(
+                columns,
+                rows,
+                title="Subgraphs in running order",
+                bars=("MFLOPs", "time, ms"),
+            )
+        )
+
+    def _reasons(self) -> Iterator[Section]:
+        graph = self.partitioning.graph
+        rows = [
+            (
+                one.backend,
+                len(one.nodes),
+                _most(Counter(Node(graph, node).qualified_op_type for node in one.nodes)),
+                one.code,
+                one.text,
+            )
+            for one in find_all_causes(self.partitioning)
+        ]
+        title = "Why nodes are not on a backend that was asked"
+        if rows:
+            yield Table(("backend", "nodes", "operators", "code", "reason"), rows, title=title)
+        else:
+            yield Text("No node is on another backend than the first that was asked.", title)
+
+    @cached_property
+    def _refusals(self) -> Mapping[int, list[tuple[str, str]]]:
+        return {
+            node: [(one.backend, one.refusal.text) for one in refused]
+            for node, refused in refused_for_good(self.partitioning)
+        }
+
+    def _running(self, subgraph: Subgraph) -> list[int]:
+        graph = self.partitioning.graph
+        return [node for node in subgraph.nodes if not graph.is_constant_node(node)]
+
+    def _flops(self, subgraph: Subgraph) -> int:
+        graph = self.partitioning.graph
+        return sum(estimate_flops(Node(graph, node)) for node in subgraph.nodes)
+
+    def _moved(self, node: int, subgraph: Subgraph) -> bool:
+        return self.before.get(node, subgraph.backend) != subgraph.backend
+
+    def _time_of(self, backend: str) -> float | None:
+        ids = [one.id for one in self.partitioning.subgraphs if one.backend == backend]
+        times = [self.times[name] for name in ids if name in self.times]
+        return sum(times) * 1e3 if times else None
+
+
+def sections_of(
+    partitioning: PartitioningData, quality: Quality, times: Mapping[str | int, float]
+) -> list[Section]:
+    """Return what a page shows of a partitioning: a summary, a picture and tables."""
+    return list(_Portrait(partitioning, quality, times, {}).sections())
+
+
+def as_page(
+    partitioning: PartitioningData,
+    quality: Quality,
+    *,
+    against: PartitioningData | None,
+    times: Mapping[str | int, float],
+) -> str:
+    """Return one HTML page about a partitioning, compared with another one if there is one.
+
+    Raises:
+        ConfigError: The other one is of another model (SGK123).
+    """
+    nodes = counted(len(partitioning.graph.order), "node")
+    title = f"{partitioning.graph.name}: {nodes} in "
+    title += counted(len(partitioning.subgraphs), "subgraph")
+    if against is None:
+        return page(title, *_Portrait(partitioning, quality, times, {}).sections())
+    moves = find_moves(partitioning, against)
+    portrait = _Portrait(partitioning, quality, times, homes(against))
+    earlier = _Portrait(against, quality, {}, {})
+    summary, drawing, *rest = portrait.sections()
+    return page(
+        title,
+        move_table(moves, quality.flops),
+        summary,
+        drawing,
+        replace(
+            earlier.drawing("Compared with"),
+            groups=(*partitioning.backends, *against.backends),
+        ),
+        *rest,
+    )
+
+
+def move_table(moves: Sequence[Move], all_flops: int) -> Table:
+    """Return what moved from where to where as a table.
+
+    Args:
+        moves: What moved.
+        all_flops: The operations of the whole model.
+    """
+    rows = [
+        (
+            move.source,
+            move.target,
+            len(move.nodes),
+            move.flops / _MILLION,
+            100 * move.flops / all_flops if all_flops else None,
+        )
+        for move in moves
+    ]
+    caption = "" if rows else "Every node is on the same backend in both."
+    columns = ("from", "to", "nodes", "MFLOPs", "% of the FLOPs")
+    return Table(columns, rows, title="What moved", caption=caption, bars=columns[-1:])
+
+
+def _without_empty(table: Table) -> Table:
+    """Leave out the columns that nothing is in."""
+    kept = [
+        at
+        for at in range(len(table.columns))
+        if not at or any(row[at] not in {None, ""} for row in table.rows)
+    ]
+    return Table(
+        [table.columns[at] for at in kept],
+        [[row[at] for at in kept] for row in table.rows],
+        table.title,
+        table.caption,
+        table.bars,
+    )
+
+
+def _share(flops: int, whole: int) -> str:
+    if not whole:
+        return ""
+    share = flops / whole
+    return f"{share:.1%} of the FLOPs" if share >= _LEAST or not flops else "< 0.1% of the FLOPs"
+
+
+def _most(counts: Counter[str]) -> str:
+    shown = [f"{count} {name}" for name, count in counts.most_common(_SHOWN_OPERATORS)]
+    more = len(counts) - len(shown)
+    return ", ".join([*shown, *([f"{more} more kinds"] if more else [])])
+
+
+def _first(texts: Sequence[str]) -> str:
+    shown = list(texts[:_SHOWN_VALUES])
+    more = len(texts) - len(shown)
+    return ", ".join([*shown, *([f"and {more} more"] if more else [])])

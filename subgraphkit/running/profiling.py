@@ -1,0 +1,292 @@
+"""A profile: the times of some runs of a session, taken by a listener to its steps."""
+
+import json
+import os
+import statistics
+import threading
+import time
+from bisect import bisect
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, Self
+
+from subgraphkit.backend.events import RunEvent, StepEvent
+from subgraphkit.backend.hookspecs import hookimpl
+from subgraphkit.backend.operator import InnerTime, SubgraphOperator
+from subgraphkit.compiling import close_all
+from subgraphkit.errors import describe_exception
+from subgraphkit.ir import Subgraph
+from subgraphkit.partitioning.reports.renderings import counted
+from subgraphkit.partitioning.reports.sections import sections_of
+from subgraphkit.planning import Plan
+from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes, profile_rows
+from subgraphkit.running.profile_texts import clock, profile_lines, profile_tables, trace
+from subgraphkit.texts import printable
+from subgraphkit.viewing import Text, page
+
+__all__ = ["Profile", "Recorder"]
+
+_TURNS: Final = 5
+
+
+class Recorder:
+    """Listens to the runs of one session, and keeps the times of as many as are wanted.
+
+    Args:
+        runs: How many runs to keep; one that fails does not count.
+
+    Attributes:
+        taken: The runs that are over, in the order in which they ended.
+        twins: By operator, the one that is to run in its place.
+        notes: What there is to say.
+        counting: Whether runs that begin now are kept.
+
+    Thread-safety: safe.
+    """
+
+    def __init__(self, runs: int) -> None:
+        self.taken: list[RunTimes] = []
+        self.twins: dict[SubgraphOperator, SubgraphOperator] = {}
+        self.notes: list[str] = []
+        self.counting = False
+        self._most = runs
+        self._begun: dict[int, list[StepTimes]] = {}
+        self._inner: dict[tuple[int, str], list[InnerTime]] = {}
+        self._lock = threading.Lock()
+
+    @hookimpl
+    def subgraphkit_run_start(self, event: RunEvent) -> None:
+        """Keep the run if there is room."""
+        with self._lock:
+            if self.counting and len(self._begun) + len(self.taken) < self._most:
+                self._begun[event.run] = []
+
+    @hookimpl
+    def subgraphkit_step(self, event: StepEvent) -> None:
+        """Keep the step, with what its operator recorded on this thread."""
+        inner = self._inner.pop((event.thread, event.subgraph), [])
+        steps = self._begun.get(event.run)
+        if steps is not None:
+            steps.append(StepTimes(event, inner, time.perf_counter()))
+
+    @hookimpl
+    def subgraphkit_run_end(self, event: RunEvent) -> None:
+        """Keep the run unless it failed."""
+        with self._lock:
+            steps = self._begun.pop(event.run, None)
+            if steps is not None and event.error is None:
+                self.taken.append(RunTimes(event, steps))
+
+    def look_inside(self, plan: Plan) -> None:
+        """Ask the operators of a plan for those that take times inside."""
+        for step in plan.steps:
+            name = step.subgraph.id
+            try:
+                twin = step.operator.profiled(self._taker(name))
+            except Exception as error:  # noqa: BLE001 (whatever a library raises)
+                self.notes.append(f"{name}: no times from inside: {describe_exception(error)}")
+                continue
+            if twin is not None:
+                self.twins[step.operator] = twin
+
+    def forget_twins(self) -> None:
+        """Have the operators run themselves from now on: the twins have the weights of before."""
+        if self.twins:
+            close_all(self.twins.values())
+            self.twins = {}
+            self.notes.append("weights or operators changed; no times from inside after that")
+
+    def close(self) -> None:
+        """Close the twins, and put what they recorded late where it belongs."""
+        close_all(self.twins.values())
+        self.twins = {}
+        self._settle()
+
+    def _settle(self) -> None:
+        """Give times that were recorded after the runs to the steps in which they began."""
+        for (_, name), late in self._inner.items():
+            steps = [s for run in self.taken for s in run.steps if s.event.subgraph == name]
+            steps.sort(key=lambda step: step.event.start)
+            starts = [step.event.start for step in steps]
+            for inner in late:
+                place = bisect(starts, inner.start or 0.0) - 1
+                if place >= 0:
+                    event = steps[place].event
+                    if inner.start is not None and inner.start < event.start + event.seconds:
+                        steps[place].inner.append(inner)
+        self._inner = {}
+
+    def _taker(self, subgraph: str) -> Callable[[InnerTime], None]:
+        def take(inner: InnerTime) -> None:
+            self._inner.setdefault((threading.get_ident(), subgraph), []).append(inner)
+
+        return take
+
+
+class Profile:
+    """Where the time of a session's runs goes; ``Session.profile`` makes it.
+
+    Between entering and leaving, the runs of the session are measured, from whatever thread, until
+    there are enough; runs that fail do not count. What was found can be asked for afterwards.
+
+    Args:
+        listen: Has the session report to a recorder, or to nobody; returns its plan.
+        run: The session's ``run``.
+        runs: How many runs to measure.
+        inside: Whether to look into operators.
+
+    Attributes:
+        model: Name of the model.
+        overhead: By which part measuring makes a run longer; None unless ``run`` has found out.
+        notes: What else there is to say.
+
+    Thread-safety: runs may come from any thread; the rest is for one.
+    """
+
+    def __init__(
+        self,
+        listen: Callable[[Recorder | None], Plan],
+        run: Callable[..., list[Any]],
+        runs: int,
+        *,
+        inside: bool,
+    ) -> None:
+        self._listen, self._run, self._count, self._inside = listen, run, runs, inside
+        self._recorder = Recorder(runs)
+        self._subgraphs: dict[str, Subgraph] = {}
+        self.model = ""
+        self.overhead: float | None = None
+
+    def __enter__(self) -> Self:
+        """Measure the runs of the session from now on.
+
+        Raises:
+            CallerError: The session is closed (SGK144), or is being measured already (SGK146).
+        """
+        plan = self._listen(self._recorder)
+        try:
+            if self._inside:
+                self._recorder.look_inside(plan)
+                plan = self._listen(self._recorder)
+        except BaseException:
+            self.__exit__()
+            raise
+        self._know(plan)
+        self._recorder.counting = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the session as it was before."""
+        self._know(self._listen(None))
+        self._recorder.close()
+
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """Run until enough runs are measured, in turns with runs that are not.
+
+        So it is known what measuring costs. Runs that wake the threads up go before each turn and
+        do not count.
+
+        Args:
+            feeds: Arrays by input name.
+
+        Returns:
+            The outputs of the last run.
+        """
+        recorder = self._recorder
+        plain: list[float] = []
+        results: list[Any] = []
+        for turn in range(_TURNS):
+            runs = self._count // _TURNS + (turn < self._count % _TURNS)
+            for listener in (None, recorder) if runs else ():
+                recorder.counting = False
+                self._listen(listener)
+                results = self._run(None, feeds)
+                recorder.counting = listener is recorder
+                for _ in range(runs):
+                    started = time.perf_counter()
+                    results = self._run(None, feeds)
+                    plain += [time.perf_counter() - started] if listener is None else []
+        measured = [run.event.seconds or 0.0 for run in recorder.taken]
+        if measured:
+            self.overhead = statistics.median(measured) / statistics.median(plain) - 1
+        return results
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else there is to say, such as why there are no times from inside of a subgraph."""
+        return tuple(self._recorder.notes)
+
+    @property
+    def walls(self) -> tuple[float, ...]:
+        """The seconds of every run that was measured."""
+        return tuple(run.event.seconds or 0.0 for run in self._recorder.taken)
+
+    @property
+    def rows(self) -> tuple[ProfileRow, ...]:
+        """The parts of a run; empty if none was measured."""
+        return profile_rows(self._recorder.taken, self._subgraphs)
+
+    @property
+    def subgraph_seconds(self) -> dict[str, float]:
+        """The mean seconds of a run in each subgraph, by identifier."""
+        return {row.subgraph: row.seconds for row in self.rows if row.kind == "subgraph"}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as what JSON can hold."""
+        walls = self.walls
+        return {
+            "model": self.model,
+            "runs": len(walls),
+            "seconds": sum(walls) / len(walls) if walls else None,
+            "overhead": self.overhead,
+            "notes": list(self.notes),
+            "rows": [asdict(row) | {"label": row.label} for row in self.rows],
+        }
+
+    def table(self, most: int = 10) -> str:
+        """Return the profile as text, 80 columns wide.
+
+        Args:
+            most: How many rows to show inside of each subgraph, and how many hand-overs.
+        """
+        head = [printable(self.model), self._summary(), ""]
+        notes = [f"note: {printable(note)}" for note in self.notes]
+        return "\n".join([*head, *profile_lines(self.rows, most), *notes]) + "\n"
+
+    def to_chrome(self, path: str | os.PathLike[str]) -> None:
+        """Write every run in Chrome's trace format, which Perfetto and ``chrome://tracing`` open.
+
+        Args:
+            path: The file; it is replaced.
+        """
+        found = trace(self.model, self._recorder.taken, self._subgraphs)
+        Path(path).write_text(json.dumps(found), encoding="utf-8")
+
+    def to_html(self) -> str:
+        """Return one HTML page that needs nothing else, to be written as UTF-8.
+
+        It has the picture of the subgraphs, their areas times, and the rows as tables to be sorted,
+        filtered and searched. The time of a fused kernel stands at the first of its nodes.
+        """
+        rows, partitioning = self.rows, self._plan.partitioning
+        times: dict[str | int, float] = dict(self.subgraph_seconds)
+        for row in rows:
+            if row.kind == "inside" and row.numbers:
+                first = row.numbers[0]
+                times[first] = times.get(first, 0.0) + row.seconds
+        who, *others = sections_of(partitioning, partitioning.quality, times)
+        notes = [Text(note) for note in self.notes]
+        title = f"{self.model}: {self._summary()}"
+        return page(title, who, *others[:1], *profile_tables(rows), *notes, *others[1:])
+
+    def _summary(self) -> str:
+        if not (walls := self.walls):
+            return "no run was measured"
+        span = f"{clock(min(walls))} to {clock(max(walls))}"
+        cost = f"; measuring costs {self.overhead:+.1%}" if self.overhead is not None else ""
+        return f"{counted(len(walls), 'run')} of {clock(sum(walls) / len(walls))} ({span}){cost}"
+
+    def _know(self, plan: Plan) -> None:
+        self._plan, self.model = plan, plan.graph.name
+        self._subgraphs |= {step.subgraph.id: step.subgraph for step in plan.steps}

@@ -1,0 +1,262 @@
+"""No name of a model, a plugin or a file is obeyed by a terminal, whatever the command."""
+
+import io
+import json
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import subgraphkit as sk
+from subgraphkit.cli import main
+from subgraphkit.cli.commands import PURPOSES
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.finding.listing import refresh_backends
+from tests.unit.cli.conftest import ROOT, Install
+
+EVIL = "\x1b]0;PWNED\x07\x1b[2J\x08\r\nFORGED\u202eesrever\u2066\x9b2J\x85\u2028\x7f"
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069]")
+
+BACKEND = f"""
+from subgraphkit.backend import (
+    Backend, ProbeResult, Refusal, SubgraphProperty, SubgraphSelector
+)
+EVIL = {EVIL!r}
+
+class Selector(SubgraphSelector):
+    def select(self, node):
+        return True if node.op_type == "Abs" else Refusal("op_unsupported", EVIL)
+
+class Property(SubgraphProperty):
+    name = "main"
+    def create_selector(self, graph):
+        return Selector()
+    def create_operator(self, subgraph, context):
+        print(EVIL.replace("\\n", ""))
+        context.logger.warning("%s", EVIL)
+        raise RuntimeError(EVIL)
+
+class Plugin(Backend):
+    name = "evil"
+    def properties(self):
+        return [Property()]
+    @classmethod
+    def probe(cls, deep=False):
+        print(EVIL.replace("\\n", ""))
+        return ProbeResult(True, devices=[EVIL], versions={{EVIL: EVIL}})
+"""
+RAISING = f"raise RuntimeError({EVIL!r})"
+EXTENSION = f"""
+import warnings
+import subgraphkit as sk
+from subgraphkit.backend import Check
+EVIL = {EVIL!r}
+
+@sk.hookimpl
+def subgraphkit_cli(subparsers):
+    line = EVIL.replace("\\n", "")  # the lines of its help are its own
+    parser = subparsers.add_parser("greet", help=EVIL, description=line)
+    parser.add_argument("name", help=EVIL, metavar=line)
+    parser.set_defaults(handler=fail)
+
+def fail(arguments):
+    warnings.warn(sk.errors.SubgraphkitWarning(EVIL))
+    raise ValueError(EVIL)
+
+@sk.hookimpl
+def subgraphkit_doctor():
+    return [Check(EVIL, "failure", EVIL, EVIL)]
+"""
+
+
+def _model(*nodes: onnx.NodeProto, data: str = "") -> onnx.ModelProto:
+    """Return a model with hostile names all over: values, nodes, dimensions, the graph."""
+    value = helper.make_tensor_value_info
+    made = nodes or (
+        helper.make_node("Relu", [f"x{EVIL}"], [f"a{EVIL}"], name=f"relu{EVIL}"),
+        helper.make_node("Abs", [f"a{EVIL}"], [f"b{EVIL}"], name=f"abs{EVIL}"),
+        helper.make_node("Add", [f"b{EVIL}", f"w{EVIL}"], [f"y{EVIL}"], name=f"add{EVIL}"),
+    )
+    weight = helper.make_tensor(f"w{EVIL}", 1, [1], [1.0])
+    if data:
+        weight.ClearField("float_data")
+        weight.data_location = onnx.TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value=data)
+    graph = helper.make_graph(
+        made,
+        f"graph{EVIL}",
+        [value(f"x{EVIL}", 1, [f"N{EVIL}", 2])],
+        [value(f"y{EVIL}", 1, [f"N{EVIL}", 2])],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    model.producer_name = model.doc_string = EVIL
+    return model
+
+
+@pytest.fixture
+def surroundings(
+    tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Fill the folder with models, and the path of Python with plugins."""
+    install("evil", BACKEND)
+    install("raising", RAISING)
+    install("greeter", EXTENSION, group="subgraphkit.plugins")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), str(ROOT)]))
+    refresh_backends()
+    onnx.save(_model(), "m.onnx")
+    onnx.save(_model(), f"file{EVIL}.onnx".replace("/", ""))
+    onnx.save(_model(helper.make_node(f"Op{EVIL}", [f"x{EVIL}"], [f"y{EVIL}"])), "operator.onnx")
+    onnx.save(_model(helper.make_node("Relu", [f"q{EVIL}"], [f"y{EVIL}"])), "nobody.onnx")
+    onnx.save(_model(data=f"../{EVIL}"), "outside.onnx")
+    onnx.save(_model(data=EVIL), "missing.onnx")
+    np.savez("batch.npz", **{f"x{EVIL}": np.ones((2, 2), np.float32)})
+    Path("subgraphkit.toml").write_text("backend = " + json.dumps(EVIL).replace("\\u007f", "?"))
+    Path("bad.toml").write_text(EVIL.replace("\x85", "")[:-1], encoding="utf-8", newline="")
+    yield
+    refresh_backends()
+
+
+FILE = f"file{EVIL}.onnx"
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("--help",),
+    ("greet", "--help"),
+    ("greet",),
+    ("greet", "a", EVIL),
+    ("greet", "a"),
+    (EVIL,),
+    ("run", "m.onnx"),
+    ("run", FILE, "--debug"),
+    ("run", "m.onnx", "--seed", EVIL),
+    ("run", "m.onnx", f"--{EVIL}"),
+    ("run", "m.onnx", "--backend", "evil,numpy"),
+    ("run", "m.onnx", "--backend", EVIL),
+    ("run", "m.onnx", "--backend", "raising"),
+    ("run", "m.onnx", "--input", f"{EVIL}={EVIL}"),
+    ("run", "m.onnx", "--symbol", f"{EVIL}=3"),
+    ("run", "m.onnx", "--pin", f"{EVIL}=numpy"),
+    ("run", "m.onnx", "--option", f"numpy.{EVIL}=3"),
+    ("run", "m.onnx", "-o", f"{EVIL}/x"),
+    ("run", "operator.onnx"),
+    ("run", "nobody.onnx"),
+    ("run", "outside.onnx"),
+    ("run", "missing.onnx"),
+    ("run", EVIL),
+    ("run", "bundle"),
+    ("plan", "m.onnx", "--backend", "evil,numpy", "--reasons"),
+    ("plan", "m.onnx", "--backend", "evil,numpy", "--min-coverage", "evil=0.9"),
+    ("plan", "m.onnx", "--explain", "0", "--backend", "evil,numpy"),
+    ("plan", "m.onnx", "--explain", EVIL),
+    ("plan", "m.onnx", "--dot"),
+    ("plan", "m.onnx", "--json"),
+    ("build", "m.onnx", "--backend", "numpy", "--bundle", "bundle"),
+    ("build", "m.onnx", "--backend", "numpy", "--bundle", EVIL),
+    ("build", "m.onnx", "--backend", "evil,numpy"),
+    ("verify", "m.onnx", "--backend", "evil,numpy", "--per-subgraph"),
+    ("verify", "m.onnx", "--backend", "numpy", "--per-subgraph"),
+    ("tune", "m.onnx", "--backend", "numpy", "--seconds", "0.1"),
+    ("calibrate", "m.onnx", "--data", "batch.npz", "-o", "ranges.json"),
+    ("calibrate", "m.onnx", "--data", EVIL, "-o", "ranges.json"),
+    ("convert", "m.onnx", "--precision", "fp16", "-o", "half.onnx", "--report", "--values"),
+    ("convert", "m.onnx", "--precision", "fp16", "--keep", f"no{EVIL}", "-o", "half.onnx"),
+    ("list",),
+    ("list", "--all"),
+    ("info", "evil"),
+    ("info", "bundle"),
+    ("info", EVIL),
+    ("config",),
+    ("cache", "ls"),
+    ("cache", EVIL),
+    ("new-backend", EVIL),
+    ("manifest", "check", EVIL),
+    ("test", "numpy", "--only", EVIL),
+    ("selftest", "evil"),
+    ("completion", "bash"),
+    ("version", "--verbose"),
+)
+
+
+IN_CHILDREN = (
+    ("bench", "m.onnx", "--backends", "evil", "--repeat", "1", "--warmup", "0"),
+    ("doctor", "evil", EVIL),
+    ("test", "evil", "--level", "0"),
+)
+
+
+def test_every_command_is_tried() -> None:
+    assert {words[0] for words in (*COMMANDS, *IN_CHILDREN)} >= set(PURPOSES)
+
+
+def _check(text: str, words: object) -> None:
+    assert OBEYED.findall(text) == [], words
+    assert not [line for line in text.splitlines() if line.startswith("FORGED")], (words, text)
+
+
+@pytest.mark.usefixtures("surroundings")
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_that_is_written_is_obeyed(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in sorted(COMMANDS, key=lambda words: words[0] != "build"):
+        main(words)
+        told = capfd.readouterr()
+        _check(told.out + told.err, words)
+    monkeypatch.setenv("SUBGRAPH_BACKEND", EVIL)
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", f"/{EVIL}")
+    monkeypatch.setenv(f"SUBGRAPH_{EVIL}", EVIL)
+    for words in (["config"], ["run", "m.onnx"], ["cache", "ls"]):
+        for config in ("none", "subgraphkit.toml", "bad.toml", EVIL):
+            monkeypatch.setenv("SUBGRAPH_CONFIG", config)
+            main(words)
+            told = capfd.readouterr()
+            _check(told.out + told.err, words)
+
+
+@pytest.mark.usefixtures("surroundings")
+@pytest.mark.parametrize("words", IN_CHILDREN, ids=lambda words: words[0])
+def test_nothing_that_comes_from_another_process_is_obeyed(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "evil")
+    main(words)
+    told = capfd.readouterr()
+    _check(told.out + told.err, words)
+
+
+@pytest.mark.usefixtures("surroundings")
+@pytest.mark.filterwarnings("ignore")
+def test_a_terminal_gets_no_sequence_but_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for words in (("run", "m.onnx"), ("plan", FILE, "--backend", "evil,numpy", "--reasons")):
+        main(words)
+    text = terminal.getvalue()
+    assert "\r\x1b[K" in text
+    assert "\x1b[1m" in text
+    for own in ("\r\x1b[K", "\x1b[1m", "\x1b[0m"):
+        text = text.replace(own, "")
+    _check(text, "on a terminal")
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_what_python_says_of_a_model_is_not_obeyed_either() -> None:
+    for name in ("operator.onnx", "nobody.onnx", "outside.onnx", "missing.onnx", EVIL):
+        with pytest.raises(SubgraphkitError) as told:
+            sk.InferenceSession(name)
+        _check(str(told.value), name)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(SubgraphkitError) as told:
+            sk.InferenceSession("m.onnx", backend="evil,numpy")
+    _check("\n".join([str(told.value), *(str(one.message) for one in caught)]), "warnings")

@@ -1,0 +1,201 @@
+"""Sessions that are watched through the packages of OpenTelemetry and Prometheus themselves."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode, Tracer
+from prometheus_client import CollectorRegistry, generate_latest
+
+import subgraphkit as sk
+from subgraphkit.compat.opentelemetry import Tracing
+from subgraphkit.compat.prometheus import Metrics
+from subgraphkit.errors import ExecutionError, InputError, SubgraphkitWarning
+from tests.fakes import ReferenceOperator, claiming
+from tests.models import CHAIN, parsed
+
+RUNS_PER_THREAD = 20
+
+
+class Watched:
+    """What the two libraries collected; opens the sessions that they watch."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.tracer: Tracer = provider.get_tracer("the application")
+        self.registry = CollectorRegistry()
+
+    def spans(self, name: str, session: int | None = None) -> list[ReadableSpan]:
+        return [
+            span
+            for span in self.exporter.get_finished_spans()
+            if span.name == f"subgraphkit.{name}"
+            and (session is None or facts(span)["session"] == session)
+        ]
+
+    def sample(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(f"subgraphkit_{name}", labels) or 0.0
+
+
+def facts(span: ReadableSpan) -> dict[str, Any]:
+    given = span.attributes or {}
+    return {name.removeprefix("subgraphkit."): value for name, value in given.items()}
+
+
+def children(watched: Watched, run: ReadableSpan) -> list[ReadableSpan]:
+    mine = [one for one in watched.spans("step") if one.parent == run.context]
+    return sorted(mine, key=lambda one: one.start_time or 0)
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    found = Watched()
+    sk.register_extension(Tracing(found.tracer))
+    sk.register_extension(Metrics(found.registry))
+    yield found
+    sk.unregister_extension("Tracing")
+    sk.unregister_extension("Metrics")
+
+
+class Failing(ReferenceOperator):
+    """Fails on what is negative."""
+
+    thread_safe = True
+
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        if (inputs[0] < 0).any():
+            raise ZeroDivisionError("a kernel divided by zero")
+        return super().run(inputs, outputs)
+
+
+def feeds(value: float) -> dict[str, Any]:
+    return {"x": np.full((2, 4), value, np.float32)}
+
+
+def test_a_run_is_a_span_below_that_of_its_caller_and_above_its_steps(watched: Watched) -> None:
+    session = sk.InferenceSession(parsed(CHAIN), [claiming(["Neg"], "one")])
+    with watched.tracer.start_as_current_span("a request"):
+        session.run(None, feeds(1))
+    session.run(None, feeds(1))
+    request = next(one for one in watched.exporter.get_finished_spans() if one.name == "a request")
+    first, second = watched.spans("run")
+    assert (first.parent, second.parent) == (request.context, None)
+    assert facts(first) == {"model": "chain", "session": session.number, "run": 0}
+    for run in (first, second):
+        steps = children(watched, run)
+        assert [facts(one)["subgraph"] for one in steps] == ["numpy_0", "one_1", "numpy_2"]
+        assert [facts(one)["backend"] for one in steps] == ["numpy", "one", "numpy"]
+        times = [
+            run.start_time,
+            *(t for s in steps for t in (s.start_time, s.end_time)),
+            run.end_time,
+        ]
+        assert all(before <= after for before, after in pairwise(t or 0 for t in times))
+    compiled = watched.spans("compile", session.number)
+    assert [facts(one)["subgraph"] for one in compiled] == ["numpy_0", "one_1", "numpy_2"]
+    assert (
+        facts(compiled[1]).items()
+        >= {"backend": "one", "node_count": 1, "from_cache": False}.items()
+    )
+    assert watched.sample("run_seconds_count", model="chain") == 2
+    assert watched.sample("step_seconds_count", model="chain", subgraph="one_1", backend="one") == 2
+    assert (
+        watched.sample("compile_seconds_count", model="chain", backend="numpy", from_cache="false")
+        == 2
+    )
+    assert b'subgraphkit_run_seconds_bucket{le="10.0",model="chain"} 2.0' in generate_latest(
+        watched.registry
+    )
+
+
+def test_runs_that_fail_are_errors_of_their_step_and_their_run(watched: Watched) -> None:
+    session = sk.InferenceSession(parsed(CHAIN), [claiming(["Neg"], "bad", make=Failing)])
+    session.run(None, feeds(1))
+    with pytest.raises(InputError):
+        session.run(None, {})
+    broken = sk.InferenceSession(parsed(CHAIN), [claiming(["Relu"], "bad", make=Failing)])
+    with pytest.raises(ExecutionError):
+        broken.run(None, feeds(-1))
+    sound, misfed, failed = watched.spans("run")
+    assert (sound.status.status_code, list(sound.events)) == (StatusCode.UNSET, [])
+    assert facts(misfed)["error.type"] == "InputError"
+    assert children(watched, misfed) == []
+    (step,) = children(watched, failed)
+    for span in (failed, step):
+        assert span.status.status_code is StatusCode.ERROR
+        assert (facts(span)["subgraph"], facts(span)["error.type"]) == (
+            "bad_0",
+            "ZeroDivisionError",
+        )
+        (event,) = span.events
+        assert (event.name, dict(event.attributes or {})) == (
+            "exception",
+            {
+                "exception.type": "ZeroDivisionError",
+                "exception.message": "a kernel divided by zero",
+            },
+        )
+    errors = {"subgraph": "bad_0", "error": "ZeroDivisionError"}
+    assert watched.sample("run_errors_total", model="chain", **errors) == 1
+    assert watched.sample("run_errors_total", model="chain", subgraph="", error="InputError") == 1
+    assert watched.sample("run_seconds_count", model="chain") == 3
+    assert watched.sample("runs_in_progress", model="chain") == 0
+
+
+def test_a_subgraph_that_moves_is_a_fallback_and_runs_elsewhere_afterwards(
+    watched: Watched,
+) -> None:
+    backends = [claiming(["Relu"], "bad", make=Failing)]
+    session = sk.InferenceSession(parsed(CHAIN), backends, on_run_error="fallback")
+    with pytest.warns(SubgraphkitWarning, match="divided by zero"):
+        session.run(None, feeds(-1))
+    (moved,) = [one for one in watched.spans("fallback") if facts(one)["level"] == "run"]
+    assert (
+        facts(moved).items() >= {"subgraph": "bad_0", "target": "numpy", "code": "SGK131"}.items()
+    )
+    labels = {"backend": "bad", "target": "numpy", "level": "run", "code": "SGK131"}
+    assert watched.sample("fallbacks_total", model="chain", **labels) == 1
+    assert facts(children(watched, watched.spans("run")[-1])[0])["backend"] == "numpy"
+
+
+def test_runs_of_several_threads_and_sessions_keep_their_own_steps(watched: Watched) -> None:
+    one = claiming(["Neg"], "one", make=Failing)
+    two = parsed(CHAIN.replace("chain", "other"))
+    sessions = [sk.InferenceSession(parsed(CHAIN), [one]), sk.InferenceSession(two, [one])]
+
+    def run(session: sk.Session) -> None:
+        for at in range(RUNS_PER_THREAD):
+            with watched.tracer.start_as_current_span("a request") as request:
+                request.set_attribute("session", session.number)
+                session.run(None, feeds(at))
+
+    threads = [threading.Thread(target=run, args=[one]) for one in sessions for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    requests = {
+        one.context.span_id: (one.attributes or {})["session"]
+        for one in watched.exporter.get_finished_spans()
+        if one.name == "a request" and one.context is not None
+    }
+    for session, model in zip(sessions, ("chain", "other"), strict=True):
+        runs = watched.spans("run", session.number)
+        assert sorted(facts(run)["run"] for run in runs) == list(range(3 * RUNS_PER_THREAD))
+        for run in runs:
+            assert run.parent is not None
+            assert requests[run.parent.span_id] == session.number
+            steps = [facts(step) for step in children(watched, run)]
+            assert [step["subgraph"] for step in steps] == ["numpy_0", "one_1", "numpy_2"]
+            whose = {(step["model"], step["session"], step["run"]) for step in steps}
+            assert whose == {(model, session.number, facts(run)["run"])}
+        assert watched.sample("run_seconds_count", model=model) == 3 * RUNS_PER_THREAD
+        assert watched.sample("runs_in_progress", model=model) == 0

@@ -1,0 +1,132 @@
+"""What an extension hears, and of which model, session and subgraph."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend import Event
+from subgraphkit.errors import ExecutionError, InputError, SubgraphkitWarning
+from subgraphkit.finding.extensions import register_extension, unregister_extension
+from tests.fakes import ReferenceOperator, claiming
+from tests.models import CHAIN, DIAMOND, bound, parsed
+
+X = {"x": np.ones((2, 4), np.float32)}
+
+
+class Listener:
+    """Keeps what it hears, in order: the hook, and whom it is about."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, tuple[str, int], Any]] = []
+
+    def note(self, hook: str, told: Any) -> None:
+        self.heard.append((hook, (told.model, told.session), told))
+
+    def about(self, session: sk.Session) -> list[tuple[str, str]]:
+        whom = (session.partitioning.model, session.number)
+        found = [(hook, told) for hook, who, told in self.heard if who == whom]
+        return [(hook, told.subgraph if isinstance(told, Event) else "") for hook, told in found]
+
+    @sk.hookimpl
+    def subgraphkit_plan(self, partitioning: Any) -> None:
+        self.note("plan", partitioning)
+
+    @sk.hookimpl
+    def subgraphkit_compiled(self, event: Any) -> None:
+        self.note("compiled", event)
+
+    @sk.hookimpl
+    def subgraphkit_fallback(self, event: Any) -> None:
+        self.note(event.level, event)
+
+    @sk.hookimpl
+    def subgraphkit_run_start(self, event: Any) -> None:
+        self.note("start", event)
+
+    @sk.hookimpl
+    def subgraphkit_run_end(self, event: Any) -> None:
+        self.note("end", event)
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    heard = Listener()
+    register_extension(heard, "listener")
+    yield heard
+    unregister_extension("listener")
+
+
+def test_an_observer_tells_sessions_and_models_apart(listener: Listener, tmp_path: Path) -> None:
+    onnx.save(parsed(CHAIN), tmp_path / "file.onnx")
+    backends = [claiming(["Neg"], "one"), "absent?", "numpy"]
+    first = sk.InferenceSession(tmp_path / "file.onnx", backends)
+    second = sk.InferenceSession(tmp_path / "file.onnx", backends)
+    other = sk.InferenceSession(parsed(DIAMOND), backends)
+    again = sk.Session(first.plan)  # another session of the same bind
+    for session in (second, first, again):
+        session.run(None, X)
+    assert len({first.number, second.number, other.number, again.number}) == 4
+    opened = [
+        ("selection", ""),
+        ("plan", ""),
+        ("compiled", "numpy_0"),
+        ("compiled", "one_1"),
+        ("compiled", "numpy_2"),
+    ]
+    runs = [("start", ""), ("end", "")]
+    assert listener.about(first) == listener.about(second) == opened + runs
+    assert listener.about(again) == runs
+    assert {one for one, _ in listener.about(other)} == {"selection", "plan", "compiled"}
+    models = [first.partitioning.model, again.partitioning.model, other.partitioning.model]
+    assert models == ["file.onnx", "file.onnx", "diamond"]
+
+
+class Failing(ReferenceOperator):
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        raise ZeroDivisionError("a kernel divided by zero")
+
+
+def test_a_run_that_fails_names_the_subgraph_if_one_failed(listener: Listener) -> None:
+    session = sk.InferenceSession(parsed(CHAIN), [claiming(["Neg"], "bad", make=Failing)])
+    with pytest.raises(ExecutionError):
+        session.run(None, X)
+    with pytest.raises(InputError):
+        session.run(None, {})
+    ends = [
+        (told.run, told.subgraph, told.error) for hook, _, told in listener.heard if hook == "end"
+    ]
+    assert ends[0] == (0, "bad_1", "ZeroDivisionError: a kernel divided by zero")
+    assert ends[1][:2] == (1, "")
+    assert ends[1][2].startswith("InputError: ")
+
+
+def test_nodes_that_move_are_told_of_their_subgraph(listener: Listener) -> None:
+    def given_back(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+        raise sk.Unsupported("too hard")
+
+    picky = claiming(["Abs"], "picky", make=given_back)
+    bad = claiming(["Neg"], "bad", make=Failing)
+    settings = {"on_run_error": "fallback", "on_fallback": "warn"}
+    session = sk.InferenceSession(parsed(DIAMOND), [bad, picky], **settings)
+    with pytest.warns(SubgraphkitWarning, match="divided by zero"):
+        session.run(None, {"x": np.ones((2, 3), np.float32)})
+    moved = [
+        one for one in listener.about(session) if one[0] in {"unsupported", "partition", "run"}
+    ]
+    assert moved == [("unsupported", "picky_2"), ("partition", ""), ("run", "bad_1")]
+
+
+def test_the_first_session_of_a_bind_has_its_number_whatever_is_done_to_the_graph() -> None:
+    graph = bound(CHAIN)
+    partitioning = sk.partition(graph)
+    plan = sk.plan(partitioning, sk.compile_subgraphs(partitioning))
+    assert sk.Session(plan).number == partitioning.session == graph.extensions.session
+    assert sk.Session(plan).number != partitioning.session
+    inner = graph.with_outputs(["b"])
+    parts = sk.partition(inner)
+    assert sk.Session(sk.plan(parts, sk.compile_subgraphs(parts))).number != partitioning.session
