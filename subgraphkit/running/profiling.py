@@ -270,7 +270,7 @@ class Profile:
         filtered and searched. The time of a fused kernel stands at the first of its nodes.
         """
         rows, partitioning = self.rows, self._plan.partitioning
-        times: dict[str | int, float] = {**self.subgraph_seconds}
+        times: dict[str | int, float] = dict(self.subgraph_seconds.items())
         for row in rows:
             if row.kind == "inside" and row.numbers:
                 first = row.numbers[0]
