@@ -244,15 +244,17 @@ class Profile:
             "rows": [asdict(row) | {"label": row.label} for row in self.rows],
         }
 
-    def table(self, most: int = 10) -> str:
-        """Return the profile as text, 80 columns wide.
+    def table(self, most: int = 10, *, width: int | None = 80) -> str:
+        """Return the profile as text.
 
         Args:
             most: How many rows to show inside of each subgraph, and how many hand-overs.
+            width: Cells in a line, for which the middle of long names is left out; None for lines
+                without end.
         """
         head = [printable(self.model), self._summary(), ""]
         notes = [f"note: {printable(note)}" for note in self.notes]
-        return "\n".join([*head, *profile_lines(self.rows, most), *notes]) + "\n"
+        return "\n".join([*head, *profile_lines(self.rows, most, width), *notes]) + "\n"
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Write every run in Chrome's trace format, which Perfetto and ``chrome://tracing`` open.
