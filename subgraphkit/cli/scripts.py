@@ -64,6 +64,7 @@ for subgraph, operator in zip(compiled.partitioning.subgraphs, compiled):
 ?bundle     session.export({{bundle}}, *[overwrite])
 """,
         "verify": f"""
+?html from pathlib import Path
 ?limited from functools import partial
 import subgraphkit as sk
 from subgraphkit.comparing import bisect, find_not_finite, make_feeds, tolerance_for, verify
@@ -81,6 +82,7 @@ tolerance=tolerance, *[shapes options])
 ?compare for one in found.outputs:
 ?compare     print(one)
 ?parts print(*found.subgraphs, sep="\\n")
+?html Path({{html}}).write_text(found.to_html(), encoding="utf-8")
 ?compare raise SystemExit(0 if found.agrees else 1)
 """,
         "profile": f"""
@@ -97,6 +99,7 @@ print(profile.table({{top}}))
 ?html Path({{html}}).write_text(profile.to_html(), encoding="utf-8")
 """,
         "bench": f"""
+?html from pathlib import Path
 import subgraphkit as sk
 from subgraphkit.comparing import Schedule, bench, make_feeds
 
@@ -105,10 +108,11 @@ found = bench({{model}}, feeds, {{contenders}}, schedule=schedule, \
 *[shapes options pin keep_off data_roots])
 for one in found.measured:
     print(one.selection, one.median if one.ran else one.text)
+?html Path({{html}}).write_text(found.to_html(), encoding="utf-8")
 raise SystemExit(0 if found.agrees else 1)
 """,
         "tune": f"""
-?output from pathlib import Path
+?written from pathlib import Path
 import subgraphkit as sk
 from subgraphkit.comparing import make_feeds
 from subgraphkit.placing import tune
@@ -116,6 +120,7 @@ from subgraphkit.placing import tune
 {_LOAD}bound = sk.bind(model, *[shapes options threads], backend="auto")
 {_FEEDS}found = tune(bound, feeds=feeds, *[seconds backends again])
 print(found.report())
+?html Path({{html}}).write_text(found.to_html(), encoding="utf-8")
 ?output Path({{output}}).write_text(found.placement.to_json(), encoding="utf-8")
 """,
     }
@@ -143,6 +148,7 @@ _WORDS: Final[Mapping[str, Callable[[Namespace], Any]]] = MappingProxyType(
         "require": lambda told: getattr(told, "min_coverage", None),
         "brief": lambda told: not (told.explain or told.dot or told.memory or told.reasons),
         "full": lambda told: told.reasons and not (told.explain or told.dot or told.memory),
+        "written": lambda told: told.output or told.html,
         "page": lambda told: told.html and not told.against,
         "pages": lambda told: told.html and told.against,
         "compare": lambda told: not (told.bisect or told.nan),
