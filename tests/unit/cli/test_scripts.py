@@ -18,7 +18,8 @@ RUNS = {
     "-o {}.npz",
     "run of a bundle": "run bundle --trust -o {}.npz",
     "build": "build linear.onnx --backend numpy --shape x=2,3 --bundle {} --overwrite",
-    "tune": "tune linear.onnx --symbol N=2 --backend numpy --seconds 0.1 --html {0}.html -o {0}.json",
+    "tune": "tune linear.onnx --symbol N=2 --backend numpy --seconds 0.1 --html {0}.html "
+    "-o {0}.json",
     "plan": "plan linear.onnx --backend numpy --reasons --keep-off Add=onednn",
     "explain": "plan linear.onnx --backend numpy --explain #1",
     "verify": "verify linear.onnx --backend numpy --rtol 0.5 --per-subgraph --html {0}.html",
