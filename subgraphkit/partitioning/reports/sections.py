@@ -8,7 +8,7 @@ from functools import cached_property
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import Cause
+from subgraphkit.partitioning.reports.causes import Cause, main_reason
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.moves import find_moves, homes, move_table
 from subgraphkit.partitioning.reports.quality import Quality
@@ -84,7 +84,7 @@ class _Portrait:
                 columns,
                 rows,
                 title="Who runs what",
-                caption=" ".join(filter(None, (self._main_reason(), crossing, least, notes))),
+                caption=" ".join(filter(None, (main_reason(self._causes), crossing, least, notes))),
                 bars=("% of the FLOPs",),
             )
         )
@@ -248,14 +248,6 @@ class _Portrait:
     @cached_property
     def _causes(self) -> Sequence[Cause]:
         return find_all_causes(self.partitioning)
-
-    def _main_reason(self) -> str:
-        """Say why most of the nodes that a backend refused are not on it, or nothing."""
-        cause = max(self._causes, key=lambda one: len(one.nodes), default=None)
-        if cause is None:
-            return ""
-        count = counted(len(cause.nodes), "node")
-        return f"Main reason why not all are on {cause.backend}: {cause.text} ({count})."
 
     def _reasons(self) -> Iterator[Section]:
         graph = self.partitioning.graph
