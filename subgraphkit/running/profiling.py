@@ -146,7 +146,7 @@ class Profile:
 
     def __init__(
         self,
-        listen: Callable[[Recorder | None], Plan],
+        listen: Callable[[Any], Plan],
         run: Callable[..., list[Any]],
         runs: int,
         *,
