@@ -85,11 +85,11 @@ def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
             row.calls,
             row.name if row.kind == "inside" else None,
         )
-        for row in rows
+        for row in sorted(rows, key=lambda one: -one.seconds)
         if row.kind in {"inside", "unattributed"}
     ]
     if inside:
-        caption = "One row for each kernel or layer; one that is fused names its nodes."
+        caption = "One row for each kernel or layer, the longest first; one that is fused names its nodes."
         yield Table(columns, inside, "Inside of subgraphs", caption, columns[4:5])
     around = [
         (row.label, row.seconds * 1e3, row.part * 100, row.calls)
