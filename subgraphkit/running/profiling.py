@@ -131,6 +131,7 @@ class Profile:
     there are enough; runs that fail do not count. What was found can be asked for afterwards.
 
     Args:
+        plan: The session's plan.
         listen: Has the session report to a recorder, or to nobody; returns its plan.
         run: The session's ``run``.
         runs: How many runs to measure.
@@ -146,6 +147,7 @@ class Profile:
 
     def __init__(
         self,
+        plan: Plan,
         listen: Callable[[Any], Plan],
         run: Callable[..., list[Any]],
         runs: int,
@@ -155,7 +157,7 @@ class Profile:
         self._listen, self._run, self._count, self._inside = listen, run, runs, inside
         self._recorder = Recorder(runs)
         self._subgraphs: dict[str, Subgraph] = {}
-        self.model = ""
+        self._know(plan)
         self.overhead: float | None = None
 
     def __enter__(self) -> Self:
@@ -270,7 +272,7 @@ class Profile:
         filtered and searched. The time of a fused kernel stands at the first of its nodes.
         """
         rows, partitioning = self.rows, self._plan.partitioning
-        times: dict[str | int, float] = {**self.subgraph_seconds}
+        times: dict[str | int, float] = dict(self.subgraph_seconds.items())
         for row in rows:
             if row.kind == "inside" and row.numbers:
                 first = row.numbers[0]
