@@ -131,6 +131,7 @@ class Profile:
     there are enough; runs that fail do not count. What was found can be asked for afterwards.
 
     Args:
+        plan: The session's plan.
         listen: Has the session report to a recorder, or to nobody; returns its plan.
         run: The session's ``run``.
         runs: How many runs to measure.
@@ -146,7 +147,8 @@ class Profile:
 
     def __init__(
         self,
-        listen: Callable[[Recorder | None], Plan],
+        plan: Plan,
+        listen: Callable[[Any], Plan],
         run: Callable[..., list[Any]],
         runs: int,
         *,
@@ -155,7 +157,7 @@ class Profile:
         self._listen, self._run, self._count, self._inside = listen, run, runs, inside
         self._recorder = Recorder(runs)
         self._subgraphs: dict[str, Subgraph] = {}
-        self.model = ""
+        self._know(plan)
         self.overhead: float | None = None
 
     def __enter__(self) -> Self:

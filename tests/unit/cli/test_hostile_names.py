@@ -168,6 +168,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("build", "m.onnx", "--backend", "evil,numpy"),
     ("verify", "m.onnx", "--backend", "evil,numpy", "--per-subgraph"),
     ("verify", "m.onnx", "--backend", "numpy", "--per-subgraph"),
+    ("profile", "m.onnx", "--backend", "evil,numpy", "--runs", "1"),
+    ("profile", "m.onnx", "--backend", "numpy", "--runs", "1", "--chrome", EVIL, "--html", EVIL),
     ("tune", "m.onnx", "--backend", "numpy", "--seconds", "0.1"),
     ("calibrate", "m.onnx", "--data", "batch.npz", "-o", "ranges.json"),
     ("calibrate", "m.onnx", "--data", EVIL, "-o", "ranges.json"),
