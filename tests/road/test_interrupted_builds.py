@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +63,7 @@ class _Builds:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
+            process.wait()
             pytest.fail(f"no end after {seconds} s: {self._said.read_text()}")
         return self._said.read_text()
 
@@ -85,7 +85,7 @@ def instants(pytestconfig: pytest.Config) -> int:
 
 
 @pytest.fixture(params=BACKENDS)
-def builds(request: pytest.FixtureRequest, instants: int, tmp_path: Path) -> Iterator[_Builds]:
+def builds(request: pytest.FixtureRequest, instants: int, tmp_path: Path) -> _Builds:
     name = request.param.partition(":")[0]
     pytest.importorskip(f"subgraphkit_{name}")
     if name == "tensorrt":
