@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from subgraphkit.cli.values import merge_options, merge_pairs
 
-__all__ = ["SCRIPTS", "script_of"]
+__all__ = ["SCRIPTS", "script_of", "tolerance_words"]
 
 _LINE: Final = 88
 _OTHERS: Final = "options strict fold pin keep_off"
@@ -58,17 +58,27 @@ for subgraph, operator in zip(compiled.partitioning.subgraphs, compiled):
 """,
         "verify": f"""
 ?limited from functools import partial
+?page from pathlib import Path
 import subgraphkit as sk
-from subgraphkit.comparing import make_feeds, tolerance_for, verify
+from subgraphkit.comparing import make_feeds, tolerance_for
+?comparing from subgraphkit.comparing import verify
+?bisect from subgraphkit.comparing import bisect
+?nan from subgraphkit.comparing import find_not_finite
 
 {_PLAIN}?limited tolerance = partial(tolerance_for, relative={{rtol}}, absolute={{atol}})
 ?usual tolerance = None  # as suits the element type and the backend
-found = verify(model, feeds, {{backend}}, {{reference}}, tolerance=tolerance, \
+?nan for backend in ({{backend}}, {{reference}}):
+?nan     print(find_not_finite(model, feeds, backend, *[shapes options]).text)
+?bisect found = bisect(model, feeds, {{backend}}, {{reference}}, folder={{output}}, \
+tolerance=tolerance, *[words shapes options])
+?bisect print(found.summary)
+?bisect raise SystemExit(0 if found.verdict == "nothing" else 1)
+?comparing found = verify(model, feeds, {{backend}}, {{reference}}, tolerance=tolerance, \
 *[per_subgraph shapes options])
-for one in found.outputs:
-    print(one)
+?comparing print(*found.outputs, sep="\\n")
 ?per_subgraph print(*found.subgraphs, sep="\\n")
-raise SystemExit(0 if found.agrees else 1)
+?page Path({{html}}).write_text(found.to_html(), encoding="utf-8")
+?comparing raise SystemExit(0 if found.agrees else 1)
 """,
         "bench": f"""
 import subgraphkit as sk
@@ -102,8 +112,10 @@ _PLACE: Final = re.compile(
 )
 
 
-def _is_limited(arguments: Namespace) -> bool:
-    return arguments.rtol is not None or arguments.atol is not None
+def tolerance_words(arguments: Namespace) -> list[str]:
+    """Return what a command line says of tolerances, as it would say it again."""
+    given = {"--rtol": arguments.rtol, "--atol": arguments.atol}
+    return [f"{word}={value}" for word, value in given.items() if value is not None]
 
 
 _WORDS: Final[Mapping[str, Callable[[Namespace], Any]]] = MappingProxyType(
@@ -118,8 +130,11 @@ _WORDS: Final[Mapping[str, Callable[[Namespace], Any]]] = MappingProxyType(
         "brief": lambda told: not (told.explain or told.dot or told.reasons),
         "contenders": lambda told: told.selections or [None],
         "backends": lambda told: told.backend,
-        "limited": _is_limited,
-        "usual": lambda told: not _is_limited(told),
+        "limited": tolerance_words,
+        "words": tolerance_words,
+        "comparing": lambda told: not (told.bisect or told.nan),
+        "page": lambda told: told.html and not (told.bisect or told.nan),
+        "usual": lambda told: not tolerance_words(told),
     }
 )
 """Words of scripts that are not those of the command line."""
