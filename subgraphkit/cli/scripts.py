@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from subgraphkit.cli.values import merge_options, merge_pairs
 
-__all__ = ["SCRIPTS", "script_of"]
+__all__ = ["SCRIPTS", "script_of", "tolerance_words"]
 
 _LINE: Final = 88
 _OTHERS: Final = "options strict fold pin keep_off"
@@ -64,7 +64,7 @@ for subgraph, operator in zip(compiled.partitioning.subgraphs, compiled):
 ?bundle     session.export({{bundle}}, *[overwrite])
 """,
         "verify": f"""
-?html from pathlib import Path
+?comparison from pathlib import Path
 ?limited from functools import partial
 import subgraphkit as sk
 from subgraphkit.comparing import bisect, find_not_finite, make_feeds, tolerance_for, verify
@@ -72,7 +72,7 @@ from subgraphkit.comparing import bisect, find_not_finite, make_feeds, tolerance
 {_PLAIN}?limited tolerance = partial(tolerance_for, relative={{rtol}}, absolute={{atol}})
 ?usual tolerance = None  # as suits the element type and the backend
 ?bisect found = bisect(model, feeds, {{backend}}, {{reference}}, folder={{output}}, \
-tolerance=tolerance, *[shapes options])
+tolerance=tolerance, *[words shapes options])
 ?bisect print(found.summary)
 ?bisect raise SystemExit(0 if found.verdict == "nothing" else 1)
 ?nan for backend in ({{backend}}, {{reference}}):
@@ -82,7 +82,7 @@ tolerance=tolerance, *[shapes options])
 ?compare for one in found.outputs:
 ?compare     print(one)
 ?parts print(*found.subgraphs, sep="\\n")
-?html Path({{html}}).write_text(found.to_html(), encoding="utf-8")
+?comparison Path({{html}}).write_text(found.to_html(), encoding="utf-8")
 ?compare raise SystemExit(0 if found.agrees else 1)
 """,
         "profile": f"""
@@ -133,8 +133,10 @@ _PLACE: Final = re.compile(
 )
 
 
-def _is_limited(arguments: Namespace) -> bool:
-    return arguments.rtol is not None or arguments.atol is not None
+def tolerance_words(arguments: Namespace) -> list[str]:
+    """Return what a command line says of tolerances, as it would say it again."""
+    given = {"--rtol": arguments.rtol, "--atol": arguments.atol}
+    return [f"{word}={value}" for word, value in given.items() if value is not None]
 
 
 _WORDS: Final[Mapping[str, Callable[[Namespace], Any]]] = MappingProxyType(
@@ -155,8 +157,10 @@ _WORDS: Final[Mapping[str, Callable[[Namespace], Any]]] = MappingProxyType(
         "parts": lambda told: told.per_subgraph and not (told.bisect or told.nan),
         "contenders": lambda told: told.selections or [None],
         "backends": lambda told: told.backend,
-        "limited": _is_limited,
-        "usual": lambda told: not _is_limited(told),
+        "limited": tolerance_words,
+        "words": tolerance_words,
+        "comparison": lambda told: told.html and not (told.bisect or told.nan),
+        "usual": lambda told: not tolerance_words(told),
     }
 )
 """Words of scripts that are not those of the command line."""

@@ -25,7 +25,7 @@ RUNS = {
     "verify": "verify linear.onnx --backend numpy --rtol 0.5 --per-subgraph --html {0}.html",
     "bench": "bench linear.onnx --backends numpy --repeat 1 --warmup 0 --threads 1",
     "page": "plan linear.onnx --backend numpy --against none --html {0}.html",
-    "bisect": "verify linear.onnx --backend numpy --bisect -o {}",
+    "bisect": "verify linear.onnx --backend numpy --symbol N=2 --atol 1e-3 --bisect -o {}",
     "nan": "verify linear.onnx --backend numpy --nan",
     "profile": "profile linear.onnx --backend numpy --symbol N=2 --runs 2 --chrome {}.trace",
     "failure": "plan linear.onnx --backend onednn? --min-coverage onednn=1",
