@@ -128,9 +128,7 @@ print(found.report())
 """By command, its script: ``{word}`` is what the command line gives for a word, ``*[words]`` those
 that it gives as arguments, and a line that begins with ``?word`` is there if it gives it."""
 
-_PLACE: Final = re.compile(
-    r"([\w.]+)\(([^()]*?)(?:, )?\*\[([\w ]+)\](?:, ([^()]*))?\)|(?<!\{)\{(\w+)\}"
-)
+_PLACE: Final = r"([\w.]+)\(([^()]*?)(?:, )?\*\[([\w ]+)\](?:, ([^()]*))?\)|(?<!\{)\{(\w+)\}"
 
 
 def tolerance_words(arguments: Namespace) -> list[str]:
@@ -181,7 +179,7 @@ def script_of(arguments: Namespace) -> str:
         if word:
             return repr(given(word))
         told = [f"{word}={given(word)!r}" for word in words.split() if _is_given(given(word), word)]
-        fixed, last = (_PLACE.sub(filled, one or "") for one in (fixed, last))
+        fixed, last = (re.sub(_PLACE, filled, one or "") for one in (fixed, last))
         parts = [part for part in (fixed, *told, last) if part]
         line = f"{function}({', '.join(parts)})"
         broken = "".join(f"\n    {part}," for part in parts)
@@ -191,7 +189,7 @@ def script_of(arguments: Namespace) -> str:
     for line in SCRIPTS[arguments.command].lstrip("\n").splitlines():
         condition, _, rest = line.partition(" ") if line.startswith("?") else ("", "", line)
         if not condition or given(condition[1:]):
-            lines.append(_PLACE.sub(filled, rest))
+            lines.append(re.sub(_PLACE, filled, rest))
     return "\n".join(lines)
 
 
