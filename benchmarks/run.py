@@ -2,9 +2,9 @@
 
 Without names, all those are run that need nothing but this checkout; the others read networks
 exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends``, ``exchange``,
-``neighbours``, ``operators``, ``placement``, ``real_models`` and ``transparency`` use whatever
-backends are installed, ``tensorrt_build`` needs TensorRT for RTX, and ``precision`` the exports
-and ONNX Runtime.
+``forecast``, ``neighbours``, ``operators``, ``placement``, ``real_models`` and ``transparency`` use
+whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX, and ``precision`` the
+exports and ONNX Runtime.
 """
 
 import argparse
@@ -20,6 +20,7 @@ EXPORTED = ("latency", "where", "memory")
 COMPARED = (
     "backends",
     "exchange",
+    "forecast",
     "neighbours",
     "operators",
     "placement",

@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "mapping_table",
     "options_table",
+    "pictures",
     "support_table",
 ]
 exclude_patterns = ["_build", "_extensions"]

@@ -25,6 +25,7 @@ __all__ = [
     "CacheError",
     "CallerError",
     "CompileError",
+    "CompileTimeoutError",
     "ConfigError",
     "ExecutionError",
     "InputError",
@@ -64,6 +65,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK116": "a manifest cannot be read",
         "SGK117": "a backend is blocked by the configuration",
         "SGK118": "an option was given by a deprecated name",
+        "SGK119": "a package that is to show progress cannot be imported",
         # partitioning
         "SGK120": "nodes are claimed by no backend",
         "SGK121": "a selector broke its contract",
@@ -77,6 +79,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK132": "a subgraph returned something other than it declared",
         "SGK133": "weights cannot be updated",
         "SGK134": "a session would need more memory than it may take",
+        "SGK135": "compiling took longer than it may",
         "SGK140": "an input has the wrong shape",
         "SGK141": "an input has the wrong dtype",
         "SGK142": "an input is missing, unknown or given twice",
@@ -162,6 +165,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK321": "a backend did not return in time",
         "SGK322": "a backend computes something other than expected",
         "SGK323": "results agree on inputs for which this means nothing",
+        "SGK324": "what was found to be at fault cannot be written",
         "SGK330": "a new backend cannot be given that name",
         "SGK331": "a new backend cannot be written there",
         "SGK332": "the typed options of a backend cannot be written there",
@@ -269,6 +273,10 @@ class BundleError(CallerError):
 
 class WeightUpdateError(CallerError, ValueError):
     """New weights do not fit the model, or a subgraph cannot take them."""
+
+
+class CompileTimeoutError(CallerError, TimeoutError):
+    """Compiling took longer than it may."""
 
 
 class BackendError(SubgraphkitError):

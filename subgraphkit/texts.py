@@ -101,13 +101,17 @@ def aligned(
     numbers = frozenset(right)
     count = len(cells[0])
     order = [at for at in reversed(range(count)) if at not in numbers] if give is None else [*give]
-    columns = [_Column([row[at] for row in cells], gives=at in order) for at in range(count)]
+    columns = [_Column([row[at] for row in cells]) for at in range(count)]
+    # what is not to give way does so where it has no room even beside the first column alone
+    reluctant = [at for at in reversed(range(count)) if at not in numbers and at not in order]
+    least = [one.least if at in order else one.width for at, one in enumerate(columns)]
     lines: list[str] = []
-    for places in _tables([column.least for column in columns], width):
+    for places in _tables(least, width):
         shown = [columns[at] for at in places]
         widths = [column.width for column in shown]
         if width is not None:
-            _narrow(widths, shown, [places.index(at) for at in order if at in places], width)
+            for given in (order, reluctant):
+                _narrow(widths, shown, [places.index(at) for at in given if at in places], width)
         lines += [""] if lines else []
         for row in cells:
             lines += _lines([row[at] for at in places], widths, [at in numbers for at in places])
@@ -117,15 +121,13 @@ def aligned(
 class _Column:
     """The cells of a column: how wide they are, and to what they can be narrowed."""
 
-    def __init__(self, cells: Sequence[str], *, gives: bool) -> None:
+    def __init__(self, cells: Sequence[str]) -> None:
         self.width = max(map(width_of, cells))
         longest = max((width_of(word) for cell in cells for word in cell.split(" ")), default=0)
-        self.unbroken = self.least = self.utmost = self.width
-        if gives:
-            heading = max(map(width_of, cells[0].split(" ")))
-            self.unbroken = min(self.width, max(longest, _LEAST))
-            self.least = min(self.width, max(heading, _LEAST))
-            self.utmost = min(self.least, max(heading, longest))
+        heading = max(map(width_of, cells[0].split(" ")))
+        self.unbroken = min(self.width, max(longest, _LEAST))
+        self.least = min(self.width, max(heading, _LEAST))
+        self.utmost = min(self.least, max(heading, longest))
 
 
 def _tables(least: Sequence[int], width: int | None) -> list[list[int]]:

@@ -54,6 +54,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="random graphs that are run folded and unfolded (10000 is the full check)",
     )
     parser.addoption(
+        "--interrupted-builds",
+        type=int,
+        default=1,
+        help="random instants at which a build is interrupted, and as many time limits, for each "
+        "backend (200 is the full check, on a larger network)",
+    )
+    parser.addoption(
         "--mixed-models",
         type=int,
         default=2,
@@ -76,6 +83,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1,
         help="nodes of each version of each operator that are bound with ordinary operators behind "
         "them (100 is all)",
+    )
+    parser.addoption(
+        "--planted-faults",
+        type=int,
+        default=2,
+        help="nodes that are made wrong, one at a time, in each model that is bisected (20 is the "
+        "full check: more than 100 in all)",
     )
 
 

@@ -59,6 +59,7 @@ _HOMES: Final = {
     "read_bool": "subgraphkit.backend.option_values",
     "read_int": "subgraphkit.backend.option_values",
     "read_manifest": "subgraphkit.backend.manifest",
+    "scaled_weights": "subgraphkit.backend.footprint",
     "unavailable": "subgraphkit.backend.messages",
     "validate_options": "subgraphkit.backend.options",
 }

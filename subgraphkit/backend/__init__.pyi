@@ -23,6 +23,7 @@ from subgraphkit.backend.footprint import (
     attention_scores,
     constant_bytes,
     peak_of_values,
+    scaled_weights,
 )
 from subgraphkit.backend.hookspecs import (
     hookimpl,
@@ -134,6 +135,7 @@ __all__ = [
     "read_bool",
     "read_int",
     "read_manifest",
+    "scaled_weights",
     "unavailable",
     "validate_options",
 ]

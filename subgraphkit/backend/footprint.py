@@ -12,9 +12,17 @@ from typing import Final
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import TensorType
 
-__all__ = ["Footprint", "ValuesPeak", "attention_scores", "constant_bytes", "peak_of_values"]
+__all__ = [
+    "Footprint",
+    "ValuesPeak",
+    "attention_scores",
+    "constant_bytes",
+    "peak_of_values",
+    "scaled_weights",
+]
 
 _SAME_MEMORY: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _PASSED_ON: Final = frozenset({"Add", "Div", "Mul", "Where"})
 """What attention may do to scores between their product and their softmax."""
 
@@ -129,6 +137,27 @@ def attention_scores(subgraph: Subgraph) -> frozenset[str]:
             name = max(
                 maker.inputs, key=lambda one: (one in graph.producers, _size(graph, one) or 0)
             )
+    return frozenset(found)
+
+
+def scaled_weights(subgraph: Subgraph) -> frozenset[str]:
+    """Return the filters and factors into which a library folds a scale that comes after them.
+
+    That is a batch normalization, or a multiplication by a constant, maybe after a bias. What was
+    folded is data of its own, beside the model's.
+    """
+    known, found = subgraph.constants, set[str]()
+    makers = {name: node for node in subgraph.members for name in node.outputs}
+    for node in subgraph.members:
+        scales = node.op_type == "BatchNormalization"
+        scales |= node.op_type == "Mul" and not known.keys().isdisjoint(node.inputs)
+        maker = node if scales else None
+        while maker is not None and maker.op_type not in _PRODUCTS:
+            before = [makers[name] for name in maker.inputs if name in makers]
+            is_bias = maker is node or maker.op_type == "Add"
+            maker = before[0] if is_bias and len(before) == 1 else None
+        if maker is not None:
+            found.update(name for name in maker.inputs[1:2] if name in known)
     return frozenset(found)
 
 

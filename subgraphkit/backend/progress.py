@@ -33,7 +33,7 @@ class ProgressEvent:
         subgraph: Id of the subgraph under way, or empty.
         backend: Name of the backend that is at work, or empty.
         model: Name of the model; empty if it is not read yet.
-        session: Number of the session in this process; None before there is one.
+        session: Number of the session in this process, as in other events; 0 before there is one.
         seconds: How long the phase has lasted.
     """
 
@@ -45,7 +45,7 @@ class ProgressEvent:
     subgraph: str = ""
     backend: str = ""
     model: str = field(default="", compare=False)
-    session: int | None = field(default=None, compare=False)
+    session: int = field(default=0, compare=False)
     seconds: float = field(default=0.0, compare=False)
 
 

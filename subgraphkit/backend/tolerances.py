@@ -45,6 +45,16 @@ class Tolerance:
         """Return a tolerance that allows this, and what is given where that is more."""
         return Tolerance(max(self.relative, relative), self.scaled, max(self.absolute, absolute))
 
+    @property
+    def text(self) -> str:
+        """What is allowed, in words."""
+        parts = (
+            (self.relative, f"{self.relative:g} of the element"),
+            (self.scaled, f"{self.scaled:g} of the largest"),
+            (self.absolute, f"{self.absolute:g}"),
+        )
+        return " + ".join(text for size, text in parts if size) or "nothing"
+
 
 ToleranceOf = Callable[[DataType], Tolerance]
 """From an element type to its tolerance."""

@@ -10,20 +10,16 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Final
 
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.parser import CommandLine
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
+from subgraphkit.cli.scripts import script_of
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import Screen
 
 __all__ = ["ExitCode", "main"]
-
-_EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would bring NumPy along
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,27 +67,29 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
     try:
         line = CommandLine(command)
         if line.command is None:
-            _add_extension_commands(line)
+            line.add_extension_commands()
         arguments = line.parse(words)
         if line.command is None:
             report.as_json = False  # the command is an extension's, and so is its output
             with contextlib.redirect_stdout(getattr(sys.stdout, "stream", sys.stdout)):
                 return int(arguments.handler(arguments) or ExitCode.OK)
+        if getattr(arguments, "gen_script", False):
+            report.data = {"script": script_of(arguments)}
+            report.show(report.data["script"])
+            return ExitCode.OK
         with plugin_output_apart():
             return int(line.command.execute(arguments, report))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
-        report.fail(error)
-        return exit_code_of(error)
+        end = KeyboardInterrupt() if _is_interrupt(error) else error
+        report.fail(end)
+        return exit_code_of(end)
 
 
-def _add_extension_commands(line: CommandLine) -> None:
-    """Let extensions add their commands; importing them is spared where there are none."""
-    if not entry_points(group=_EXTENSIONS_GROUP):
-        return
-    extensions = import_module("subgraphkit.finding.extensions")
-    resolved = import_module("subgraphkit.configuration.config").resolve()
-    manager = extensions.ExtensionManager.from_config(resolved)
-    manager.notify("subgraphkit_cli", subparsers=line.commands)
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Say whether Ctrl-C is behind an error: Python 3.11 wraps it where it makes a class."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _discard_stdout() -> None:

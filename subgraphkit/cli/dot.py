@@ -5,10 +5,9 @@ from typing import Any
 
 from subgraphkit.cli.values import counted
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.viewing import COLOURS
 
 __all__ = ["as_dot"]
-
-_PALETTE = ("#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc", "#d9d2e9", "#fce5cd", "#d0e0e3", "#ead1dc")
 
 
 def as_dot(partitioning: Partitioning) -> str:
@@ -18,7 +17,7 @@ def as_dot(partitioning: Partitioning) -> str:
     """
     graph = partitioning.to_networkx()
     colours = {
-        backend: _PALETTE[place % len(_PALETTE)]
+        backend: COLOURS[place % len(COLOURS)]
         for place, backend in enumerate(partitioning.backends)
     }
     path = graph.graph["critical_path"]

@@ -13,6 +13,7 @@ from subgraphkit.errors import (
     BackendNotFoundError,
     BackendUnavailableError,
     CallerError,
+    CompileTimeoutError,
     InternalError,
     ModelError,
     ModelNotFoundError,
@@ -67,7 +68,7 @@ _KINDS: Final[tuple[tuple[tuple[type[SubgraphkitError], ...], ExitCode], ...]] =
         ExitCode.BACKEND,
     ),
     ((InternalError,), ExitCode.BUG),
-    ((WeightUpdateError,), ExitCode.FAILURE),
+    ((CompileTimeoutError, WeightUpdateError), ExitCode.FAILURE),
     ((CallerError,), ExitCode.USAGE),
 )
 

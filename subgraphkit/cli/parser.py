@@ -8,6 +8,7 @@ import argparse
 import re
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, Final, NoReturn
 
 from subgraphkit import __version__
@@ -15,11 +16,14 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES
+from subgraphkit.cli.scripts import SCRIPTS
 from subgraphkit.errors import CallerError
 
 __all__ = ["CommandLine"]
 
 PROGRAM: Final = "subgraphkit"
+
+_EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would bring NumPy along
 
 _EXAMPLES: Final = (
     "run model.onnx --backend numpy",
@@ -54,23 +58,25 @@ class CommandLine:
 
     Args:
         called: Name of the command that is called, whose words are added; all others are listed.
+        every: Whether the words of every command are added.
 
     Attributes:
+        parser: The parser.
         commands: Where commands are added; handed to extensions.
         command: The built-in command that is called, or None.
     """
 
-    def __init__(self, called: str = "") -> None:
+    def __init__(self, called: str = "", *, every: bool = False) -> None:
         codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())
-        self._parser = _Parser(
+        self.parser = _Parser(
             _EXAMPLES,
             prog=PROGRAM,
             usage=f"{PROGRAM} COMMAND ...",
             description="Split an ONNX model into subgraphs and run each where it runs best.",
             epilog=f"exit codes:\n{codes}\n\n'{PROGRAM} COMMAND --help' says more about a command.",
         )
-        self._parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-        self.commands: argparse._SubParsersAction[Any] = self._parser.add_subparsers(
+        self.parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+        self.commands: argparse._SubParsersAction[Any] = self.parser.add_subparsers(
             title="commands",
             dest="command",
             metavar="COMMAND",
@@ -80,14 +86,21 @@ class CommandLine:
         self.command = _command(called) if called in PURPOSES else None
         for name, purpose in PURPOSES.items():
             parser = self.commands.add_parser(name, help=purpose)
-            if name == called and self.command is not None:
+            command = _command(name) if every else self.command if name == called else None
+            if command is not None:
                 parser.description = f"{purpose[0].upper()}{purpose[1:]}."
-                parser.examples = self.command.examples
-                self.command.add_arguments(parser)
-                parser.add_argument("--json", action="store_true", help="write one JSON document")
-                parser.add_argument(
-                    "--debug", action="store_true", help="show the traceback of an error"
-                )
+                parser.examples = command.examples
+                command.add_arguments(parser)
+                _add_common(parser, name)
+
+    def add_extension_commands(self) -> None:
+        """Let extensions add their commands; importing them is spared where there are none."""
+        if not entry_points(group=_EXTENSIONS_GROUP):
+            return
+        extensions = import_module("subgraphkit.finding.extensions")
+        resolved = import_module("subgraphkit.configuration.config").resolve()
+        manager = extensions.ExtensionManager.from_config(resolved)
+        manager.notify("subgraphkit_cli", subparsers=self.commands)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Read a command line.
@@ -97,7 +110,7 @@ class CommandLine:
             SystemExit: Help or version was asked for, and printed.
         """
         self._check_command(words)
-        arguments, unknown = self._parser.parse_known_args(words)
+        arguments, unknown = self.parser.parse_known_args(words)
         if unknown:
             self._refuse(unknown, arguments.command)
         return arguments
@@ -114,7 +127,7 @@ class CommandLine:
 
     def _refuse(self, unknown: Sequence[str], command: str | None) -> NoReturn:
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
-        parser = self.commands.choices[command] if command else self._parser
+        parser = self.commands.choices[command] if command else self.parser
         guess = ""
         if word.startswith("--"):
             options = re.findall(r"(?<!\S)--[a-z][a-z-]*", parser.format_help())
@@ -124,7 +137,13 @@ class CommandLine:
         )
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_common(parser: argparse.ArgumentParser, command: str) -> None:
+    if command in SCRIPTS:
+        parser.add_argument(
+            "--gen-script",
+            action="store_true",
+            help="write the Python that does the same, and do nothing else",
+        )
     parser.add_argument("--json", action="store_true", help="write one JSON document")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
 

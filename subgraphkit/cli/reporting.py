@@ -14,15 +14,15 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
+from importlib import import_module
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
 from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin
 from subgraphkit.backend.progress import Progress
-from subgraphkit.cli.progress import ProgressWriter
 from subgraphkit.cli.tables import Table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
-from subgraphkit.texts import Screen, paragraph
+from subgraphkit.texts import Screen, paragraph, printable
 
 __all__ = ["SCHEMA_VERSION", "CommandReport", "plugin_output_apart"]
 
@@ -66,8 +66,9 @@ class CommandReport:
     @contextmanager
     def doing(self, what: str) -> Iterator[Progress]:
         """Show on standard error what is being done, and how far it is, for as long as it takes."""
-        with ProgressWriter(what, sys.stderr) as writer:
-            yield writer.progress
+        with import_module("subgraphkit.viewing.progress").shown("auto", sys.stderr) as progress:
+            progress(what, 0)
+            yield progress
 
     def fail(self, error: BaseException) -> None:
         """Report an error now, and keep it for the document."""
@@ -175,7 +176,8 @@ def _deliver(block: str | Table, screen: Screen) -> None:
 
 def _text_of(error: BaseException) -> str:
     if isinstance(error, SubgraphkitError):
-        return str(error)
+        notes = "\n".join(getattr(error, "__notes__", ()))
+        return "\n  ".join([str(error), *map(printable, notes.splitlines())])
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if is_of_plugin(error):

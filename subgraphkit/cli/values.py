@@ -63,10 +63,12 @@ def symbol_size(text: str) -> tuple[str, int]:
 
 
 def file_of_input(text: str) -> tuple[str, str]:
-    """Read ``x=folder/file.npy``."""
+    """Read ``x=folder/file.npy``, or ``folder/file.npz`` with the empty name."""
     name, found, path = text.partition("=")
+    if not found and text.endswith(".npz"):
+        return "", text
     if not found or not name or not path:
-        raise argparse.ArgumentTypeError(f"expected INPUT=FILE.npy, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected INPUT=FILE.npy or FILE.npz, got {text!r}")
     return name, path
 
 

@@ -56,7 +56,7 @@ def add_feed_words(parser: argparse.ArgumentParser) -> None:
         type=file_of_input,
         action="append",
         default=[],
-        help="the array to feed; inputs not given are random",
+        help="the array to feed, or FILE.npz with arrays by input; inputs not given are random",
     )
     parser.add_argument(
         "--seed", metavar="N", type=int, default=0, help="seed of random inputs (default: 0)"

@@ -1,5 +1,7 @@
 """Arrays for the inputs of a model: from files where they are given, random where not."""
 
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +46,8 @@ def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[s
 
     Args:
         bound: The bound graph.
-        files: Paths of ``.npy`` files by input name.
+        files: Paths of ``.npy`` files by input name; under ``""`` that of an ``.npz`` file, which
+            has arrays by input name.
         seed: Seed of the random numbers.
 
     Raises:
@@ -52,7 +55,9 @@ def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[s
             cannot be made up (SGK301).
     """
     known = (*bound.inputs, *bound.defaults)
-    for name in files:
+    given = {name: _read(name, Path(path)) for name, path in files.items() if name}
+    given |= _archive(Path(files[""])) if "" in files else {}
+    for name in given:
         if name not in known:
             guess = did_you_mean(name, known)
             raise CallerError(
@@ -60,11 +65,11 @@ def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[s
                 f"--input names {name!r}, which is not an input of the model{guess}",
                 hint=f"Inputs: {', '.join(known) or 'none'}",
             )
-    given = {name: _read(name, Path(path)) for name, path in files.items()}
+    given = {name: _as_typed(array, bound.types.get(name)) for name, array in given.items()}
     learned = _sizes(bound, given)
     sizes = choose_sizes(bound, {name: array.shape for name, array in given.items()}, learned)
     rng = np.random.default_rng(seed)
-    feeds = {name: Feed(array, files[name]) for name, array in given.items()}
+    feeds = {name: Feed(array, files.get(name, files.get("", ""))) for name, array in given.items()}
     for name in bound.inputs:
         if name not in feeds:
             feeds[name] = _made_up(name, bound.types.get(name), (learned, sizes), rng)
@@ -87,6 +92,24 @@ def _read(name: str, path: Path) -> _Array:
             hint="Store an array with numpy.save(path, array).",
         )
     return array
+
+
+def _archive(path: Path) -> dict[str, _Array]:
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
+            return dict(stored)
+    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise CallerError(
+            "SGK301",
+            f"the file {str(path)!r} with inputs cannot be read: {error}",
+            hint="Store arrays with numpy.savez(path, **feeds), by input name.",
+        ) from error
+
+
+def _as_typed(array: _Array, type_: Any) -> _Array:
+    """Name the element type again, where NumPy stores it as raw bytes."""
+    named = array.dtype.kind == "V" and isinstance(type_, TensorType)
+    return array.view(type_.dtype.numpy) if named else array
 
 
 def _sizes(bound: BoundGraph, given: Mapping[str, _Array]) -> dict[str, int]:

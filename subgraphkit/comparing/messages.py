@@ -1,11 +1,12 @@
 """Messages about backends that were tried in a process of their own."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from subgraphkit.errors import BackendError, CallerError
 from subgraphkit.processes.child_process import how_it_ended
 
-__all__ = ["crashed", "hung", "meaningless", "wrong"]
+__all__ = ["crashed", "hung", "meaningless", "unwritable", "wrong"]
 
 
 def crashed(selection: str, doing: str, code: int) -> BackendError:
@@ -58,4 +59,13 @@ def meaningless(reasons: Mapping[str, str], *, everything: bool) -> CallerError:
         "SGK323",
         f"that these outputs agree means nothing, {rest}: {listed}",
         hint="Feed what the model is made for (--input NAME=FILE.npy), or try another --seed.",
+    )
+
+
+def unwritable(folder: Path, error: OSError) -> CallerError:
+    """Word that the part found at fault cannot be written (SGK324)."""
+    return CallerError(
+        "SGK324",
+        f"the part that was found cannot be written to {str(folder)!r}: {error.strerror}",
+        hint="Give a folder that can be written; it is made if it is missing.",
     )

@@ -4,7 +4,8 @@ Tensors are ``.npy`` files; text, kinds and element types that NumPy cannot name
 """
 
 import json
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from subgraphkit.errors import CallerError
 from subgraphkit.types import DataType
 
-__all__ = ["restore_values", "store_values"]
+__all__ = ["restore_values", "store_npz", "store_values"]
 
 _INDEX: Final = "index.json"
 _Array = npt.NDArray[Any]
@@ -41,6 +42,29 @@ def restore_values(folder: Path) -> dict[str, Any]:
     """Read what ``store_values`` stored."""
     entries = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
     return {name: _value(entry, folder) for name, entry in entries}
+
+
+def store_npz(values: Mapping[str, Any], path: Path) -> None:
+    """Store the tensors among values in one ``.npz``; names may be anything, also ``file``.
+
+    An element of the sequence ``y`` is stored as ``y[0]``.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in _flattened(values):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def _flattened(values: Mapping[str, Any]) -> Iterator[tuple[str, _Array]]:
+    for name, value in values.items():
+        if isinstance(value, list):
+            yield from _flattened({f"{name}[{at}]": element for at, element in enumerate(value)})
+        elif value is not None:
+            array = np.asarray(value)
+            yield name, array.astype(np.str_) if array.dtype == object else array
 
 
 class _Writer:

@@ -27,8 +27,19 @@ from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
 from subgraphkit.running.feeds import admit_input
+from subgraphkit.running.tapping import groups_of
 
-__all__ = ["SubgraphFinding", "Verification", "verify", "verify_bound"]
+__all__ = [
+    "Outcome",
+    "SubgraphFinding",
+    "Verification",
+    "admitted",
+    "bind_both",
+    "planned",
+    "reference_values",
+    "verify",
+    "verify_plan",
+]
 
 Outcome = Literal["agrees", "differs", "means nothing"]
 """What became of a comparison."""
@@ -128,8 +139,8 @@ def verify(
         backend: The backends under test, in order, as for ``SUBGRAPH_BACKEND``; None for what is
             configured.
         reference: The backends that are believed.
-        per_subgraph: Whether to find the subgraphs that are at fault. All values that cross
-            between subgraphs are then kept at once.
+        per_subgraph: Whether to find the subgraphs that are at fault. The reference runs once for
+            about every GiB of values that cross between subgraphs.
         tolerance: From an element type to its tolerance; if not given, that of
             ``tolerance_for``, widened by what the backends under test declare.
         **settings: What else ``bind`` takes, for both: ``shapes``, ``options`` and other settings.
@@ -141,53 +152,82 @@ def verify(
     Raises:
         SubgraphkitError: Whatever a step of the road raises, and what the reference fails with.
     """
-    model = load(source, data_roots=settings.get("data_roots"))
-    # Another backend in its place would hide a fault, and so would a check that ends the run.
-    settings |= {"on_run_error": "raise"}
-    tested = bind(model, backend=backend, **settings | {"checked": False})
-    # What was computed at bind is under test as well.
-    # Values in a branch that is taken have names in what has it in the place of its If alone.
-    source = tested.inlined if per_subgraph else model
-    apart = {"fold": False, "on_fallback": "ok", "require": {}}  # no demand is on the reference
-    trusted = bind(source, backend=reference, **settings | apart)
-    found = verify_bound(tested, trusted, feeds, per_subgraph=per_subgraph, tolerance=tolerance)
+    tested, trusted = bind_both(source, backend, reference, inlined=per_subgraph, **settings)
+    found = verify_plan(
+        planned(tested), trusted, feeds, per_subgraph=per_subgraph, tolerance=tolerance
+    )
     nothing = {one.name: one.nothing for one in found.outputs if one.nothing}
     if nothing and found.outcome != "differs":
         warn_user(meaningless(nothing, everything=found.outcome == "means nothing"))
     return found
 
 
-def verify_bound(
-    tested: BoundModel,
+def bind_both(
+    source: ModelSource | Model, backend: Any, reference: Any, *, inlined: bool, **settings: Any
+) -> tuple[BoundModel, BoundModel]:
+    """Bind a model for the backends under test and for those that are believed.
+
+    Args:
+        source: The model.
+        backend: The backends under test.
+        reference: The backends that are believed.
+        inlined: Whether the reference takes the same branches of Ifs as the backends under test,
+            and so has every value that they have.
+        **settings: What else ``bind`` takes, for both.
+
+    Raises:
+        SubgraphkitError: As ``load`` and ``bind``.
+    """
+    model = load(source, data_roots=settings.get("data_roots"))
+    # Another backend in its place would hide a fault, and so would a check that ends the run.
+    settings |= {"on_run_error": "raise"}
+    tested = bind(model, backend=backend, **settings | {"checked": False})
+    # What was computed at bind is under test as well.
+    # Values in a branch that is taken have names in what has it in the place of its If alone.
+    same = tested.inlined if inlined else model
+    apart = {"fold": False, "on_fallback": "ok", "require": {}}  # no demand is on the reference
+    trusted = bind(same, backend=reference, **settings | apart)
+    return tested, trusted
+
+
+def verify_plan(
+    tested: Plan,
     trusted: BoundModel,
     feeds: Mapping[str, Any],
     *,
     per_subgraph: bool = False,
     tolerance: ToleranceOf | None = None,
 ) -> Verification:
-    """Do as ``verify`` with two graphs bound from one model with the same shapes."""
-    tested_plan = _planned(tested)
+    """Do as ``verify`` with what is compiled already, and is closed then, and no warning.
+
+    The reference is a graph that has all values of the one under test.
+    """
+    partitioning = tested.partitioning
+    graph = partitioning.graph
     if tolerance is None:
-        declared = declared_tolerances(tested_plan.partitioning.backends, tested.settings)
-        tolerance = declared.tolerance_for
-    with Session(tested_plan) as session:
-        steps = tested_plan.steps if per_subgraph else ()
-        expected = _reference_values(trusted, _between(tested, steps), feeds)
-        results, error = _results(session, feeds)
-        outputs = tuple(_compared(results, expected, tolerance))
-        del results
-        values = _admitted(tested, feeds) | expected
-        check = partial(_check, expected=values, tolerance=tolerance)
-        findings = tuple(map(check, steps)) if per_subgraph else None
-    nodes = _homes(tested_plan.partitioning)
+        tolerance = declared_tolerances(partitioning.backends, graph.settings).tolerance_for
+    findings: list[SubgraphFinding] = []
+    outputs: tuple[Difference, ...] | None = None
+    error = ""
+    with Session(tested) as session:
+        steps = tested.steps if per_subgraph else ()
+        for group in list(groups_of(graph, steps, _boundary)) or [[]]:
+            expected = reference_values(trusted, _between(graph, group), feeds)
+            if outputs is None:
+                results, error = _results(session, feeds)
+                outputs = tuple(_compared(results, expected, tolerance))
+                del results
+            values = admitted(graph, feeds) | expected
+            findings += map(partial(_check, expected=values, tolerance=tolerance), group)
+    nodes = _homes(partitioning)
     return Verification(
-        model=tested.name,
-        backend=_selection(tested),
+        model=graph.name,
+        backend=_selection(graph),
         reference=_selection(trusted),
         nodes=nodes,
-        idle=tuple(n for n, count in nodes.items() if not count and n != tested.settings.fallback),
-        outputs=outputs,
-        subgraphs=findings,
+        idle=tuple(n for n, count in nodes.items() if not count and n != graph.settings.fallback),
+        outputs=outputs or (),
+        subgraphs=tuple(findings) if per_subgraph else None,
         error=error,
     )
 
@@ -203,7 +243,12 @@ def _compared(
         yield from compare_values(name, value, expected[name], tolerance)
 
 
-def _planned(bound: BoundModel) -> Plan:
+def planned(bound: BoundModel) -> Plan:
+    """Go down the road to a plan.
+
+    Raises:
+        SubgraphkitError: Whatever a step of the road raises.
+    """
     partitioning = partition(bound)
     return plan(partitioning, compile_subgraphs(partitioning))
 
@@ -215,18 +260,23 @@ def _homes(partitioning: Partitioning) -> dict[str, int]:
     return counted
 
 
+def _boundary(step: Step) -> tuple[str, ...]:
+    return (*step.subgraph.inputs, *step.subgraph.outputs)
+
+
 def _between(graph: BoundGraph, steps: Iterable[Step]) -> list[str]:
-    """Return the values that subgraphs hand out and that are no outputs of the model."""
-    made = dict.fromkeys(name for step in steps for name in step.subgraph.outputs)
-    return [name for name in made if not graph.is_output(name)]
+    """Return the values that subgraphs read and hand out, but for what the model does."""
+    known = {*graph.inputs, *graph.defaults, *graph.outputs}
+    crossing = dict.fromkeys(name for step in steps for name in _boundary(step))
+    return [name for name in crossing if name not in known]
 
 
-def _reference_values(
-    trusted: BoundModel, between: Sequence[str], feeds: Mapping[str, Any]
+def reference_values(
+    trusted: BoundModel, inner: Sequence[str], feeds: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Run the reference with further values of the graph as outputs; return them all, read-only."""
-    names = (*dict.fromkeys(trusted.outputs), *between)
-    with Session(_planned(replace(trusted, outputs=names))) as session:
+    names = (*dict.fromkeys(trusted.outputs), *inner)
+    with Session(planned(replace(trusted, outputs=names))) as session:
         results = session.run(None, feeds)
     return {name: _frozen(value) for name, value in zip(names, results, strict=True)}
 
@@ -249,7 +299,7 @@ def _results(session: Session, feeds: Mapping[str, Any]) -> tuple[dict[str, Any]
     return dict(zip(session.graph.outputs, results, strict=True)), ""
 
 
-def _admitted(graph: BoundGraph, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def admitted(graph: BoundGraph, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs as the operators get them."""
     values = {name: stored.array() for name, stored in graph.defaults.items()}
     return values | {name: admit_input(graph, name)(value) for name, value in feeds.items()}

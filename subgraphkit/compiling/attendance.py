@@ -8,13 +8,16 @@ import contextlib
 import contextvars
 import ctypes
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from functools import cache
 from typing import Final, TypeVar
 
-from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.progress import Progress, ProgressEvent
+from subgraphkit.errors import CompileTimeoutError
 
 __all__ = ["attended"]
 
@@ -31,6 +34,7 @@ def attended(
     work: Callable[[Progress], _Result],
     progress: Progress,
     release: Callable[[_Result], object],
+    seconds: float | None = None,
 ) -> _Result:
     """Have work done by a helper thread, and wait for it until it is cancelled.
 
@@ -41,8 +45,10 @@ def attended(
         work: Is given the progress it reports to, and that stops it.
         progress: That of the caller.
         release: Takes the result if nobody waits for it any more.
+        seconds: How long it may take; None for as long as it takes.
 
     Raises:
+        CompileTimeoutError: It took longer (SGK135).
         BaseException: Whatever the work raises, what ``progress`` was cancelled with, or what came
             up in the thread that waits, such as ``KeyboardInterrupt``.
 
@@ -56,10 +62,13 @@ def attended(
         name="subgraphkit compile",
         daemon=True,
     )
-    thread.start()
+    end = math.inf if seconds is None else time.monotonic() + seconds
     try:
-        while not wait((future,), _LOOK_SECONDS).done:
-            progress.check()
+        thread.start()  # which waits as well, and is left by Ctrl-C with the thread under way
+        while not wait((future,), min(_LOOK_SECONDS, end - time.monotonic())).done:
+            if time.monotonic() >= end:
+                course.cancel(_too_long(course.latest, seconds or 0))
+            course.check()
         return future.result()
     except BaseException as error:
         if not future.done():
@@ -72,6 +81,20 @@ def attended(
         if not future.done() or future.exception() is not error:
             future.add_done_callback(lambda made: made.exception() or release(made.result()))
         raise
+
+
+def _too_long(event: ProgressEvent | None, seconds: float) -> CompileTimeoutError:
+    what = "nothing was compiled yet"
+    if event is not None and event.subgraph:
+        whole = f"{event.done} of {event.total} done" if event.total else f"{event.done} done"
+        what = f"subgraph {event.subgraph!r} was being compiled on backend {event.backend!r}"
+        what += f", {event.phase}: {whole} after {event.seconds:.1f} s"
+    return CompileTimeoutError(
+        "SGK135",
+        f"compiling took longer than timeout_s={seconds:g}: {what}",
+        hint="Give it more time, leave the backend out of the list, or let the session answer "
+        "meanwhile with build='background'.",
+    )
 
 
 def _do(future: "Future[_Result]", work: Callable[[Progress], _Result], progress: Progress) -> None:

@@ -22,6 +22,7 @@ from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.reports.memory import check_memory
 from subgraphkit.processes.memory import give_back
 from subgraphkit.texts import logger_of
 
@@ -102,17 +103,21 @@ def compile_subgraphs(
     Raises:
         BackendUnavailableError: The partitioning is that of a dry run (SGK104).
         CompileError: A backend failed to compile what it claimed (SGK130).
+        CompileTimeoutError: It took longer than the setting ``timeout_s`` says (SGK135).
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120), or a
             backend that was named has less of the model than it has to (SGK125).
+        MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK135).
     """
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
+    check_memory(partitioning)
     means = Means.of(partitioning, progress)
     compiled = attended(
         lambda course: _compiled(partitioning, replace(means, progress=course)),
         means.progress,
         CompiledSubgraphs.close,
+        partitioning.graph.settings.timeout_s,
     )
     try:
         if compiled.partitioning is not partitioning:

@@ -123,7 +123,7 @@ def _giving_back() -> Iterator[None]:
 def failure(subgraph: Subgraph, error: Exception) -> CompileError:
     """Word that a backend failed to compile what it claimed (SGK130)."""
     members = subgraph.members or tuple(subgraph.graph.nodes[i] for i in subgraph.nodes)
-    return CompileError(
+    found = CompileError(
         "SGK130",
         f"backend {subgraph.backend!r} claimed subgraph {subgraph.id!r} ({len(subgraph.nodes)} "
         f"nodes, {members[0].label} .. {members[-1].label}) but failed to compile it: "
@@ -133,6 +133,9 @@ def failure(subgraph: Subgraph, error: Exception) -> CompileError:
         hint="To run these nodes elsewhere, leave the backend out of the list or set "
         "on_compile_error='fallback'.",
     )
+    for note in getattr(error, "__notes__", ()):  # what the library printed meanwhile
+        found.add_note(note)
+    return found
 
 
 def close_all(operators: Iterable[SubgraphOperator]) -> None:

@@ -74,6 +74,8 @@ class ResolvedConfig:
             beside it; ``"off"``, ``"first"`` or ``"background"``.
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
+        timeout_s: How many seconds compiling a model may take; None for as long as it takes.
+        progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
@@ -106,6 +108,8 @@ class ResolvedConfig:
     tune: Literal["off", "first", "background"]
     tune_seconds: float
     build: Literal["now", "background"]
+    timeout_s: float | None
+    progress: Literal["none", "auto", "log", "rich", "tqdm"]
     data_roots: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool

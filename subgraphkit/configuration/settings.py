@@ -76,6 +76,7 @@ class OtherSettings(TypedDict, total=False):
     tune: str | None
     tune_seconds: float | str | None
     build: str | None
+    timeout_s: float | str | None
     data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
@@ -84,6 +85,7 @@ class OtherSettings(TypedDict, total=False):
 class SettingValues(OtherSettings, total=False):
     """Everything that ``config``, ``config.set`` and ``resolve`` take."""
 
+    progress: str | None
     backend: Selection
     options: OptionValues | None
 
@@ -252,6 +254,18 @@ _ALL: Final = (
         "build",
         "now|background",
         "Whether a session is built before it answers, or answers on what opens quickly meanwhile.",
+    ),
+    Setting(
+        "timeout_s",
+        _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
+        None,
+        "How many seconds compiling a model may take; as long as it takes, if nobody says.",
+    ),
+    _choice(
+        "progress",
+        "none|auto|log|rich|tqdm",
+        "How a session that opens shows how far it is: auto is a bar on a terminal and a line "
+        "every 10 seconds elsewhere.",
     ),
     Setting(
         "data_roots",

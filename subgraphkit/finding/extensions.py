@@ -218,7 +218,8 @@ class ExtensionManager:
         if "model" in progress.facts:
             return progress
         is_heard = self.implements("subgraphkit_progress")
-        return Progress(self._tell_progress if is_heard else None, progress, model=model)
+        told = self._tell_progress if is_heard else None
+        return Progress(told, progress, model=model, session=self.session)
 
     def _tell_progress(self, event: ProgressEvent) -> None:
         self.notify("subgraphkit_progress", event=event)

@@ -36,6 +36,7 @@ from subgraphkit.partitioning.division import claimed, divided
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
+from subgraphkit.partitioning.reports.memory import Memory, foresee
 from subgraphkit.partitioning.reports.quality import Quality, measure
 from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
 from subgraphkit.partitioning.reports.sections import as_page
@@ -58,6 +59,10 @@ class Partitioning(PartitioningData):
     def quality(self) -> Quality:
         """Regions against the lower bound, coverage, what crosses, what operators are worth."""
         return measure(self)
+
+    def memory(self) -> Memory:
+        """Say how much memory a session of it will take, before anything is compiled."""
+        return foresee(self)
 
     def shortfall(self) -> Shortfall | None:
         """Return what to report because backends that were named have little; None if nothing.

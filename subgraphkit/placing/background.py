@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
@@ -27,6 +28,7 @@ from subgraphkit.compiling import (
     compile_subgraphs,
     given_back,
 )
+from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.errors import CompileError, SubgraphkitError, describe_exception
 from subgraphkit.finding.opening import load_in_turn
@@ -37,6 +39,7 @@ from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
 from subgraphkit.texts import logger_of
+from subgraphkit.viewing.progress import ShownAs, shown
 
 __all__ = ["BackgroundBuild", "SubgraphStatus", "starting_plan", "statuses"]
 
@@ -127,19 +130,20 @@ class BackgroundBuild:
 
     Args:
         session: Runs a starting plan.
-        progress: Told how far compiling is; stops it.
+        how: How it is shown how far compiling is, as for a session that opens.
 
     Thread-safety: every method may be called from any thread.
     """
 
-    def __init__(self, session: Session, progress: Progress | None) -> None:
+    def __init__(self, session: Session, how: ShownAs) -> None:
         self._session = weakref.ref(session)
         self._started = statuses(session.plan)
         self._start = self._wanted = session.plan.partitioning
         self._starters = {one.backend for one in self._start.subgraphs}
         self._starter = self._start.turns.claims[0]
-        graph = self._start.graph
-        self._course = _Course(None, graph.extensions.hearing(progress, graph.name))
+        self._display = ExitStack()
+        told, graph = self._display.enter_context(shown(how)), self._start.graph
+        self._course = _Course(None, graph.extensions.hearing(told, graph.name))
         self._is_decided = False
         self._is_running = False
         self._statuses: dict[str, SubgraphStatus] = {}
@@ -194,6 +198,7 @@ class BackgroundBuild:
             )
         finally:
             close_all(self._pool.values())
+            self._display.close()
 
     def _build(self) -> None:
         self._course.check()
@@ -233,7 +238,14 @@ class BackgroundBuild:
         started = time.perf_counter()
         try:
             try:
-                self._pool[subgraph.id] = compile_subgraph(self._wanted, subgraph, means)
+                self._pool[subgraph.id] = attended(
+                    lambda course: compile_subgraph(
+                        self._wanted, subgraph, replace(means, progress=course)
+                    ),
+                    means.progress,
+                    lambda operator: operator.close(),
+                    self._wanted.graph.settings.timeout_s,
+                )
             except (Unsupported, CompileError) as error:
                 place = self._wanted.place_of(subgraph.id)
                 self._wanted = given_back(self._wanted, place, error)

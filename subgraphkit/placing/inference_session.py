@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import Shapes, bind
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.compiling import compile_subgraphs
@@ -24,6 +23,7 @@ from subgraphkit.placing.tuning_child import BackgroundTuning, tuned, wanted_tun
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.running.session import Session
+from subgraphkit.viewing.progress import ShownAs, shown
 
 __all__ = ["InferenceSession"]
 
@@ -46,7 +46,9 @@ class InferenceSession(Session):
             settings ``pin`` and ``keep_off`` say the same in text.
         trust: Whether to open a bundle that somebody else could have written; engines are run like
             programs.
-        progress: Told how far compiling is; stops it.
+        progress: How it is shown how far opening is: a word of the setting ``progress``, such as
+            ``"auto"``; a function, called with every event; or a ``Progress``, which also stops it.
+            None for what the setting says, which is nothing unless somebody sets it.
         **settings: Other settings, such as ``strict=True``.
 
     Raises:
@@ -58,6 +60,9 @@ class InferenceSession(Session):
     between two runs; see ``ready``, ``wait`` and ``status``. With ``tune="first"`` a session on
     ``auto`` opens on what measures best; with ``tune="background"`` a child process measures while
     it runs, and the session takes over what won; see ``tuning``.
+
+    Ctrl-C is heard while it compiles, whatever library is at work, and the setting ``timeout_s``
+    ends it as well (SGK135).
 
     Thread-safety: as ``Session``.
     """
@@ -74,7 +79,7 @@ class InferenceSession(Session):
         *,
         constraints: Constraints | None = None,
         trust: bool = False,
-        progress: Progress | None = None,
+        progress: ShownAs = None,
         **settings: Unpack[OtherSettings],
     ) -> None:
         refuse_arguments(settings)
@@ -83,7 +88,9 @@ class InferenceSession(Session):
             super().__init__(open_bundle(Path(source), call, trust=trust))
             return
         model = load(source, data_roots=settings.get("data_roots"))
-        bound = bind(model, shapes, backend=backend, options=options, **settings)
+        how = {"progress": progress} if isinstance(progress, str) else {}
+        bound = bind(model, shapes, backend=backend, options=options, **settings, **how)
+        progress = bound.settings.progress if progress is None else progress
         tuning = wanted_tuning(bound, constraints)
         start = None
         if bound.settings.build == "background" and tuning != "first":
@@ -92,11 +99,12 @@ class InferenceSession(Session):
             super().__init__(start)
             self._build = BackgroundBuild(self, progress)
         else:
-            measured = tuning == "first"
-            found = (
-                tuned(bound, progress) if measured else partition(bound, constraints=constraints)
-            )
-            super().__init__(plan(found, compile_subgraphs(found, progress=progress)))
+            with shown(progress) as course:
+                if tuning == "first":
+                    found = tuned(bound, course)
+                else:
+                    found = partition(bound, constraints=constraints)
+                super().__init__(plan(found, compile_subgraphs(found, progress=course)))
         if tuning == "background":
             self._tuning = BackgroundTuning(
                 self, source, shapes, self._build.wait if self._build is not None else None

@@ -9,7 +9,7 @@ import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Self
 
@@ -17,7 +17,6 @@ from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.differences import first_difference
-from subgraphkit.comparing.step_times import StepTimes
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.declarations import declared_tolerances
@@ -38,6 +37,9 @@ _NO_WAKING: Final = 0.25
 """Seconds of a run from which on waking the threads is not seen in it."""
 
 _FEW: Final = 5
+_MOST_RUNS: Final = 1000
+"""Runs of a turn in which subgraphs are timed."""
+
 _CONFIDENCE: Final = 0.95
 
 
@@ -102,11 +104,12 @@ class Candidate:
         self.label, self.placement = label, placement
         self.turns: list[float] = []
         self._steps: dict[str, list[float]] = {}
+        self._outside: list[float] = []
         started = time.perf_counter()
         partitioning = partition(_alone(bound, placement), placement)
         made = plan(partitioning, compile_subgraphs(partitioning, progress=progress))
-        self._times = StepTimes(made) if clocked else None
-        self.session = Session(made if self._times is None else self._times.plan)
+        self._clocked = clocked
+        self.session = Session(made)
         self.opening = time.perf_counter() - started
 
     @property
@@ -158,14 +161,18 @@ class Candidate:
         time.sleep(_PAUSE)
         if not self.turns or self.turns[-1] < _NO_WAKING:
             self.run(feeds)
-        if self._times is not None:
-            self._times.take()
         seconds: list[float] = []
-        while not seconds or sum(seconds) < _SECONDS_PER_TURN:
-            seconds.append(self._timed(feeds))
+        profile = self.session.profile(_MOST_RUNS, inside=False)
+        with profile if self._clocked else nullcontext():
+            while not seconds or sum(seconds) < _SECONDS_PER_TURN:
+                seconds.append(self._timed(feeds))
         self.turns.append(statistics.median(seconds))
-        for name, spent in self._times.take().items() if self._times is not None else ():
-            self._steps.setdefault(name, []).append(spent / len(seconds))
+        if not self._clocked:
+            return
+        for name, spent in profile.subgraph_seconds.items():
+            self._steps.setdefault(name, []).append(spent)
+        outside = sum(row.seconds for row in profile.rows if row.kind == "hand-over")
+        self._outside.append(outside)
 
     def _timed(self, feeds: Mapping[str, Any]) -> float:
         started = time.perf_counter()
@@ -188,9 +195,7 @@ class Candidate:
 
     def between(self) -> float:
         """Return the median of what a turn takes outside of subgraphs, by subgraph."""
-        steps = zip(self.turns, *self._steps.values(), strict=True)
-        outside = [whole - sum(inside) for whole, *inside in steps]
-        return max(0.0, float(statistics.median(outside))) / max(1, len(self._steps))
+        return max(0.0, statistics.median(self._outside)) / max(1, len(self._steps))
 
     def close(self) -> None:
         """Release what the operators hold; the times stay."""

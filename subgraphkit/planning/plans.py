@@ -10,6 +10,7 @@ from subgraphkit.compiling import CompiledSubgraphs
 from subgraphkit.errors import CallerError, InternalError
 from subgraphkit.ir import BoundGraph, Subgraph, last_uses
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.partitioning.reports.memory import Memory
 
 __all__ = ["Plan", "Step", "plan"]
 
@@ -49,6 +50,10 @@ class Plan:
     def graph(self) -> BoundModel:
         """The bound model the plan runs."""
         return self.partitioning.graph
+
+    def memory(self) -> Memory:
+        """Say how much memory a session of the plan takes, step by step."""
+        return self.partitioning.memory()
 
     def with_operator(self, index: int, operator: SubgraphOperator) -> "Plan":
         """Return the plan with the operator of one step exchanged."""

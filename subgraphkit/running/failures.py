@@ -7,7 +7,7 @@ from subgraphkit.errors import ExecutionError, InputError, SubgraphkitError
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
 
-__all__ = ["movable"]
+__all__ = ["fails_again", "movable"]
 
 
 def movable(error: Exception, emitted: Emitted, plan: Plan, feeds: Any) -> ExecutionError:
@@ -38,6 +38,25 @@ def movable(error: Exception, emitted: Emitted, plan: Plan, feeds: Any) -> Execu
     if not moves:
         raise failure
     return failure
+
+
+def fails_again(emitted: Emitted, index: int, failure: ExecutionError, feeds: Any) -> bool:
+    """Say whether a step fails on the fallback as well, and note it in the failure if so.
+
+    Args:
+        emitted: The code with the fallback in place.
+        index: The step.
+        failure: The failure before.
+        feeds: What was fed.
+    """
+    try:
+        emitted.execute(feeds)
+    except Exception as error:  # noqa: BLE001 (any other failure comes up in the next run)
+        found = emitted.locate(error)
+        if found is not None and found[0] == index:
+            failure.add_note(f"So does the fallback backend on the same feeds: {error}")
+            return True
+    return False
 
 
 def _step_failed(error: Exception, index: int, step: Step, *, in_operator: bool) -> ExecutionError:

@@ -7,6 +7,7 @@ from typing import Literal
 from subgraphkit.backend.events import RunEvent, StepEvent
 from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
+from subgraphkit.partitioning.reports.renderings import counted
 
 __all__ = ["ProfileRow", "RunTimes", "StepTimes", "profile_rows"]
 
@@ -55,6 +56,7 @@ class ProfileRow:
         backend: Name of the backend, or an empty string.
         nodes: Labels of the nodes of the model it computes. Where there are none inside of a
             subgraph, the name is the library's own.
+        numbers: The numbers of these nodes.
     """
 
     kind: Literal["subgraph", "inside", "unattributed", "hand-over", "clocks"]
@@ -65,14 +67,15 @@ class ProfileRow:
     subgraph: str = ""
     backend: str = ""
     nodes: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:
         """What to call it in reports."""
         if self.kind == "inside":
-            return " + ".join(self.nodes) or f"{self.name} (so called by {self.backend})"
+            return " + ".join(self.nodes) or f"{self.backend}: {self.name}"
         return {
-            "subgraph": f"{self.name}, {len(self.nodes)} nodes",
+            "subgraph": f"{self.name}, {counted(len(self.nodes), 'node')}",
             "unattributed": "unattributed",
             "hand-over": self.name,
             "clocks": "the clocks of this profile",
@@ -131,6 +134,7 @@ class _Sums:
                 subgraph,
                 self.backends.get(subgraph, ""),
                 tuple(labels),
+                numbers,
             )
 
 

@@ -1,17 +1,22 @@
-"""Profiles written out: as lines of text, and as a trace in the format of Chrome."""
+"""Profiles written out: as lines of text, as tables of a page, and as a trace for Chrome."""
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
 from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes
+from subgraphkit.texts import printable, shortened
+from subgraphkit.viewing import Table
 
-__all__ = ["clock", "profile_lines", "trace"]
+__all__ = ["clock", "profile_lines", "profile_tables", "trace"]
 
 _COLUMNS: Final = 80
 _HEAD: Final = f"{'TIME':>9} {'SHARE':>6} {'CALLS':>6}  "
 _MICRO: Final = 1e6
+_ROUNDING: Final = 1e-9
+_MOST_TRACKS: Final = 1000
+"""Tracks of a thread."""
 
 
 def clock(seconds: float) -> str:
@@ -56,9 +61,43 @@ def _largest(rows: Sequence[ProfileRow], most: int, indent: str) -> Iterator[str
 
 def _line(seconds: float, part: float, calls: float, label: str) -> str:
     head = f"{clock(seconds):>9} {part:>6.1%} {calls:>6.4g}  "
-    text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in label)
-    room = _COLUMNS - len(head)
-    return head + (text if len(text) <= room else f"{text[: room - 3]}...")
+    return head + shortened(printable(label), _COLUMNS - len(head))
+
+
+def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
+    """Return the rows as tables of a page: what is inside of subgraphs, and what is around them."""
+    columns = (
+        "subgraph",
+        "backend",
+        "what",
+        "ms",
+        "% of a run",
+        "calls",
+        "as the library calls it",
+    )
+    inside = [
+        (
+            row.subgraph,
+            row.backend,
+            " + ".join(row.nodes) if row.nodes else row.label,
+            row.seconds * 1e3,
+            row.part * 100,
+            row.calls,
+            row.name if row.kind == "inside" else None,
+        )
+        for row in rows
+        if row.kind in {"inside", "unattributed"}
+    ]
+    if inside:
+        caption = "One row for each kernel or layer; one that is fused names its nodes."
+        yield Table(columns, inside, "Inside of subgraphs", caption, columns[4:5])
+    around = [
+        (row.label, row.seconds * 1e3, row.part * 100, row.calls)
+        for row in rows
+        if not row.subgraph
+    ]
+    caption = "What the session does before, between and after subgraphs: checks, copies, waiting."
+    yield Table(("what", *columns[3:6]), around, "Around subgraphs", caption, columns[4:5])
 
 
 def trace(
@@ -66,61 +105,74 @@ def trace(
 ) -> dict[str, Any]:
     """Return runs as events in Chrome's trace format, in microseconds from the first run on.
 
-    Each thread of the caller has a track of its own with its runs and their steps. Below it is one
-    with what is inside of them; where a library does not say when something began, it is put right
-    behind what came before it, and said so. What overlaps has a further track.
+    Each thread of the caller has a track with its runs and their steps, and one with what is inside
+    of them. Where a library does not say when something began, it is put behind what came before
+    it, and has ``"start": "unknown"``. What would overlap has a further track.
 
     Args:
         model: Name of the model.
         runs: The runs.
         subgraphs: The subgraphs that ran, by identifier.
     """
-    events = [_named("process_name", 0, model)]
-    tracks: dict[tuple[int, int], int] = {}
-    ends: dict[int, float] = {}
-    first = min((run.event.start for run in runs), default=0.0)
-
-    def add(track: tuple[int, int], name: str, start: float, seconds: float, **facts: Any) -> None:
-        if track not in tracks:
-            tracks[track] = len(tracks) + 1
-            thread = len({one for one, _ in tracks})
-            level = "" if track[1] == 0 else f", inside {track[1]}" if track[1] > 1 else ", inside"
-            events.append(_named("thread_name", tracks[track], f"thread {thread}{level}"))
-        number = tracks[track]
-        ends[number] = start + seconds
-        times = {"ts": (start - first) * _MICRO, "dur": seconds * _MICRO}
-        place = {"ph": "X", "pid": 1, "tid": number}
-        events.append({"name": name, "cat": "subgraphkit", **place, **times, "args": facts})
-
-    def free(thread: int, start: float) -> tuple[int, int]:
-        level = 1
-        while ends.get(tracks.get((thread, level), 0), start) > start:
-            level += 1
-        return thread, level
-
-    for run in sorted(runs, key=lambda run: run.event.start):
+    begun = sorted(runs, key=lambda run: run.event.start)
+    tracks = _Tracks(model, begun[0].event.start if begun else 0.0)
+    for run in begun:
         event = run.event
-        thread = run.steps[0].event.thread if run.steps else threading.get_ident()
-        add((thread, 0), f"run {event.run}", event.start, event.seconds or 0.0)
+        thread = run.steps[0].event.thread if run.steps else 0
+        tracks.add(thread, 0, f"run {event.run}", (event.start, event.seconds or 0.0), {})
         for step in run.steps:
-            told = step.event
-            add((thread, 0), told.subgraph, told.start, told.seconds, backend=told.backend)
-            graph = subgraphs[told.subgraph].graph
+            told, graph = step.event, subgraphs[step.event.subgraph].graph
+            facts: dict[str, Any] = {"backend": told.backend}
+            tracks.add(thread, 0, told.subgraph, (told.start, told.seconds), facts)
             for inner, start, seconds in _placed(step):
                 labels = [graph.nodes[node].label for node in inner.nodes]
-                name = " + ".join(labels) or inner.name
-                facts = {"kernel": inner.name, "nodes": labels, "backend": told.backend}
+                more: dict[str, Any] = {"kernel": inner.name, "nodes": labels}
                 if inner.start is None:
-                    facts |= {"start": "unknown", "seconds": inner.seconds}
-                add(free(thread, start), name, start, seconds, **facts)
-    return {"traceEvents": events, "displayTimeUnit": "ms"}
+                    more |= {"start": "unknown", "seconds": inner.seconds}
+                name = " + ".join(labels) or inner.name
+                tracks.add(thread, 1, name, (start, seconds), facts | more)
+    return {"traceEvents": tracks.events, "displayTimeUnit": "ms"}
 
 
-def _named(kind: str, thread: int, name: str) -> dict[str, Any]:
-    return {"name": kind, "ph": "M", "pid": 1, "tid": thread, "args": {"name": name}}
+class _Tracks:
+    """Events on tracks, one for the steps of a thread, and as many inside as need be."""
+
+    def __init__(self, model: str, first: float) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._name("process_name", 0, model)
+        self._first = first
+        self._threads: dict[int, int] = {}
+        self._ends: dict[int, float] = {}
+
+    def add(
+        self,
+        thread: int,
+        level: int,
+        name: str,
+        span: tuple[float, float],
+        facts: Mapping[str, Any],
+    ) -> None:
+        start, seconds = span
+        place = self._threads.setdefault(thread, len(self._threads) + 1)
+        track = place * _MOST_TRACKS + level
+        while level and self._ends.get(track, start) > start + _ROUNDING:
+            track += 1
+        if track not in self._ends:
+            inside = f", inside {track % _MOST_TRACKS}" if level else ""
+            self._name("thread_name", track, f"thread {place}{inside}")
+        self._ends[track] = max(self._ends.get(track, 0.0), start + seconds)
+        times = {"ts": (start - self._first) * _MICRO, "dur": seconds * _MICRO}
+        where = {"ph": "X", "pid": 1, "tid": track}
+        self.events.append(
+            {"name": name, "cat": "subgraphkit", **where, **times, "args": dict(facts)}
+        )
+
+    def _name(self, kind: str, track: int, name: str) -> None:
+        facts = {"name": name}
+        self.events.append({"name": kind, "ph": "M", "pid": 1, "tid": track, "args": facts})
 
 
-def _placed(step: StepTimes) -> Iterator[tuple[Any, float, float]]:
+def _placed(step: StepTimes) -> Iterator[tuple[InnerTime, float, float]]:
     """Return what is inside of a step, each with where it is to be drawn."""
     unknown = sum(inner.seconds for inner in step.inner if inner.start is None)
     scale = min(1.0, step.event.seconds / unknown) if unknown else 1.0

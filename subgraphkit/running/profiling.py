@@ -9,7 +9,6 @@ from bisect import bisect
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from subgraphkit.backend.events import RunEvent, StepEvent
@@ -18,9 +17,13 @@ from subgraphkit.backend.operator import InnerTime, SubgraphOperator
 from subgraphkit.compiling import close_all
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir import Subgraph
+from subgraphkit.partitioning.reports.renderings import counted
+from subgraphkit.partitioning.reports.sections import sections_of
 from subgraphkit.planning import Plan
 from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes, profile_rows
-from subgraphkit.running.profile_texts import clock, profile_lines, trace
+from subgraphkit.running.profile_texts import clock, profile_lines, profile_tables, trace
+from subgraphkit.texts import printable
+from subgraphkit.viewing import Text, page
 
 __all__ = ["Profile", "Recorder"]
 
@@ -167,18 +170,13 @@ class Profile:
                 self._recorder.look_inside(plan)
                 plan = self._listen(self._recorder)
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         self._know(plan)
         self._recorder.counting = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the session as it was before."""
         self._know(self._listen(None))
         self._recorder.close()
@@ -229,7 +227,12 @@ class Profile:
         """The parts of a run; empty if none was measured."""
         return profile_rows(self._recorder.taken, self._subgraphs)
 
-    def as_dict(self) -> dict[str, Any]:
+    @property
+    def subgraph_seconds(self) -> dict[str, float]:
+        """The mean seconds of a run in each subgraph, by identifier."""
+        return {row.subgraph: row.seconds for row in self.rows if row.kind == "subgraph"}
+
+    def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON can hold."""
         walls = self.walls
         return {
@@ -247,13 +250,9 @@ class Profile:
         Args:
             most: How many rows to show inside of each subgraph, and how many hand-overs.
         """
-        head = [f"{self.model}: no run was measured"]
-        if walls := self.walls:
-            span = f"{clock(min(walls))} to {clock(max(walls))}"
-            mean = clock(sum(walls) / len(walls))
-            cost = f"; measuring costs {self.overhead:+.1%}" if self.overhead is not None else ""
-            head = [f"{self.model}: {len(walls)} runs of {mean} ({span}){cost}"]
-        return "\n".join([*head, "", *profile_lines(self.rows, most), *self.notes]) + "\n"
+        head = [printable(self.model), self._summary(), ""]
+        notes = [f"note: {printable(note)}" for note in self.notes]
+        return "\n".join([*head, *profile_lines(self.rows, most), *notes]) + "\n"
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Write every run in Chrome's trace format, which Perfetto and ``chrome://tracing`` open.
@@ -264,6 +263,30 @@ class Profile:
         found = trace(self.model, self._recorder.taken, self._subgraphs)
         Path(path).write_text(json.dumps(found), encoding="utf-8")
 
+    def to_html(self) -> str:
+        """Return one HTML page that needs nothing else, to be written as UTF-8.
+
+        It has the picture of the subgraphs, their areas times, and the rows as tables to be sorted,
+        filtered and searched. The time of a fused kernel stands at the first of its nodes.
+        """
+        rows, partitioning = self.rows, self._plan.partitioning
+        times: dict[str | int, float] = dict(self.subgraph_seconds)
+        for row in rows:
+            if row.kind == "inside" and row.numbers:
+                first = row.numbers[0]
+                times[first] = times.get(first, 0.0) + row.seconds
+        who, *others = sections_of(partitioning, partitioning.quality, times)
+        notes = [Text(note) for note in self.notes]
+        title = f"{self.model}: {self._summary()}"
+        return page(title, who, *others[:1], *profile_tables(rows), *notes, *others[1:])
+
+    def _summary(self) -> str:
+        if not (walls := self.walls):
+            return "no run was measured"
+        span = f"{clock(min(walls))} to {clock(max(walls))}"
+        cost = f"; measuring costs {self.overhead:+.1%}" if self.overhead is not None else ""
+        return f"{counted(len(walls), 'run')} of {clock(sum(walls) / len(walls))} ({span}){cost}"
+
     def _know(self, plan: Plan) -> None:
-        self.model = plan.graph.name
+        self._plan, self.model = plan, plan.graph.name
         self._subgraphs |= {step.subgraph.id: step.subgraph for step in plan.steps}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -25,11 +25,9 @@ from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import Emitted, emit, picked
-from subgraphkit.running.failures import movable
+from subgraphkit.running.failures import fails_again, movable
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import (
-    no_output,
-    not_a_list,
     other_model,
     run_closed,
     unknown_run_options,
@@ -37,7 +35,7 @@ from subgraphkit.running.messages import (
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.profiling import Profile, Recorder
-from subgraphkit.running.values import NodeArg, node_args
+from subgraphkit.running.values import NodeArg, node_args, places_of
 from subgraphkit.running.weights import Weights
 from subgraphkit.texts import logger_of
 
@@ -143,7 +141,7 @@ class Session:
         """
         if run_options is not None:
             raise unknown_run_options(run_options)
-        places = self._places(output_names) if output_names else None
+        places = places_of(output_names, self._output_places) if output_names else None
         with self._gate.passage():
             try:
                 results = self._execute(input_feed)
@@ -189,9 +187,7 @@ class Session:
         self.run_with_iobinding(binding)
 
     def profile(self, runs: int = 20, *, inside: bool = True) -> Profile:
-        """Return a profile of the runs that are made inside of its ``with`` block.
-
-        They may be any runs of this session; or ``Profile.run`` makes as many as are wanted.
+        """Return a profile of the runs inside of its ``with`` block; ``Profile.run`` makes some.
 
         Args:
             runs: How many runs to measure; those after that are not.
@@ -303,12 +299,7 @@ class Session:
         """Return the session, which is closed on leaving."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the session."""
         self.close()
 
@@ -358,14 +349,6 @@ class Session:
         if self._closed:
             run_closed({})
 
-    def _places(self, output_names: Sequence[str]) -> list[int]:
-        if isinstance(output_names, str):
-            raise not_a_list(output_names)
-        try:
-            return [self._output_places[name] for name in output_names]
-        except KeyError as error:
-            raise no_output(error.args[0], self._output_places) from None
-
     def _move_to_fallback(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> None:
         """Give the subgraph that failed to the fallback backend, for good, and say so once.
 
@@ -399,23 +382,12 @@ class Session:
             self._close_unless_used(after)
             raise failure
         self._take(after)
-        if self._fails_again(index, failure, feeds):
+        if fails_again(self._emitted, index, failure, feeds):
             self._take(before)
             self._close_unless_used(after)
             raise failure
         self._close_unless_used(before)
         return step
-
-    def _fails_again(self, index: int, failure: ExecutionError, feeds: Mapping[str, Any]) -> bool:
-        """Whether the same step fails on the same feeds; notes it in the failure if so."""
-        try:
-            self._emitted.execute(feeds)
-        except Exception as error:  # noqa: BLE001 (any other failure comes up in the next run)
-            found = self._emitted.locate(error)
-            if found is not None and found[0] == index:
-                failure.add_note(f"So does the fallback backend on the same feeds: {error}")
-                return True
-        return False
 
 
 # Set here, and not defined in the class: a type checker that saw it would accept any misspelt name.

@@ -1,8 +1,8 @@
 """Sessions that hand out inner values besides outputs, for those who look into a model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import compile_subgraphs
@@ -12,7 +12,9 @@ from subgraphkit.planning import plan
 from subgraphkit.running.session import Session
 from subgraphkit.types import TensorType
 
-__all__ = ["tap_groups", "tapped_session"]
+__all__ = ["groups_of", "tap_groups", "tapped_session"]
+
+_Item = TypeVar("_Item")
 
 _GROUP_BYTES: Final = 1 << 30
 """What is kept of one run at once, as far as it is known beforehand."""
@@ -28,19 +30,30 @@ def tap_groups(bound: BoundGraph, values: Sequence[str]) -> Iterator[list[str]]:
         bound: The bound graph.
         values: Values that nodes of it make.
     """
-    group: list[str] = []
+    return groups_of(bound, values, lambda name: (name,))
+
+
+def groups_of(
+    bound: BoundGraph, items: Iterable[_Item], values_of: Callable[[_Item], Iterable[str]]
+) -> Iterator[list[_Item]]:
+    """Divide what needs values of one run so that those of a group fit into memory, as above."""
+    group: list[_Item] = []
     size = 0
-    for name in values:
-        type_ = bound.types[name]
-        known = type_.nbytes if isinstance(type_, TensorType) else None
-        needed = _UNKNOWN_BYTES if known is None else known
+    for item in items:
+        needed = sum(_bytes_of(bound, name) for name in values_of(item))
         if group and size + needed > _GROUP_BYTES:
             yield group
             group, size = [], 0
-        group.append(name)
+        group.append(item)
         size += needed
     if group:
         yield group
+
+
+def _bytes_of(bound: BoundGraph, name: str) -> int:
+    type_ = bound.types.get(name)
+    known = type_.nbytes if isinstance(type_, TensorType) else None
+    return _UNKNOWN_BYTES if known is None else known
 
 
 def tapped_session(bound: BoundModel, values: Sequence[str]) -> Session:

@@ -1,11 +1,13 @@
-"""Descriptions of the inputs and outputs of a session."""
+"""Inputs and outputs of a session: their descriptions, and the places of those asked for."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from subgraphkit.ir import BoundGraph
+from subgraphkit.running.messages import no_output, not_a_list
 from subgraphkit.types import Dim, TensorType, ValueType
 
-__all__ = ["NodeArg", "node_args"]
+__all__ = ["NodeArg", "node_args", "places_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,24 @@ class NodeArg:
 def node_args(graph: BoundGraph, names: tuple[str, ...]) -> list[NodeArg]:
     """Describe values by name."""
     return [_node_arg(name, graph.types.get(name)) for name in names]
+
+
+def places_of(names: Sequence[str], outputs: Mapping[str, int]) -> list[int]:
+    """Return the places of outputs that are asked for.
+
+    Args:
+        names: Their names.
+        outputs: The places of all, by name.
+
+    Raises:
+        InputError: There is none of a name, or the names are one text (SGK143).
+    """
+    if isinstance(names, str):
+        raise not_a_list(names)
+    try:
+        return [outputs[name] for name in names]
+    except KeyError as error:
+        raise no_output(error.args[0], outputs) from None
 
 
 def _node_arg(name: str, type_: ValueType | None) -> NodeArg:

@@ -5,10 +5,12 @@ Nothing of the road is known here. A room that has something to show makes secti
 ``fragment`` as HTML without a frame and without a script, as ``_repr_html_`` returns it.
 """
 
+from subgraphkit.viewing.drawing import COLOURS
 from subgraphkit.viewing.page import fragment, page
 from subgraphkit.viewing.sections import Arrow, Box, Drawing, Facts, Section, Table, Text, in_bytes
 
 __all__ = [
+    "COLOURS",
     "Arrow",
     "Box",
     "Drawing",

@@ -15,7 +15,7 @@ from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Pict
 from subgraphkit.viewing.layout import Extent, place
 from subgraphkit.viewing.sections import Arrow, Drawing, in_bytes, shown
 
-__all__ = ["drawn", "groups_of", "legend", "limits"]
+__all__ = ["COLOURS", "drawn", "groups_of", "legend", "limits"]
 
 COLOURS: Final = (
     "#56b4e9",

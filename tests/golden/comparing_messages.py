@@ -1,5 +1,7 @@
 """Every message about backends that were tried in a process of their own, with fixed facts."""
 
+from pathlib import Path
+
 from subgraphkit.comparing import messages
 from subgraphkit.errors import SubgraphkitError
 
@@ -9,6 +11,9 @@ MESSAGES: dict[str, SubgraphkitError] = {
     "SGK321_hung": messages.hung("tensorrt", "binding the model", 600.0),
     "SGK322_wrong": messages.wrong("fast", "MatMul-Add-Relu", "1.5, expected 1.0"),
     "SGK323_everything": messages.meaningless({"y": "every element is 0.5"}, everything=True),
+    "SGK324_unwritable": messages.unwritable(
+        Path("repro"), PermissionError(13, "Permission denied")
+    ),
     "SGK323_some": messages.meaningless(
         {"scores": "0.001 everywhere would agree as well", "boxes": "it is empty"}, everything=False
     ),

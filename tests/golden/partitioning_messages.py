@@ -18,8 +18,18 @@ def _checked(**settings: Any) -> Callable[[], object]:
     return check
 
 
+def _too_large() -> object:
+    session = sk.bind(
+        sk.load(parsed(DIAMOND)),
+        backend=claiming(["Relu", "Neg", "Add", "Abs"], "fast"),
+        max_memory="64KiB",
+    )
+    return sk.compile_subgraphs(sk.partition(session))
+
+
 MESSAGES: dict[str, Callable[[], object]] = {
     "SGK125_little": _checked(on_fallback="error"),
     "SGK125_required": _checked(require={"fast": 0.9}),
+    "SGK134_too_large": _too_large,
     "SGK125_required_of_another": _checked(require="other=0.5"),
 }

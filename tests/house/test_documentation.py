@@ -1,9 +1,11 @@
 """Lists in the pages that are written by hand keep up with the code."""
 
 import re
-import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import get_args
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -14,8 +16,17 @@ from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import State
 from subgraphkit.finding.registry import get_backend
 from tests.house.tree import CORE, ROOT, shown
+from tests.scripts import load_script
 
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+
+
+@pytest.fixture(scope="module")
+def subjects() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        folder = ROOT / "docs" / "_extensions"
+        patch.syspath_prepend(folder)
+        yield load_script(folder / "subjects.py")
 
 
 def _page(name: str) -> str:
@@ -53,15 +64,43 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert set(subgraphkit.__all__) <= listed
 
 
-def test_the_rooms_in_the_picture_are_the_layers_of_the_contract() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (layers,) = [one["layers"] for one in settings["contracts"] if one["type"] == "layers"]
-    rooms = set(re.findall(r"\w+", " ".join(layers)))
-    (picture,) = re.findall(r"```text\n( cli.*?)```", _page("road.md"), re.DOTALL)
-    pairs = re.findall(r"^ (\w+)(?:  (\w+))?(?:  (\w+))?", picture, re.MULTILINE)
-    drawn = {name for pair in pairs for name in pair if name}
-    assert drawn == _rooms()
-    assert drawn <= rooms
+def test_the_rooms_in_the_picture_are_those_of_the_package_in_the_layers_of_the_contract(
+    subjects: ModuleType,
+) -> None:
+    drawn = [room for layer in subjects.house_layers() for room in layer]
+    assert sorted(drawn) == sorted(_rooms())
+    sheet, described = subjects.house()
+    words = [element.text for element in ET.fromstring(sheet.html(described)).iter()]
+    assert set(drawn) <= set(words)
+    assert words.index("errors") > words.index("cli")
+
+
+@pytest.mark.parametrize(
+    "picture", ["overview", "road", "house", "convexity", "deadlock", "placement"]
+)
+def test_a_picture_in_the_documentation_is_drawn_and_described(
+    subjects: ModuleType, picture: str
+) -> None:
+    sheet, described = getattr(subjects, picture)()
+    svg = ET.fromstring(sheet.html(described))
+    assert svg.attrib["role"] == "img"
+    assert svg.attrib["aria-label"] == described
+    assert len(described.split()) > 10
+    (_, _, width, height) = map(float, svg.attrib["viewBox"].split())
+    assert (width, height) <= (900, 1100)
+    pages = (ROOT / "docs").glob("*.md")
+    assert any(f"```{{picture}} {picture}\n" in page.read_text(encoding="utf-8") for page in pages)
+
+
+def test_the_pictures_say_what_partitioning_does(subjects: ModuleType) -> None:
+    _, diamond = subjects.convexity()
+    assert "the region {#0, #1, #3} is not convex: #0 \N{RIGHTWARDS ARROW} #2" in diamond
+    assert "the region {#1, #2} is convex" in diamond
+    _, circle = subjects.deadlock()
+    assert "in a circle: numpy_0 {#0}, b_2 {#2}, a_1 {#1, #3}, b_4 {#4}, in this order" in circle
+    _, placed = subjects.placement()
+    assert "batch is open: numpy has 141 nodes, onednn has 2 nodes" in placed
+    assert "onednn has 140 nodes, numpy has 3 nodes" in placed
 
 
 def _rooms() -> set[str]:

@@ -5,7 +5,7 @@ import logging
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subgraphkit.errors import CallerError, SubgraphkitWarning
@@ -88,6 +88,7 @@ _WORDS = st.text(
 _CELLS = st.lists(_WORDS, max_size=8).map(" ".join)
 
 
+@settings(max_examples=50)
 @given(
     st.integers(1, 5).flatmap(
         lambda n: st.lists(st.lists(_CELLS, min_size=n, max_size=n), min_size=1, max_size=4)

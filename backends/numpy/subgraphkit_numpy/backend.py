@@ -19,8 +19,10 @@ from subgraphkit.backend import (
     attention_scores,
     constant_bytes,
     peak_of_values,
+    scaled_weights,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.types import TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.kernels import Implementation, implementation
 from subgraphkit_numpy.kernels.limits import GROWING, output_limit, refused_size
@@ -32,7 +34,7 @@ _CONVOLUTIONS: Final = frozenset({"Conv", "ConvTranspose"})
 _BLAS: Final = 4 << 20
 """Bytes of the panels that BLAS copies factors to, and of the stacks of the threads."""
 _TILES: Final = 16 << 20
-"""Bytes that convolutions work in: padded inputs and the tiles of all threads."""
+"""The most bytes that convolutions work in: padded inputs and the tiles of all threads."""
 
 
 class NumpySelector(SubgraphSelector):
@@ -102,12 +104,18 @@ class NumpyBackend(Backend[Options]):
             overwrites=_writes_over,
             hidden=attention_scores(subgraph) if self.option_values.fusion else (),
         )
-        convolves = any(node.op_type in _CONVOLUTIONS for node in subgraph.members)
+        scaled = scaled_weights(subgraph) if self.option_values.fusion else ()
+
+        def is_kept(node: Node, place: int) -> bool:
+            is_filter = place == 1 and node.op_type in _CONVOLUTIONS
+            return is_filter and (node.inputs[1] in scaled or _is_laid_out_anew(node))
+
+        largest = max(map(_convolved, subgraph.members), default=0)
         return Footprint(
-            constant_bytes(subgraph, _is_laid_out_anew),
+            constant_bytes(subgraph, is_kept),
             0,
             values,
-            values.bytes + (_TILES if convolves else 0),
+            values.bytes + min(_TILES, 5 * largest // 2),
             library=_BLAS,
         )
 
@@ -134,7 +142,15 @@ def _writes_over(node: Node) -> bool:
     return node.op_type not in _CONVOLUTIONS and node.op_type not in {"MatMul", "Gemm", "Concat"}
 
 
-def _is_laid_out_anew(node: Node, place: int) -> bool:
-    """Say whether a kernel keeps a constant in another layout: filters larger than a point."""
-    shape = node.shape(1) if place == 1 and node.op_type in _CONVOLUTIONS else None
+def _is_laid_out_anew(convolution: Node) -> bool:
+    """Say whether a kernel keeps a filter in another layout: one that is larger than a point."""
+    shape = convolution.shape(1)
     return shape is not None and any(size != 1 for size in shape[2:])
+
+
+def _convolved(node: Node) -> int:
+    """Return the bytes that a convolution reads and makes; 0 for other nodes."""
+    if node.op_type not in _CONVOLUTIONS:
+        return 0
+    types = (node.input_type(0), node.output_type(0))
+    return sum(one.nbytes or 0 for one in types if isinstance(one, TensorType))

@@ -1,7 +1,7 @@
 """The backend: where oneDNN is, what it can do here, and its options."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from subgraphkit.backend import (
     Backend,
@@ -12,12 +12,15 @@ from subgraphkit.backend import (
     constant_bytes,
     peak_of_values,
 )
-from subgraphkit.ir import Subgraph
+from subgraphkit.ir import Node, Subgraph
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.library import LibraryError, open_library
 from subgraphkit_onednn.selecting import OnednnClaims, OnednnProperty, usable_dtypes
 
 __all__ = ["OnednnBackend"]
+
+_LIBRARY: Final = 8 << 20
+"""Bytes of code and of threads that oneDNN touches with the first model of some size."""
 
 
 class OnednnBackend(Backend[Options]):
@@ -42,9 +45,13 @@ class OnednnBackend(Backend[Options]):
         return (property_,)
 
     def footprint(self, subgraph: Subgraph) -> Footprint:
-        """Count the constants in the layouts of the kernels, and the block of scratch memory."""
+        """Count the filters in the layouts of the kernels, and the block of scratch memory.
+
+        Products read their factors where they are.
+        """
         values = peak_of_values(subgraph)
-        return Footprint(constant_bytes(subgraph), 0, values, values.bytes, keeps_work=True)
+        held = constant_bytes(subgraph, _is_filter)
+        return Footprint(held, 0, values, values.bytes, keeps_work=True, library=_LIBRARY)
 
     @classmethod
     def planner(cls, options: Options) -> "OnednnBackend":
@@ -67,3 +74,7 @@ class _Planner(OnednnBackend):
 
     def properties(self) -> Sequence[SubgraphProperty]:
         return (OnednnClaims(usable_dtypes(has_bfloat16=False)),)
+
+
+def _is_filter(node: Node, place: int) -> bool:
+    return place == 1 and node.op_type in {"Conv", "ConvTranspose"}

@@ -1,11 +1,13 @@
 """Run contexts, one for each caller: a stream, scratch memory and bound tensors."""
 
 import ctypes
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from subgraphkit.backend import InnerTime
 from subgraphkit_onednn.buffers import Lifetime, aligned_block, plan_places
-from subgraphkit_onednn.compiling import CompiledRegion
+from subgraphkit_onednn.compiling import CompiledRegion, CompiledStep
 from subgraphkit_onednn.handles import DnnlEngine, Stream, Tensor, size_of
 from subgraphkit_onednn.library import DnnlError
 
@@ -134,6 +136,27 @@ class RunContext:
                 error = DnnlError("dnnl_graph_compiled_partition_execute", status)
                 raise StepError(place, error)
         self._stream.wait()
+
+    def clock(self, steps: Sequence[CompiledStep], record: Callable[[InnerTime], object]) -> None:
+        """Record the time of every step from now on, each waited for.
+
+        Args:
+            steps: The steps of the region.
+            record: Takes the times.
+        """
+        execute, wait = self._execute, self._stream.wait
+        by_address = {step.partition.pointer.value: step for step in steps}
+
+        def timed(pointer: ctypes.c_void_p, *arguments: Any) -> int:
+            started = time.perf_counter()
+            status: int = execute(pointer, *arguments)
+            wait()
+            seconds = time.perf_counter() - started
+            step = by_address[pointer.value]
+            record(InnerTime(" + ".join(step.operations), seconds, step.nodes, started))
+            return status
+
+        self._execute = timed
 
     @property
     def scratch_bytes(self) -> int:

@@ -1,12 +1,12 @@
 """The operator: a region compiled by oneDNN, and how the session calls it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend import SubgraphOperator, Unsupported
+from subgraphkit.backend import InnerTime, SubgraphOperator, Unsupported
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import DataType
@@ -112,6 +112,10 @@ class OnednnOperator(SubgraphOperator):
             "scratch_bytes": self._plan[1],
         }
 
+    def profiled(self, record: Callable[[InnerTime], object]) -> "OnednnOperator":
+        """Return the same partitions with a clock around each of them."""
+        return _Clocked(self, record)
+
     def close(self) -> None:
         """Release compiled partitions, constants and scratch memory."""
         self._contexts.clear()
@@ -149,6 +153,25 @@ class OnednnOperator(SubgraphOperator):
             subgraph=self._subgraph.id,
             nodes=tuple(labels),
         )
+
+
+class _Clocked(OnednnOperator):
+    """Another operator's partitions in contexts of its own, with clocks.
+
+    Args:
+        whole: The operator.
+        record: Takes the times.
+    """
+
+    def __init__(self, whole: OnednnOperator, record: Callable[[InnerTime], object]) -> None:
+        vars(self).update(vars(whole))
+        self._contexts = []
+        self._record = record
+
+    def _context(self) -> RunContext:
+        context = super()._context()
+        context.clock(self._region.steps, self._record)
+        return context
 
 
 def _drafted(subgraph: Subgraph, dtypes: frozenset[DataType]) -> GraphDraft:

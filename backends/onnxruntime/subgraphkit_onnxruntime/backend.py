@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import onnx
@@ -30,6 +31,7 @@ from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.claims import Claims, is_known
 from subgraphkit_onnxruntime.library import installed_wheels, is_refusal, onnxruntime, words_of
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
+from subgraphkit_onnxruntime.profiling import ProfiledOperator
 from subgraphkit_onnxruntime.settings import NAME, SessionSettings, read_settings
 from subgraphkit_onnxruntime.tensors import is_plain
 from subgraphkit_onnxruntime.versions import write_for_library
@@ -47,7 +49,9 @@ _SESSION_OF_A_NODE: Final = 8 << 10
 """Bytes that a session has for a node beside its constants."""
 _LIBRARY: Final = 4 << 20
 """Bytes of code and of threads that ONNX Runtime touches with the first model of some size."""
-_OVERWRITING: Final = frozenset(["Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh"])
+_OVERWRITING: Final = frozenset(
+    ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
+)
 
 
 class _Selector(SubgraphSelector):
@@ -103,13 +107,17 @@ class OnnxRuntimeProperty(SubgraphProperty):
         Raises:
             Unsupported: ONNX Runtime refuses the region; names the nodes it complains about.
         """
+        profile = context.options.profile
+        return self._opened(subgraph, context, f"{profile}_{subgraph.id}" if profile else "")
+
+    def _opened(
+        self, subgraph: Subgraph, context: BindContext[Options], prefix: str
+    ) -> OnnxRuntimeOperator:
         claims = self._about(subgraph.graph)
         model = subgraph.to_model(weights="outside")
         _name_nodes(model.graph, subgraph)
         _fill_types(model.graph, claims)
         weights = outside_weights(model, subgraph)
-        profile = context.options.profile
-        prefix = f"{profile}_{subgraph.id}" if profile else ""
         try:
             settings = self._settings.for_pool(
                 context.threads, shares_processors=context.shares_processors
@@ -127,6 +135,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             _types(claims, subgraph.outputs),
             weights,
             _facts(session, subgraph, settings, profiling=bool(prefix)),
+            partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
         )
 
     def _about(self, graph: Any) -> Claims:

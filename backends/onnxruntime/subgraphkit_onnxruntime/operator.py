@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend import SubgraphOperator
+from subgraphkit.backend import InnerTime, SubgraphOperator
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
 
 __all__ = ["OnnxRuntimeOperator"]
+
+_Record = Callable[[InnerTime], object]
 
 
 class OnnxRuntimeOperator(SubgraphOperator):
@@ -29,6 +31,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         outputs: Types of the outputs by name, in order.
         weights: Arrays that the session reads from; held as long as it is open.
         facts: What ``info`` says beside what the session tells.
+        profiled: Opens the region again for an operator that records times.
     """
 
     thread_safe: ClassVar[bool] = True
@@ -40,7 +43,9 @@ class OnnxRuntimeOperator(SubgraphOperator):
         outputs: Mapping[str, ValueType],
         weights: Mapping[str, npt.NDArray[Any]],
         facts: Mapping[str, Any],
+        profiled: Callable[[_Record], SubgraphOperator],
     ) -> None:
+        self._profiled = profiled
         self._session = session
         self._weights = weights
         self._facts = facts
@@ -76,6 +81,10 @@ class OnnxRuntimeOperator(SubgraphOperator):
         if self._profile:
             facts["profile"] = self._profile
         return facts
+
+    def profiled(self, record: _Record) -> SubgraphOperator:
+        """Open the region again, with ONNX Runtime's profiler."""
+        return self._profiled(record)
 
     def close(self) -> None:
         session, self._session = self._session, None

@@ -20,6 +20,7 @@ from subgraphkit.backend import (
     attention_scores,
     constant_bytes,
     peak_of_values,
+    scaled_weights,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
@@ -43,7 +44,9 @@ _CONVERTING: Final = 6 << 20
 """Bytes that the importer and the compiler of the device work in and give back."""
 _LIBRARY: Final = 14 << 20
 """Bytes of code and of threads that OpenVINO touches with the first model of some size."""
-_OVERWRITING: Final = frozenset(["Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh"])
+_OVERWRITING: Final = frozenset(
+    ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
+)
 
 
 class _Answered(SubgraphSelector):
@@ -167,10 +170,10 @@ class OpenVINOBackend(Backend[Options]):
         values = peak_of_values(
             subgraph, overwrites=_writes_over, hidden=attention_scores(subgraph)
         )
-        held = constant_bytes(subgraph, _is_packed) + len(subgraph.members) * _CODE_OF_A_NODE
-        return Footprint(
-            held, _CONVERTING, values, values.bytes, keeps_work=True, library=_LIBRARY
-        )
+        scaled = scaled_weights(subgraph)
+        held = constant_bytes(subgraph, lambda node, place: node.inputs[place] in scaled)
+        held += constant_bytes(subgraph, _is_packed) + len(subgraph.members) * _CODE_OF_A_NODE
+        return Footprint(held, _CONVERTING, values, values.bytes, keeps_work=True, library=_LIBRARY)
 
     def restore(self, blob: bytes, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Restore a compiled region.

@@ -1,20 +1,22 @@
 """From a subgraph, or from a stored engine, to an operator."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.backend import BindContext
+from subgraphkit.backend import BindContext, InnerTime
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.types import TensorType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.guarding import Fallback, Guard
-from subgraphkit_openvino.importing import import_model, write_model
+from subgraphkit_openvino.importing import import_model, number_nodes, write_model
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
-from subgraphkit_openvino.operator import OpenVINOOperator, opened
+from subgraphkit_openvino.operator import CountedOperator, OpenVINOOperator, opened
 
 __all__ = ["compile_subgraph", "configuration", "numbers_in", "restore"]
 
@@ -83,16 +85,54 @@ def compile_subgraph(
     Raises:
         CompileError: The importer or the device fails (SGK130).
     """
-    written = write_model(subgraph)
     try:
-        model = import_model(written)
-        settings = _settings(subgraph, options, context)
-        compiled = library.core().compile_model(model, options.device, settings)
-        _check_edge(compiled, subgraph)
+        compiled, held = _compiled(subgraph, options, context)
         guard = _guarded(subgraph, options, context.fallback)
-        return OpenVINOOperator(compiled, subgraph, guard, written.held)
+        counted = _counting(subgraph, options, context)
+        return OpenVINOOperator(compiled, subgraph, guard, held, counted=counted)
     except Exception as error:
         raise _failure(subgraph, f"could not be compiled: {library.said(error)}") from error
+
+
+def _compiled(
+    subgraph: Subgraph, options: Options, context: BindContext, *, counts: bool = False
+) -> tuple[Any, tuple[Any, ...]]:
+    """Return a compiled model and what it refers to.
+
+    Args:
+        subgraph: The region.
+        options: The backend's options.
+        context: The threads to compute with.
+        counts: Whether the model is to take the times of its layers, whose names then lead back to
+            nodes.
+    """
+    written = write_model(subgraph)
+    settings = _settings(subgraph, options, context)
+    if counts:
+        settings |= {"PERF_COUNT": True, "NUM_STREAMS": 1}  # every stream has counters of its own
+        number_nodes(written.proto.graph, subgraph)
+    compiled = library.core().compile_model(import_model(written), options.device, settings)
+    _check_edge(compiled, subgraph)
+    return compiled, written.held
+
+
+def _counting(
+    subgraph: Subgraph, options: Options, context: BindContext
+) -> Callable[[Callable[[InnerTime], object]], CountedOperator] | None:
+    """Return what compiles a region with counters; None on devices that count in another way."""
+    return partial(_counted, subgraph, options, context) if options.device == "CPU" else None
+
+
+def _counted(
+    subgraph: Subgraph,
+    options: Options,
+    context: BindContext,
+    record: Callable[[InnerTime], object],
+) -> CountedOperator:
+    """Compile a region anew for an operator that records the times of its layers."""
+    compiled, held = _compiled(subgraph, options, context, counts=True)
+    guard = _guarded(subgraph, options, context.fallback)
+    return CountedOperator(compiled, subgraph, guard, held, record=record)
 
 
 def restore(
@@ -110,7 +150,8 @@ def restore(
         compiled = library.core().import_model(tensor, options.device, settings)
         _check_edge(compiled, subgraph)
         guard = _guarded(subgraph, options, context.fallback)
-        return OpenVINOOperator(compiled, subgraph, guard, (exported,), blob)
+        counted = _counting(subgraph, options, context)
+        return OpenVINOOperator(compiled, subgraph, guard, (exported,), blob, counted)
     except Exception as error:
         raise _failure(subgraph, f"cannot be restored: {library.said(error)}") from error
 

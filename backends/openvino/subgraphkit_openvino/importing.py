@@ -14,7 +14,7 @@ from subgraphkit.types import DataType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.memory import shared_constant
 
-__all__ = ["IgnoredInputsError", "Written", "import_model", "write_model"]
+__all__ = ["IgnoredInputsError", "Written", "import_model", "number_nodes", "write_model"]
 
 _LARGE: Final = 1 << 20
 """Weights of this many bytes become constants that share memory. The importer copies smaller ones,
@@ -68,6 +68,13 @@ def write_model(subgraph: Subgraph) -> Written:
     """Write a subgraph as ONNX, its weights left where they are."""
     proto = subgraph.to_model(weights="outside")
     return Written(proto, outside_weights(proto, subgraph))
+
+
+def number_nodes(graph: onnx.GraphProto, subgraph: Subgraph) -> None:
+    """Name nodes by their numbers in the model, ``#12``, which names of layers will contain."""
+    makers = subgraph.graph.producers
+    for proto in graph.node:
+        proto.name = next((f"#{makers[name]}" for name in proto.output if name), "")
 
 
 def import_model(written: Written, *, partially: bool = False) -> Any:

@@ -1,6 +1,8 @@
 """The operator: a compiled model, its requests, and how arrays get in and out."""
 
 import io
+import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Any, ClassVar, Final
@@ -8,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from subgraphkit.backend import SubgraphOperator
+from subgraphkit.backend import InnerTime, SubgraphOperator
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import TensorType, ValueType
@@ -16,12 +18,15 @@ from subgraphkit_openvino import library
 from subgraphkit_openvino.guarding import Guard
 from subgraphkit_openvino.memory import empty, shared_tensor, tensor_over
 
-__all__ = ["OpenVINOOperator", "opened", "sealed"]
+__all__ = ["CountedOperator", "OpenVINOOperator", "opened", "sealed"]
 
 _SEAL: Final = b"subgraphkit-openvino 1"
 _HEADER: Final = Struct("<60sI")
 """What was written, by which version, and a checksum; as long as a cache line, so that the model
 behind it is aligned."""
+
+_NUMBER: Final = re.compile(r"#(\d+)")
+_Record = Callable[[InnerTime], object]
 
 _WORTH_BINDING: Final = 1 << 15
 """Outputs of this many bytes and more are written by OpenVINO into the array that is returned.
@@ -37,6 +42,7 @@ class OpenVINOOperator(SubgraphOperator):
         guard: Runs elsewhere what OpenVINO would get wrong.
         held: What the compiled model refers to.
         stored: What the operator was restored from, if it was.
+        counted: Compiles the region anew for an operator that records times.
 
     Thread-safety: any number of threads may be inside ``run``; each works with a request of its
     own. Requests are made when needed and kept.
@@ -51,7 +57,9 @@ class OpenVINOOperator(SubgraphOperator):
         guard: Guard,
         held: Sequence[Any] = (),
         stored: bytes = b"",
+        counted: "Callable[[_Record], CountedOperator] | None" = None,
     ) -> None:
+        self._counted = counted
         self._compiled = compiled
         self._guard = guard
         self._held = held
@@ -122,6 +130,10 @@ class OpenVINOOperator(SubgraphOperator):
             "layers": executed,
         }
 
+    def profiled(self, record: _Record) -> "CountedOperator | None":
+        """Compile the region anew, with OpenVINO's counters."""
+        return self._counted(record) if self._counted is not None else None
+
     def close(self) -> None:
         """Release the compiled model and its requests."""
         self._guard.close()
@@ -182,6 +194,62 @@ class OpenVINOOperator(SubgraphOperator):
             backend=self._subgraph.backend,
             subgraph=self._subgraph.id,
         )
+
+
+class CountedOperator(OpenVINOOperator):
+    """A region whose layers OpenVINO counts; it says how long each took, and not when it began.
+
+    Args:
+        compiled: As of ``OpenVINOOperator``, with counters, in one stream, of nodes that
+            ``number_nodes`` named.
+        subgraph: The region.
+        guard: Runs elsewhere what OpenVINO would get wrong.
+        held: What the compiled model refers to.
+        record: Takes the times.
+    """
+
+    def __init__(
+        self, compiled: Any, subgraph: Subgraph, guard: Guard, held: Sequence[Any], record: _Record
+    ) -> None:
+        super().__init__(compiled, subgraph, guard, held)
+        self._plain = self._infer
+        self._infer = self._infer_and_record
+        self._record = record
+        self._nodes_of = _nodes_of_layers(compiled, subgraph)
+        self._count = 0
+        self._told: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()
+
+    def _infer_and_record(self, request: Any, *arguments: Any) -> Any:
+        """Run, and record by how much the sums have grown.
+
+        What OpenVINO says is the mean of all runs so far, whatever the request, in microseconds.
+        """
+        with self._lock:
+            made = self._plain(request, *arguments)
+            self._count += 1
+            for layer in request.get_profiling_info():
+                name = f"{layer.node_type} {layer.exec_type}"
+                key = (layer.node_name, name)
+                before = self._told.get(key, 0.0)
+                whole = max(before, layer.real_time.total_seconds() * self._count)
+                self._told[key] = whole
+                if whole > before:
+                    nodes = self._nodes_of.get(layer.node_name, ())
+                    self._record(InnerTime(name, whole - before, nodes))
+        return made
+
+
+def _nodes_of_layers(compiled: Any, subgraph: Subgraph) -> dict[str, tuple[int, ...]]:
+    """Return the nodes that each layer computes, by its name."""
+    makers, found = subgraph.graph.producers, {}
+    for layer in compiled.get_runtime_model().get_ops():
+        facts, name = layer.get_rt_info(), layer.get_friendly_name()
+        origins = f"{facts['originalLayersNames'].astype(str)},{name}".split(",")
+        nodes = {int(number) for one in origins for number in _NUMBER.findall(one)}
+        nodes |= {makers[one] for one in origins if one in subgraph.outputs}  # named by the value
+        found[name] = tuple(sorted(nodes.intersection(subgraph.nodes)))
+    return found
 
 
 class _Result:

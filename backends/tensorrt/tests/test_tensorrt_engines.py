@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, parsed, summed
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit.backend import ON_DEVICE
+from subgraphkit.backend import ON_DEVICE, InnerTime
 from subgraphkit.errors import CompileError, ExecutionError, OptionError
 from subgraphkit_tensorrt.running.regions import restore
 
@@ -223,3 +223,31 @@ def test_times_of_layers_are_told_of_every_engine(double: Double) -> None:
         if all(one["ms"] == 0.5 for one in engine["layers"])
     ]
     assert told == [(1, [1, 1]), (8, [1, 1])]
+
+
+def test_a_profile_has_the_times_of_layers_and_leaves_the_operator_as_it_is(double: Double) -> None:
+    opened = Opened(SUM, double)
+    told: list[InnerTime] = []
+    twin = opened.operator.profiled(told.append)
+    assert twin is not None
+    np.testing.assert_array_equal(twin.run([X])[0], summed(X))
+    np.testing.assert_array_equal(twin.run([X])[0], summed(X))
+    assert [(one.seconds, one.nodes, one.start) for one in told] == [
+        (0.0005, (0,), None),
+        (0.0005, (1,), None),
+    ] * 2
+    opened(X)
+    assert len(told) == 4
+    twin.close()
+    assert "layers" not in opened.operator.info()["engines"][0]
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+
+
+def test_a_profile_has_the_weights_of_today(double: Double) -> None:
+    opened = Opened(weighted(np.eye(3)), double, refittable=True)
+    opened(X)
+    assert opened.operator.update_weights({"w": np.float32(2 * np.eye(3))})
+    twin = opened.operator.profiled(lambda _: None)
+    assert twin is not None
+    np.testing.assert_array_equal(twin.run([X])[0], 2 * X)
+    twin.close()

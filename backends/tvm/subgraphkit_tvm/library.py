@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
@@ -19,6 +18,7 @@ MODULE: Final = "tvm"
 
 _NOISE: Final = re.compile(r"^(?:Check failed: )?(?:\([^()]*\) is false: )?")
 _LONGEST: Final = 300
+_LONGEST_OUTPUT: Final = 2000
 
 
 @cache
@@ -37,13 +37,18 @@ def tvm(name: str = "") -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what TVM prints and warns about, which its exceptions say again, from the user.
+    """Keep what TVM prints and warns about from the user; an exception gets it as a note.
 
     Thread-safety: what other threads print meanwhile is printed.
     """
-    with warnings.catch_warnings(), _Hushed.here():
+    with warnings.catch_warnings(), _Hushed.here() as printed:
         warnings.simplefilter("ignore")
-        yield
+        try:
+            yield
+        except Exception as error:
+            if text := "".join(printed).strip():
+                error.add_note(f"TVM printed: {text[-_LONGEST_OUTPUT:]}")
+            raise
 
 
 def raise_here(error: type[BaseException]) -> Callable[[], object]:
@@ -59,7 +64,7 @@ class _Hushed:
     """Standard output for all threads but those that are to be quiet."""
 
     _lock: ClassVar = threading.Lock()
-    _threads: ClassVar[Counter[int]] = Counter()
+    _threads: ClassVar[dict[int, list[list[str]]]] = {}
     _installed: ClassVar[list["_Hushed"]] = []
 
     def __init__(self, stream: Any) -> None:
@@ -67,7 +72,8 @@ class _Hushed:
 
     def write(self, text: str) -> int:
         """Write the text, unless it comes of a thread that is to be quiet."""
-        if threading.get_ident() in self._threads:
+        if quiet := self._threads.get(threading.get_ident()):
+            quiet[-1].append(text)
             return len(text)
         written: int = self.stream.write(text)
         return written
@@ -77,19 +83,24 @@ class _Hushed:
 
     @classmethod
     @contextlib.contextmanager
-    def here(cls) -> Iterator[None]:
-        """Keep this thread quiet; the stream is put back when none is any more."""
-        me = threading.get_ident()
+    def here(cls) -> Iterator[list[str]]:
+        """Keep this thread quiet, and hand out what it writes; the stream is put back at the end.
+
+        That is when no thread is to be quiet any more.
+        """
+        me, printed = threading.get_ident(), list[str]()
         with cls._lock:
             if not cls._installed and sys.stdout is not None:
                 cls._installed.append(cls(sys.stdout))
                 sys.stdout = cls._installed[0]
-            cls._threads[me] += 1
+            cls._threads.setdefault(me, []).append(printed)
         try:
-            yield
+            yield printed
         finally:
             with cls._lock:
-                cls._threads -= Counter((me,))
+                cls._threads[me].pop()
+                if not cls._threads[me]:
+                    del cls._threads[me]
                 if not cls._threads and cls._installed:
                     mine = cls._installed.pop()
                     if sys.stdout is mine:

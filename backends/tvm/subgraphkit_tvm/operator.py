@@ -1,11 +1,12 @@
 """A region as a program of TVM's virtual machine, and how the session calls it."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from subgraphkit.backend import SubgraphOperator
+from subgraphkit.backend import InnerTime, SubgraphOperator
 from subgraphkit.ir import Subgraph
 from subgraphkit_tvm.building import MAIN, PREPARE, Engine
 from subgraphkit_tvm.library import tvm
@@ -87,6 +88,13 @@ class TvmOperator(SubgraphOperator):
         """Return target, library version, sizes, and whether the code can be stored."""
         return dict(self._facts)
 
+    def profiled(self, record: Callable[[InnerTime], object]) -> "TvmOperator":
+        """Return the same code in machines that record the time of every call they make.
+
+        TVM names loops by the operators fused in them, and keeps no way back to nodes.
+        """
+        return _Instrumented(self, record)
+
     def close(self) -> None:
         self._engine = None
         self._machines.clear()
@@ -113,6 +121,40 @@ class TvmOperator(SubgraphOperator):
         prepared = tuple(machine[PREPARE](tensors))
         self._machines.append(machine)
         return prepared
+
+
+class _Instrumented(TvmOperator):
+    """Another operator's code and weights in machines with an instrument of TVM.
+
+    Args:
+        whole: The operator.
+        record: Takes the times.
+    """
+
+    def __init__(self, whole: TvmOperator, record: Callable[[InnerTime], object]) -> None:
+        vars(self).update(vars(whole))
+        self._machines = []
+        self._record = record
+
+    def _machine(self) -> Any:
+        if self._machines:
+            return super()._machine()
+        machine = super()._machine()
+        begun: list[float] = []  # one call may make others: those of a branch
+
+        def tell(function: Any, name: str, before: bool, made: Any, *given: Any) -> int:  # noqa: FBT001 (by position, by TVM)
+            del function, made, given
+            if before:
+                begun.append(time.perf_counter())
+                return 0
+            seconds = time.perf_counter() - begun.pop()
+            if not begun:
+                started = time.perf_counter() - seconds
+                self._record(InnerTime(name, seconds, (), started))
+            return 0
+
+        machine.set_instrument(tell)
+        return machine
 
 
 def _sharing(results: Sequence[Any], tensors: Sequence[Any]) -> frozenset[int]:

@@ -14,6 +14,7 @@ PURPOSES: Final = {
     "build": "compile a model ahead, so that the next bind finds its engines",
     "verify": "compare what a backend computes with a reference, subgraph by subgraph if asked",
     "bench": "measure backends on one model, taking turns",
+    "profile": "measure where the time of a model's runs goes, down to kernels",
     "tune": "measure who runs a model best, subgraph by subgraph, and keep the plan",
     "calibrate": "find out how large a model's values get, for convert",
     "convert": "write a model anew in fp16, bf16 or int8",
@@ -26,6 +27,7 @@ PURPOSES: Final = {
     "manifest": "write the typed options of a backend from its manifest, or check them",
     "test": "hold a backend against the contract, case by case",
     "selftest": "let a backend try on this machine what only its device can show",
+    "completion": "write a script that completes what is typed in a shell",
     "version": "show versions",
 }
 """The built-in commands, each with what it does."""

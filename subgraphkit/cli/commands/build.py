@@ -37,6 +37,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     bundle = _bundle_to_write(arguments)
     bound = bind_as_told(load_as_told(arguments), arguments)
     _check_that_something_stays(bound.settings, is_written=bool(target or bundle))
+    report.note(f"backends: {chosen_backends(bound)}")
     with report.doing("partitioning"):
         partitioning = partition(bound)
     with report.doing("compiling") as progress:
@@ -44,7 +45,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     try:
         rows = list(_rows(compiled, is_kept=bound.settings.cache))
         report.data = {"model": bound.name, "subgraphs": rows, "engine_file": None, "bundle": None}
-        report.note(f"backends: {chosen_backends(bound)}")
         _show(report, rows)
         if target is not None:
             _write(compiled, target)

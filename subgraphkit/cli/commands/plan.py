@@ -1,21 +1,28 @@
 """``subgraphkit plan``: which nodes would run where, and why; nothing is compiled."""
 
+import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.dot import as_dot
 from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.node_data import as_node_data
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import file_to_write, size_text
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Node
+from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning.reports.memory import Memory, check_memory
+from subgraphkit.partitioning.reports.moves import Move, find_moves
 from subgraphkit.partitioning.reports.renderings import dry_run_lines
 
 __all__ = ["COMMAND"]
@@ -23,19 +30,37 @@ __all__ = ["COMMAND"]
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Load, bind and partition a model, and show what came of it."""
+    file_to_write(arguments.html, "the page cannot be written")
+    file_to_write(arguments.model_explorer, "the node data cannot be written")
     with report.doing("partitioning"):
-        bound = bind_as_told(load_as_told(arguments), arguments, require=arguments.min_coverage)
+        model = load_as_told(arguments)
+        bound = bind_as_told(model, arguments, require=arguments.min_coverage)
         partitioning = partition(bound, dry_run=True)
+        against = _other(model, arguments) if arguments.against else None
     nodes = _named(partitioning, arguments.explain) if arguments.explain else []
+    moves = find_moves(partitioning, against) if against is not None else []
     report.data = _data(partitioning, arguments, nodes)
+    if against is not None:
+        report.data["moves"] = [asdict(move) for move in moves]
+    _write(partitioning, against, arguments, report)
     if arguments.dot or nodes:  # else it is part of what is shown
         for line in dry_run_lines(partitioning):
             report.note(line)
     _show(partitioning, arguments, nodes, report)
+    if against is not None:
+        report.show(_moved(moves, partitioning.quality.flops))
     # After what is shown: who has too little is what a reader wants to see the rest for.
     if (shortfall := partitioning.shortfall()) is not None:
         shortfall.report(partitioning)
+    check_memory(partitioning)
     return ExitCode.OK
+
+
+def _other(model: Model, arguments: Namespace) -> Partitioning:
+    """Partition as ``--against`` says: what is demanded of nodes and backends is not of these."""
+    changed = {"backend": arguments.against, "option": [], "pin": None, "keep_off": None}
+    other = Namespace(**{**vars(arguments), **changed, "strict": None})
+    return partition(bind_as_told(model, other), dry_run=True)
 
 
 def _show(
@@ -49,15 +74,55 @@ def _show(
             report.show(str(partitioning.explain(node)))
         return
     report.note(f"backends: {chosen_backends(partitioning.graph)}")
+    if arguments.memory:
+        memory = partitioning.memory()
+        report.show(str(memory))
+        report.show(_memory_of_parts(memory))
+        return
     report.show(partitioning.report(verbose=arguments.reasons, width=report.width).rstrip("\n"))
     if arguments.reasons and partitioning.refusals:
         report.show(_reasons(partitioning))
+
+
+def _write(
+    partitioning: Partitioning,
+    against: Partitioning | None,
+    arguments: Namespace,
+    report: CommandReport,
+) -> None:
+    """Write the files that were asked for."""
+    if arguments.html:
+        page = partitioning.to_html(against=against)
+        Path(arguments.html).write_text(page, encoding="utf-8")
+        report.note(f"page: {arguments.html}")
+    if arguments.model_explorer:
+        data = json.dumps(as_node_data(partitioning), indent=2)
+        Path(arguments.model_explorer).write_text(data + "\n", encoding="utf-8")
+        report.note(f"node data: {arguments.model_explorer}; load it beside the model")
+
+
+def _moved(moves: Sequence[Move], flops: int) -> Table | str:
+    if not moves:
+        return "nothing moved: every node is on the same backend in both"
+    rows = [
+        (
+            move.source,
+            move.target,
+            len(move.nodes),
+            f"{move.flops:,}",
+            f"{move.flops / flops:.1%}" if flops else "",
+        )
+        for move in moves
+    ]
+    return Table.of("from to nodes FLOPs share", rows, right="nodes FLOPs share")
 
 
 def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]) -> dict[str, Any]:
     data = partitioning.to_dict()
     if nodes:
         data["explanations"] = [asdict(partitioning.explain(node)) for node in nodes]
+    if arguments.memory:
+        data["memory"] = partitioning.memory().to_dict()
     if arguments.dot:
         data["dot"] = as_dot(partitioning)
     return data
@@ -93,6 +158,18 @@ def _reasons(partitioning: Partitioning) -> Table:
     return Table.of("node backend code reason", rows)
 
 
+def _memory_of_parts(memory: Memory) -> Table:
+    """List what is held, what opening takes beyond that, and what runs take, by part."""
+    rows: list[tuple[str, ...]] = [("model", size_text(memory.model), "", "", "")]
+    rows.append(("graph, session", size_text(memory.base), "", "", ""))
+    rows += [(f"library of {n}", size_text(one), "", "", "") for n, one in memory.libraries.items()]
+    for step in memory.steps:
+        sizes = (step.held, step.opening, step.work, step.waiting)
+        rows.append((step.subgraph, *(size_text(size) if size else "" for size in sizes)))
+    columns = ("part", "held", "to open", "to run", "waiting")
+    return Table(columns, tuple(rows), frozenset(columns[1:]))
+
+
 def _arguments(parser: ArgumentParser) -> None:
     add_road_words(parser)
     parser.add_argument("--reasons", action="store_true", help="list every refusal")
@@ -100,9 +177,23 @@ def _arguments(parser: ArgumentParser) -> None:
         "--explain", metavar="NODE", help="say who was asked about a node, by number or name"
     )
     parser.add_argument(
+        "--memory", action="store_true", help="say how much memory a session would take, by part"
+    )
+    parser.add_argument(
         "--min-coverage",
         metavar="BACKEND=SHARE",
         help="fail unless a backend takes this share of the work, 0 to 1; several with commas",
+    )
+    parser.add_argument(
+        "--html", metavar="FILE", help="write one page with the picture, the nodes and the reasons"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="LIST",
+        help="compare with other backends, or with a plan as @plan.json: what moved, in FLOPs",
+    )
+    parser.add_argument(
+        "--model-explorer", metavar="FILE", help="write the backends as node data of Model Explorer"
     )
     parser.add_argument(
         "--dot", action="store_true", help="write the graph of the subgraphs in the DOT language"
@@ -113,7 +204,9 @@ COMMAND: Final = Command(
     examples=(
         "plan model.onnx --symbol batch=8",
         "plan model.onnx --explain 12",
+        "plan model.onnx --memory",
         "plan model.onnx --backend openvino --min-coverage openvino=0.9",
+        "plan model.onnx --backend openvino --against @plan.json --html plan.html",
     ),
     add_arguments=_arguments,
     execute=_execute,

@@ -2,7 +2,6 @@
 
 import os
 import time
-import zipfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, file_to_write, merge_options, merge_pairs
 from subgraphkit.cli.words import add_feed_words, add_road_words
 from subgraphkit.comparing.feeding import Feed, make_feeds
+from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Partitioning, partition
@@ -186,27 +186,15 @@ def _number(value: float | None) -> str:
 
 
 def _store(path: Path, outputs: Mapping[str, Any]) -> None:
-    """Write an ``.npz`` whose entries are the outputs; names may be anything, also ``file``.
+    """Write the outputs.
 
     Raises:
         CallerError: The file cannot be written (SGK301).
     """
     try:
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, array in _flattened(outputs):
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                    np.lib.format.write_array(stream, array, allow_pickle=False)
+        store_npz(outputs, path)
     except OSError as error:
         raise CallerError("SGK301", f"cannot write {str(path)!r}: {error.strerror}") from error
-
-
-def _flattened(outputs: Mapping[str, Any]) -> Iterator[tuple[str, _Array]]:
-    for name, value in outputs.items():
-        if isinstance(value, list):
-            yield from _flattened({f"{name}[{at}]": element for at, element in enumerate(value)})
-        elif value is not None:
-            array = np.asarray(value)
-            yield name, array.astype(np.str_) if array.dtype == object else array
 
 
 def _arguments(parser: ArgumentParser) -> None:

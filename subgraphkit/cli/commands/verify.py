@@ -2,7 +2,7 @@
 
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -17,7 +17,17 @@ from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counted, merge_options, merge_pairs, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
-from subgraphkit.comparing import Difference, SubgraphFinding, Verification, tolerance_for, verify
+from subgraphkit.comparing import (
+    Bisection,
+    Difference,
+    NotFinite,
+    SubgraphFinding,
+    Verification,
+    bisect,
+    find_not_finite,
+    tolerance_for,
+    verify,
+)
 from subgraphkit.comparing.feeding import make_feeds
 
 __all__ = ["COMMAND"]
@@ -35,20 +45,51 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     plain = bind(model, shapes, backend="none")
     feeds = make_feeds(plain, merge_pairs(arguments.input, "--input"), arguments.seed)
     tell_feeds(feeds, arguments.seed, report)
+    arrays = {name: feed.array for name, feed in feeds.items()}
+    both = {
+        "backend": arguments.backend,
+        "reference": arguments.reference,
+        "tolerance": _tolerance(arguments.rtol, arguments.atol),
+        "shapes": shapes,
+        "options": options,
+    }
+    if arguments.nan:
+        search = partial(find_not_finite, model, arrays, shapes=shapes, options=options)
+        return _look_for_nan(arguments, search, report)
+    if arguments.bisect:
+        return _bisect(arguments, partial(bisect, model, arrays, **both), report)
     with report.doing("comparing"):
-        found = verify(
-            model,
-            {name: feed.array for name, feed in feeds.items()},
-            arguments.backend,
-            arguments.reference,
-            per_subgraph=arguments.per_subgraph,
-            tolerance=_tolerance(arguments.rtol, arguments.atol),
-            shapes=shapes,
-            options=options,
-        )
+        found = verify(model, arrays, **both, per_subgraph=arguments.per_subgraph)
     report.data = _data(found)
     _show(found, report)
     return ExitCode.OK if found.agrees else ExitCode.CHECK_FAILED
+
+
+def _bisect(
+    arguments: Namespace, search: Callable[..., Bisection], report: CommandReport
+) -> ExitCode:
+    """Search for the smallest part at fault and write it."""
+    given = {"--rtol": arguments.rtol, "--atol": arguments.atol}
+    words = [f"{key}={value}" for key, value in given.items() if value is not None]
+    with report.doing("bisecting") as progress:
+        found = search(folder=arguments.output, words=words, progress=progress)
+    facts = "verdict subgraph size others nodes facts builds reproduces command"
+    report.data = {name: getattr(found, name) for name in facts.split()}
+    report.show(found.summary)
+    return ExitCode.OK if found.verdict == "nothing" else ExitCode.CHECK_FAILED
+
+
+def _look_for_nan(
+    arguments: Namespace, search: Callable[..., NotFinite], report: CommandReport
+) -> ExitCode:
+    """Find where either side makes NaN or infinity."""
+    with report.doing("looking at every value"):
+        found = [search(backend=one) for one in (arguments.backend, arguments.reference)]
+    report.data = [asdict(one) for one in found]
+    for one in found:
+        report.show(one.text)
+    wrong = any(one.node or one.outputs for one in found)
+    return ExitCode.CHECK_FAILED if wrong else ExitCode.OK
 
 
 def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
@@ -182,6 +223,23 @@ def _arguments(parser: ArgumentParser) -> None:
         help="feed every subgraph what the reference has there, to find those at fault",
     )
     parser.add_argument(
+        "--bisect",
+        action="store_true",
+        help="find the smallest part at fault, and write it with its inputs",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        default="repro",
+        help="where --bisect writes what it found (default: repro)",
+    )
+    parser.add_argument(
+        "--nan",
+        action="store_true",
+        help="find the first node that makes NaN or infinity, on both sides, and compare nothing",
+    )
+    parser.add_argument(
         "--rtol",
         metavar="X",
         type=tolerance,
@@ -196,7 +254,11 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 COMMAND: Final = Command(
-    examples=("verify model.onnx --backend openvino", "verify model.onnx --per-subgraph"),
+    examples=(
+        "verify model.onnx --backend openvino",
+        "verify model.onnx --per-subgraph",
+        "verify model.onnx --backend tvm --bisect -o repro/",
+    ),
     add_arguments=_arguments,
     execute=_execute,
 )

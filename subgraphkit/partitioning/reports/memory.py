@@ -121,14 +121,16 @@ class Memory:
         return self.model + self.base + sum(self.libraries.values())
 
     def parts(self) -> list[tuple[str, int]]:
-        """Return the parts of what a session takes, in words and bytes, the biggest first."""
-        found = [("data of the model", self.model), ("graph and session", self.base)]
-        found += [(f"library of {name}", taken) for name, taken in self.libraries.items()]
+        """Return what ``ahead`` is made of, in words and bytes, the biggest first."""
+        found = [("the data of the model", self.model), ("graph and session", self.base)]
+        found += [(f"the library of {name}", taken) for name, taken in self.libraries.items()]
         for step in self.steps:
-            found.append((f"{step.subgraph} holds", step.held))
-            found.append((f"{step.subgraph} beyond that while it is compiled", step.opening))
-            at = f" at node {step.node}" if step.node else ""
-            found.append((f"{step.subgraph} while it runs{at}", step.work))
+            found.append((f"what {step.subgraph} holds beside it", step.held))
+            if self.opening > self.running:
+                found.append((f"compiling {step.subgraph}", step.opening))
+            else:
+                at = f", most of it at node {step.node}" if step.node else ""
+                found.append((f"a run of {step.subgraph}{at}", step.waiting + step.work))
         return sorted(filter(lambda one: one[1], found), key=lambda one: -one[1])
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,16 +147,13 @@ class Memory:
 
     def __str__(self) -> str:
         """Render the sums and what is the most as a few lines for people."""
-        lines = [
-            f"loading {in_bytes(self.loading)}, opening {in_bytes(self.opening)}, "
-            f"running {in_bytes(self.running)}: {in_bytes(self.peak)} at most",
-        ]
+        sums = ("loading", "opening", "running", "peak")
+        loading, opening, running, most = (in_bytes(getattr(self, name)) for name in sums)
+        lines = [f"loading {loading}, opening {opening}, running {running}: {most} at most"]
         busiest = self.busiest
         if busiest is not None and busiest.node:
-            living = ", ".join(
-                f"{name!r} {in_bytes(size)}" for name, size in busiest.living.items()
-            )
-            lines.append(f"most values live in {busiest.subgraph} at node {busiest.node}: {living}")
+            living = ", ".join(f"{name} {in_bytes(size)}" for name, size in busiest.living.items())
+            lines.append(f"most values in {busiest.subgraph} at {busiest.node}: {living}")
         if self.unsized:
             lines.append(f"{self.unsized} values of unknown size are not counted: give shapes")
         return "\n".join(lines)
@@ -200,7 +199,7 @@ def check_memory(partitioning: PartitioningData) -> None:
     if memory.ahead <= settings.max_memory:
         return
     doing = "to open" if memory.opening > memory.running else "to run"
-    biggest = "; ".join(f"{what}, {in_bytes(size)}" for what, size in memory.parts()[:3])
+    biggest = "; ".join(f"{what} {in_bytes(size)}" for what, size in memory.parts()[:3])
     raise MemoryLimitError(
         "SGK134",
         f"a session of {partitioning.graph.name!r} would need about {in_bytes(memory.ahead)} "

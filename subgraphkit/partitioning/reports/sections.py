@@ -187,7 +187,10 @@ class _Portrait:
             *("subgraph", "number", "operator", "name", "backend", "before", "MFLOPs", "time, ms"),
             *("reads", "makes", "refused by"),
         ]
-        return _without_empty(Table(columns, rows, title=_NODES, bars=("MFLOPs", "time, ms")))
+        names = self.partitioning.graph.table.names
+        caption = "" if all(names) else "A node without a name has the first value it makes, in ()."
+        bars = ("MFLOPs", "time, ms")
+        return _without_empty(Table(columns, rows, title=_NODES, caption=caption, bars=bars))
 
     def _node(self, subgraph: Subgraph, node: Node) -> tuple[str | int | float | None, ...]:
         seconds = self.times.get(node.id)
@@ -196,7 +199,7 @@ class _Portrait:
             subgraph.id,
             node.id,
             node.qualified_op_type,
-            node.name,
+            node.name or f"({next(filter(None, node.outputs), '')})",
             subgraph.backend,
             self.before[node.id] if self._moved(node.id, subgraph) else "",
             estimate_flops(node) / _MILLION,
@@ -278,6 +281,13 @@ class _Portrait:
         ids = [one.id for one in self.partitioning.subgraphs if one.backend == backend]
         times = [self.times[name] for name in ids if name in self.times]
         return sum(times) * 1e3 if times else None
+
+
+def sections_of(
+    partitioning: PartitioningData, quality: Quality, times: Mapping[str | int, float]
+) -> list[Section]:
+    """Return what a page shows of a partitioning: a summary, a picture and tables."""
+    return list(_Portrait(partitioning, quality, times, {}).sections())
 
 
 def as_page(

@@ -1,6 +1,8 @@
 """``verify`` and ``bench``."""
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,17 @@ import onnx
 import pytest
 
 from tests.models import parsed
-from tests.unit.cli.conftest import Cli, Ended, Install
+from tests.unit.cli.conftest import ROOT, Cli, Ended, Install
+
+TWICE = """
+twice (float[2, 4] x) => (float[2, 4] y) {
+  a = Exp(x)
+  b = Abs(a)
+  c = Exp(b)
+  d = Abs(c)
+  y = Exp(d)
+}
+"""
 
 WRONG = """
 import os
@@ -121,6 +133,48 @@ def test_verify_says_of_whom_nothing_was_learned(
     ended = new_process("verify", "neg.onnx", "--backend", "matmul")
     assert ended.code == 0
     assert "backend 'matmul' took no node" in ended.err
+
+
+def test_the_command_that_bisect_ends_with_reproduces_what_it_found(
+    cli: Cli, new_process: Cli, install: Install, tmp_path: Path
+) -> None:
+    source = ROOT / "tests" / "unit" / "comparing" / "planted.py"
+    install("planted", source.read_text(encoding="utf-8"))
+    onnx.save(parsed(TWICE), tmp_path / "twice.onnx")
+    words = ("verify", "twice.onnx", "--backend", "planted", "--rtol", "0.01")
+    ended = new_process(*words, "--bisect", "-o", "a folder", "--json", FAULTS="c")
+    data = _data(ended, "verify", 1)
+    assert (data["verdict"], data["nodes"], data["reproduces"]) == ("node", ["#2 Exp"], True)
+    assert data["builds"] <= 5
+    summary = (tmp_path / "a folder" / "summary.txt").read_text(encoding="utf-8")
+    assert "At fault, alone and on right inputs: #2 Exp" in summary
+    assert summary.endswith(f"Reproduce: {data['command']}\n")
+    program, *again = shlex.split(data["command"])
+    assert program == "subgraphkit"
+    assert "--rtol=0.01" in again
+    reproduced = new_process(*again, FAULTS="c")
+    assert reproduced.code == 1
+    assert re.search(r"^c +FAIL +float32\[2,4\] +8 ", reproduced.out, re.MULTILINE)
+    again[again.index("planted")] = "numpy:fusion=no"
+    assert cli(*again).code == 0
+
+
+def test_verify_nan_names_the_first_node_on_both_sides(
+    cli: Cli, array_file: Callable[[Any], Path]
+) -> None:
+    onnx.save(parsed("g (float[3] x) => (float[3] y) { a = Log(x)  y = Neg(a) }"), "log.onnx")
+    words = ("verify", "log.onnx", "--nan", "--backend", "numpy:fusion=no", "--input")
+    bad = array_file(np.array([-1, 0, 4], np.float32))
+    ended = cli(*words, f"x={bad}")
+    assert ended.code == 1
+    assert "numpy:fusion=no: #0 Log in numpy_0 is the first to make NaN" in ended.out
+    assert "numpy: #0 Log in numpy_0" in ended.out
+    assert "reads x float32[3]: -1 .. 4" in ended.out
+    data = _data(cli(*words, f"x={bad}", "--json"), "verify", 1)
+    assert [(one["node"], one["outputs"]) for one in data] == [("#0 Log", ["y"])] * 2
+    assert (data[0]["makes"][0]["nan"], data[0]["makes"][0]["infinite"]) == (1, 1)
+    good = array_file(np.array([1, 2, 4], np.float32))
+    assert cli(*words, f"x={good}").code == 0
 
 
 @pytest.mark.parametrize("command", ["verify", "bench"])

@@ -179,6 +179,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("manifest", "check", EVIL),
     ("test", "numpy", "--only", EVIL),
     ("selftest", "evil"),
+    ("completion", "bash"),
     ("version", "--verbose"),
 )
 
@@ -186,7 +187,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 IN_CHILDREN = (
     ("bench", "m.onnx", "--backends", "evil", "--repeat", "1", "--warmup", "0"),
     ("doctor", "evil", EVIL),
-    ("test", "evil", "--only", "L3/Abs/test_abs/alone"),
+    ("test", "evil", "--level", "0"),
 )
 
 
@@ -227,7 +228,6 @@ def test_nothing_that_comes_from_another_process_is_obeyed(
     monkeypatch.setenv("SUBGRAPH_BACKEND", "evil")
     main(words)
     told = capfd.readouterr()
-    assert "PWNED" in told.out + told.err
     _check(told.out + told.err, words)
 
 

@@ -262,3 +262,76 @@ def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(
     refused = cli("plan", str(path), "--backend", "numpy")
     assert "--data-root" in refused.err
     assert cli("plan", str(path), "--backend", "numpy", "--data-root", "store").code == 0
+
+
+def test_a_page_is_written_and_says_what_moved(cli: Cli, diamond: Path, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    words = ("--backend", "numpy", "--html", page, "--against", "none")
+    data = _plan(cli, diamond, *words)
+    assert data["moves"] == []
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    ended = cli("plan", diamond, *words)
+    assert "nothing moved" in ended.out
+    assert f"page: {page}" in ended.err
+
+
+def test_what_moved_is_a_table_in_the_terminal(cli: Cli, diamond: Path) -> None:
+    with registered(claiming(["Add"], "chosen")):
+        ended = cli("plan", diamond, "--backend", "chosen,numpy", "--against", "numpy")
+    assert ended.code == 0, ended.err
+    line = next(one for one in ended.out.splitlines() if one.split()[:2] == ["numpy", "chosen"])
+    assert line.split()[2] == "1"
+
+
+def test_a_page_in_a_folder_that_is_missing_is_refused_before_any_work(
+    cli: Cli, tmp_path: Path
+) -> None:
+    ended = cli("plan", "missing.onnx", "--html", tmp_path / "no" / "plan.html")
+    assert ended.code != 0
+    assert "the page cannot be written" in ended.err
+
+
+def test_model_explorer_gets_the_backend_of_every_node(
+    cli: Cli, diamond: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "nodes.json"
+    cli("plan", diamond, "--backend", "numpy", "--model-explorer", file)
+    found = json.loads(file.read_text(encoding="utf-8"))
+    assert set(found) == {"name", "results"}
+    # two nodes are called 'right', so both go by what they make
+    assert {"first", "left", "right"} & set(found["results"]) == {"first", "left"}
+    assert len(found["results"]) == 4
+    assert {one["value"] for one in found["results"].values()} == {"numpy"}
+
+
+def test_model_explorer_reads_what_is_written_for_it(
+    cli: Cli, diamond: Path, tmp_path: Path
+) -> None:
+    builder = pytest.importorskip("model_explorer.node_data_builder")
+    file = tmp_path / "nodes.json"
+    cli("plan", diamond, "--backend", "numpy", "--model-explorer", file)
+    found = json.loads(file.read_text(encoding="utf-8"))
+    results = {key: builder.NodeDataResult(**one) for key, one in found["results"].items()}
+    graph = builder.GraphNodeData(results=results, name=found["name"])
+    assert json.loads(graph.to_json_string())["results"] == found["results"]
+
+
+def test_memory_is_told_by_part_and_too_little_of_it_is_an_error(
+    cli: Cli, diamond: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = sk.partition(sk.bind(sk.load(diamond), backend="numpy")).memory()
+    data = _plan(cli, diamond, "--backend", "numpy", "--memory")
+    assert data["memory"] == json.loads(json.dumps(told.to_dict()))
+    shown = cli("plan", diamond, "--backend", "numpy", "--memory")
+    assert shown.code == 0
+    assert str(told) in shown.out
+    assert [line.split()[0] for line in shown.out.splitlines()[-3:]] == [
+        "graph,",
+        "library",
+        "numpy_0",
+    ]
+    monkeypatch.setenv("SUBGRAPH_MAX_MEMORY", "1KiB")
+    refused = cli("plan", diamond, "--backend", "numpy", "--memory")
+    assert refused.code == 2
+    assert str(told) in shown.out
+    assert "SGK134" in refused.err

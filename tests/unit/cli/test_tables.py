@@ -1,4 +1,4 @@
-"""Tables, with and without rich, and where the words go."""
+"""Tables, with and without colours, and where the words go."""
 
 import io
 import json

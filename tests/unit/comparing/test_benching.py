@@ -7,10 +7,8 @@ import numpy as np
 import onnx
 import pytest
 
-import subgraphkit as sk
 from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.comparing import Benchmark, Schedule, bench
-from subgraphkit.comparing.step_times import StepTimes
 from subgraphkit.errors import CallerError, ConfigError
 from tests.models import CHAIN, parsed
 
@@ -182,19 +180,3 @@ def test_a_benchmark_that_is_cancelled_stops_before_its_next_step() -> None:
     progress = Progress(lambda event: progress.cancel() if event.phase == "first run" else None)
     with pytest.raises(KeyboardInterrupt):
         _bench("numpy", progress=progress)
-
-
-def test_a_session_knows_nothing_of_the_clocks() -> None:
-    partitioning = sk.partition(sk.bind(sk.load(parsed(CHAIN)), backend="numpy"))
-    planned = sk.plan(partitioning, sk.compile_subgraphs(partitioning))
-    operators = [step.operator for step in planned.steps]
-    times = StepTimes(planned)
-    with sk.Session(planned) as session, sk.Session(times.plan) as clocked:
-        session.run(None, FEEDS)
-        assert times.take() == {"numpy_0": 0.0}
-        clocked.run(None, FEEDS)
-        assert times.take()["numpy_0"] > 0
-        assert times.take() == {"numpy_0": 0.0}
-        clocked.close()
-        session.run(None, FEEDS)
-    assert [step.operator for step in planned.steps] == operators

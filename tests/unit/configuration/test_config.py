@@ -68,6 +68,7 @@ def test_without_any_layer_the_defaults_hold() -> None:
     assert (resolved.block, resolved.plugins, resolved.cache_dir) == (frozenset(), None, None)
     assert (resolved.cache, resolved.cache_size) == (True, 16 << 30)
     assert (resolved.tune, resolved.tune_seconds) == ("off", 20.0)
+    assert (resolved.build, resolved.timeout_s, resolved.progress) == ("now", None, "none")
     assert {layer for layer, _ in resolved.sources.values()} == {"default"}
 
 
@@ -95,9 +96,12 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "TUNE": "first",
         "TUNE_SECONDS": "1.5",
         "BUILD": "background",
+        "TIMEOUT_S": "90",
+        "PROGRESS": "log",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
+        "MAX_MEMORY": "1.5GiB",
     }.items():
         monkeypatch.setenv(f"SUBGRAPH_{variable}", text)
     resolved = resolve()
@@ -112,10 +116,11 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
     assert not resolved.fold
     assert (resolved.cache_size, resolved.threads) == (2 << 30, 3)
+    assert resolved.max_memory == 3 << 29
     assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors
-    assert resolved.build == "background"
+    assert (resolved.build, resolved.timeout_s, resolved.progress) == ("background", 90.0, "log")
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
 

@@ -12,10 +12,10 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.binding import BoundModel
-from subgraphkit.comparing import step_times
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.partitioning.claiming.placements import read_placement
 from subgraphkit.placing import Tuning, course, measuring, tune
+from subgraphkit.running import observing, profiling
 from tests.models import parsed
 
 OPERATORS = ["Sigmoid"] * 4 + ["Tanh"] * 4
@@ -73,7 +73,7 @@ class Operator(sk.SubgraphOperator):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (course, measuring, step_times):
+    for module in (course, measuring, observing, profiling):
         monkeypatch.setattr(module, "time", made)
     return made
 

@@ -1,7 +1,7 @@
 """Layers of an engine, each with the nodes of the model it came from and, if measured, its time."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from subgraphkit.ir import Subgraph
@@ -10,7 +10,7 @@ from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.callbacks import LayerTimes
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 
-__all__ = ["describe_layers"]
+__all__ = ["describe_layers", "nodes_of_layers"]
 
 
 def describe_layers(
@@ -46,6 +46,22 @@ def describe_layers(
             )
             entry["ms"] = total / times.calls[name]
     return list(layers.values())
+
+
+def nodes_of_layers(
+    loaded: LoadedEngine, subgraph: Subgraph, library: Library, layers: Iterable[str]
+) -> dict[str, tuple[int, ...]]:
+    """Return the nodes that layers compute, by the names that profilers are told."""
+    texts = {layer: layer for layer in layers}
+    for layer in _inspected(loaded, library):
+        details = layer if isinstance(layer, dict) else {}
+        name = str(details.get("Name", layer))
+        texts[name] = f"{name} {details.get('Metadata', '')}"
+    places = {name: NameMap().places(text) for name, text in texts.items()}
+    nodes = subgraph.nodes
+    return {
+        name: tuple(nodes[at] for at in found if at < len(nodes)) for name, found in places.items()
+    }
 
 
 def _nodes(names: NameMap, text: str) -> list[str]:

@@ -1,13 +1,14 @@
 """The operator: a region as engines of TensorRT, and how a session calls it."""
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from subgraphkit.backend import ON_DEVICE, BindContext, SubgraphOperator
+from subgraphkit.backend import ON_DEVICE, BindContext, InnerTime, SubgraphOperator
 from subgraphkit.errors import CompileError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
@@ -21,7 +22,7 @@ from subgraphkit_tensorrt.running.ends import from_engine
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.engines import Builder, Engines
 from subgraphkit_tensorrt.running.execution import Execution
-from subgraphkit_tensorrt.running.layers import describe_layers
+from subgraphkit_tensorrt.running.layers import describe_layers, nodes_of_layers
 from subgraphkit_tensorrt.running.refit import refit
 from subgraphkit_tensorrt.running.streams import stream_for
 
@@ -59,6 +60,7 @@ class TensorRTOperator(SubgraphOperator):
         builder: Builder | None = None,
     ) -> None:
         options = context.options
+        self._context, self._builder = context, builder
         self._engines = Engines(subgraph, library, context, builder)
         self._library = library
         self._options = options
@@ -166,6 +168,13 @@ class TensorRTOperator(SubgraphOperator):
             "memory": self._device.info(),
         }
 
+    def profiled(self, record: Callable[[InnerTime], object]) -> "TensorRTOperator":
+        """Load the plans again, for contexts that take the times of layers."""
+        plans = [plan for plan, _ in self._engines.current()]
+        context = replace(self._context, options=replace(self._options, profiling=True))
+        subgraph, library = self._engines.subgraph, self._library
+        return _Profiled(record, plans, subgraph, library, context, self._builder)
+
     def close(self) -> None:
         """Release engines, contexts and memory."""
         if self._closed:
@@ -212,6 +221,51 @@ class TensorRTOperator(SubgraphOperator):
             subgraph = self._engines.subgraph
             facts["layers"] = describe_layers(loaded, subgraph, self._library, times)
         return facts
+
+
+class _Profiled(TensorRTOperator):
+    """A region whose contexts say how long each layer took, and not when it began.
+
+    Args:
+        record: Takes the times.
+        *made: What ``TensorRTOperator`` is made of.
+    """
+
+    def __init__(self, record: Callable[[InnerTime], object], *made: Any) -> None:
+        super().__init__(*made)
+        self._record = record
+        self._told: dict[tuple[LoadedEngine, str], float] = {}
+        self._nodes: dict[tuple[LoadedEngine, str], tuple[int, ...]] = {}
+        self._lock = threading.Lock()
+        try:
+            # A plan has the weights with which it was built.
+            subgraph = self._engines.subgraph
+            changed = any(stored.version for stored in subgraph.constants.values())
+            for _, loaded in self._engines.current() if changed else ():
+                refit(loaded, subgraph, self._options, self._library)
+        except Exception:
+            self.close()
+            raise
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        results = super().run(inputs, outputs)
+        with self._lock:
+            for _, loaded in self._engines.current():
+                self._record_of(loaded)
+        return results
+
+    def _record_of(self, loaded: LoadedEngine) -> None:
+        """Record by how much the times of an engine's layers have grown."""
+        times = loaded.contexts.times()
+        sums = times.milliseconds if times is not None else {}
+        if any((loaded, name) not in self._nodes for name in sums):
+            nodes = nodes_of_layers(loaded, self._engines.subgraph, self._library, sums)
+            self._nodes |= {(loaded, name): of for name, of in nodes.items()}
+        for name, whole in sums.items():
+            spent = whole - self._told.get((loaded, name), 0.0)
+            self._told[loaded, name] = whole
+            if spent > 0:
+                self._record(InnerTime(name, spent / 1e3, self._nodes[loaded, name]))
 
 
 def _dtype(type_: ValueType | None) -> np.dtype[Any]:

@@ -1,0 +1,133 @@
+"""Times of kernels, from the file that ONNX Runtime writes of a session that is profiled."""
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from subgraphkit.backend import InnerTime, SubgraphOperator
+from subgraphkit.ir import BoundGraph, Subgraph
+
+__all__ = ["ProfiledOperator"]
+
+_NUMBER: Final = re.compile(r"#(\d+)\b")
+_KERNEL: Final = "_kernel_time"
+
+
+class ProfiledOperator(SubgraphOperator):
+    """A region in a session that ONNX Runtime profiles; the times are known once it is closed.
+
+    Args:
+        open_with: Opens the session that writes its profile to files with a prefix.
+        subgraph: The region, whose nodes have their numbers in their names, ``#12``.
+        record: Takes the times.
+
+    Thread-safety: as of ``OnnxRuntimeOperator``.
+    """
+
+    thread_safe: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        open_with: Callable[[str], SubgraphOperator],
+        subgraph: Subgraph,
+        record: Callable[[InnerTime], object],
+    ) -> None:
+        self._subgraph, self._record = subgraph, record
+        self._folder = tempfile.TemporaryDirectory()
+        self._operator = open_with(str(Path(self._folder.name) / "profile"))
+        self._began: float | None = None
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        if self._began is None:
+            self._began = time.perf_counter()
+        return self._operator.run(inputs, outputs)
+
+    def close(self) -> None:
+        """Close the session, and record what is in the file that it wrote."""
+        self._operator.close()
+        path = self._operator.info().get("profile")
+        if path is not None and self._began is not None:
+            self._record_all(json.loads(Path(path).read_text(encoding="utf-8")))
+        self._began = None
+        self._folder.cleanup()
+
+    def _record_all(self, events: Sequence[Mapping[str, Any]]) -> None:
+        # The library has a clock of its own, in microseconds from its own beginning.
+        first = min(event["ts"] for event in events if event["name"] == "model_run")
+        kernels = list(_outermost(event for event in events if event.get("cat") == "Node"))
+        nodes_of = _nodes_of_kernels(self._subgraph, {one["name"] for one in kernels})
+        for one in kernels:
+            name, facts = one["name"], one["args"]
+            text = f"{facts.get('op_name', name)} {facts.get('provider', '')}".rstrip()
+            start = (self._began or 0.0) + (one["ts"] - first) / 1e6
+            self._record(InnerTime(text, one["dur"] / 1e6, tuple(nodes_of[name]), start))
+
+
+def _outermost(events: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Leave out kernels that run inside of others, which are those of bodies."""
+    ends: dict[int, int] = {}
+    for one in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+        end = one["ts"] + one["dur"]
+        if one["name"].endswith(_KERNEL) and end > ends.get(one["tid"], -1):
+            ends[one["tid"]] = end
+            yield one
+
+
+def _nodes_of_kernels(subgraph: Subgraph, names: Collection[str]) -> dict[str, list[int]]:
+    """Return the nodes that each kernel computes.
+
+    A name has the number of its first node in it, or begins with the value that its last one makes.
+    Nodes that left no name behind were fused into one of their neighbours: before a last one, into
+    that; else into what makes what they read, if that is one kernel; else into what reads them.
+    """
+    owner: dict[int, str] = {}
+    by_value: set[str] = set()
+    for name in sorted(names):
+        text = name.removesuffix(_KERNEL)
+        found = [int(number) for number in _NUMBER.findall(text)]
+        by_value |= set() if found else {name}
+        owner |= dict.fromkeys(found or _maker(subgraph, text), name)
+    nodes, graph = subgraph.nodes, subgraph.graph
+    readers: dict[int, set[int]] = {}
+    for node in nodes:
+        for maker in _makers(graph, node):
+            readers.setdefault(maker, set()).add(node)
+    _spread(owner, reversed(nodes), readers, by_value)
+    _spread(owner, nodes, {node: _makers(graph, node) for node in nodes}, names)
+    _spread(owner, reversed(nodes), readers, names)
+    found_by: dict[str, list[int]] = {name: [] for name in names}
+    for node in nodes:
+        if node in owner:
+            found_by[owner[node]].append(node)
+    return found_by
+
+
+def _spread(
+    owner: dict[int, str],
+    nodes: Iterable[int],
+    neighbours: Mapping[int, Collection[int]],
+    wanted: Collection[str],
+) -> None:
+    """Give nodes without a kernel that of their neighbours, if they have one, which is wanted."""
+    for node in nodes:
+        kernels = {owner.get(one, "") for one in neighbours.get(node, ())}
+        if node not in owner and len(kernels) == 1 and kernels <= set(wanted):
+            owner[node] = kernels.pop()
+
+
+def _makers(graph: BoundGraph, node: int) -> set[int]:
+    values = graph.nodes[node].inputs
+    return {graph.producers[value] for value in values if value in graph.producers}
+
+
+def _maker(subgraph: Subgraph, text: str) -> list[int]:
+    """Return the node that makes the value with which a text begins."""
+    while text:
+        if text in subgraph.graph.producers:
+            return [subgraph.graph.producers[text]]
+        text = text.rpartition("_")[0]
+    return []

@@ -1,0 +1,77 @@
+"""``subgraphkit profile``: where the time of a model's runs goes."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Final
+
+from subgraphkit.cli.command import Command
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.feeding import tell_feeds
+from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
+from subgraphkit.cli.values import counting, file_to_write, merge_pairs
+from subgraphkit.cli.words import add_feed_words, add_road_words
+from subgraphkit.comparing.feeding import make_feeds
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.partitioning import partition
+from subgraphkit.planning import plan
+from subgraphkit.running import Session
+
+__all__ = ["COMMAND"]
+
+
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Measure runs on given or random inputs, and show or write what they spent their time on."""
+    chrome = file_to_write(arguments.chrome, "the trace cannot be written")
+    html = file_to_write(arguments.html, "the page cannot be written")
+    bound = bind_as_told(load_as_told(arguments), arguments)
+    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
+    tell_feeds(feeds, arguments.seed, report)
+    with report.doing("compiling") as progress:
+        partitioning = partition(bound)
+        planned = plan(partitioning, compile_subgraphs(partitioning, progress=progress))
+    arrays = {name: feed.array for name, feed in feeds.items()}
+    with (
+        report.doing("measuring"),
+        Session(planned) as session,
+        session.profile(arguments.runs) as profile,
+    ):
+        profile.run(arrays)
+    report.data = profile.to_dict()
+    report.note(f"backends: {chosen_backends(bound)}")
+    report.show(profile.table(arguments.top).rstrip())
+    if chrome is not None:
+        profile.to_chrome(chrome)
+        report.note(f"trace: {chrome}; open it at https://ui.perfetto.dev")
+    if html is not None:
+        html.write_text(profile.to_html(), encoding="utf-8")
+        report.note(f"page: {html}")
+    return ExitCode.OK
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_road_words(parser)
+    add_feed_words(parser)
+    parser.add_argument(
+        "--runs", metavar="N", type=counting(1), default=20, help="runs to measure (default: 20)"
+    )
+    parser.add_argument(
+        "--top",
+        metavar="N",
+        type=counting(1),
+        default=10,
+        help="rows to show of each subgraph; the rest is summed up (default: 10)",
+    )
+    parser.add_argument("--html", metavar="FILE", help="write one page with the picture and tables")
+    parser.add_argument(
+        "--chrome", metavar="FILE", help="write every run as a trace that Perfetto opens"
+    )
+
+
+COMMAND: Final = Command(
+    examples=(
+        "profile model.onnx --backend openvino,numpy",
+        "profile model.onnx --runs 50 --chrome trace.json --html profile.html",
+    ),
+    add_arguments=_arguments,
+    execute=_execute,
+)

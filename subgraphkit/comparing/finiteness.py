@@ -1,0 +1,197 @@
+"""Search for the first node that makes NaN or infinity of inputs that have none."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.binding import BoundModel, bind
+from subgraphkit.comparing.verification import admitted, planned
+from subgraphkit.ir import Node
+from subgraphkit.loading import load
+from subgraphkit.onnx_io import Model, ModelSource
+from subgraphkit.running import Session
+from subgraphkit.running.tapping import tap_groups, tapped_session
+from subgraphkit.types import DataType, TensorType
+
+__all__ = ["NotFinite", "ValueRange", "find_not_finite"]
+
+_Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """The numbers of one value.
+
+    Attributes:
+        name: Name of the value.
+        type: Element type and shape, such as ``float32[2,3]``.
+        low: The least finite number; None if there is none. Of complex ones the least magnitude.
+        high: The largest.
+        nan: How many elements are NaN.
+        infinite: How many are infinite.
+    """
+
+    name: str
+    type: str
+    low: float | None
+    high: float | None
+    nan: int
+    infinite: int
+
+    @property
+    def text(self) -> str:
+        """The value in words, such as ``x float32[2,3]: -1 .. 2, 1 NaN``."""
+        finite = "nothing finite" if self.low is None else f"{self.low:.6g} .. {self.high:.6g}"
+        counts = ((self.nan, "NaN"), (self.infinite, "infinite"))
+        others = "".join(f", {count:,} {kind}" for count, kind in counts if count)
+        return f"{self.name} {self.type}: {finite}{others}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotFinite:
+    """Where a run stops being finite.
+
+    Attributes:
+        backend: The selection that ran the model.
+        outputs: The outputs of the model that are not finite everywhere.
+        node: Label of the first node that makes NaN of inputs without NaN, or infinity of finite
+            ones; empty if none does.
+        subgraph: The subgraph it is in.
+        reads: What it reads.
+        makes: What it makes.
+    """
+
+    backend: str
+    outputs: tuple[str, ...] = ()
+    node: str = ""
+    subgraph: str = ""
+    reads: tuple[ValueRange, ...] = ()
+    makes: tuple[ValueRange, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What was found, in a few lines for people."""
+        if self.node:
+            what = "NaN" if any(one.nan for one in self.makes) else "infinity"
+            lines = [f"{self.backend}: {self.node} in {self.subgraph} is the first to make {what}"]
+            lines += [f"  reads {one.text}" for one in self.reads]
+            return "\n".join([*lines, *(f"  makes {one.text}" for one in self.makes)])
+        if self.outputs:
+            return (
+                f"{self.backend}: not finite: {', '.join(self.outputs)}; but no node makes it of "
+                "finite inputs when every value is looked at. It is fed, a constant, or made where "
+                "nodes are fused."
+            )
+        return f"{self.backend}: no node makes NaN or infinity."
+
+
+def find_not_finite(
+    source: ModelSource | Model, feeds: Mapping[str, Any], backend: Any = None, **settings: Any
+) -> NotFinite:
+    """Run a model, every value looked at, and find the first node that makes NaN or infinity.
+
+    What is fed and what is constant may be either: a mask of ``-inf`` is no fault, and NaN that a
+    node makes of it is. Values are looked at in runs of about 1 GiB each. To look at a value keeps
+    a backend from fusing it away, so the run is not quite the one of a session.
+
+    Args:
+        source: The model, as for ``InferenceSession``.
+        feeds: Arrays by input name.
+        backend: The backends, in order; None for what is configured.
+        **settings: What else ``bind`` takes.
+
+    Raises:
+        SubgraphkitError: Whatever a step of the road raises.
+    """
+    model = load(source, data_roots=settings.get("data_roots"))
+    bound = bind(model, backend=backend, **settings | {"on_run_error": "raise", "checked": False})
+    plan = planned(bound)
+    with Session(plan) as session:
+        results = dict(zip(bound.outputs, session.run(None, feeds), strict=True))
+    wrong = tuple(name for name, value in results.items() if any(_marks(value)))
+    selection = ",".join(map(str, bound.settings.backends)) or "none"
+    found = _first(bound, feeds)
+    if found is None:
+        return NotFinite(selection, wrong)
+    node = Node(bound, found)
+    read = tuple(dict.fromkeys(filter(None, bound.read_by(found))))
+    known = admitted(bound, feeds)
+    known |= {name: bound.constants[name].array() for name in read if name in bound.constants}
+    inner = [name for name in (*read, *filter(None, node.outputs)) if name not in known]
+    values = known | _tapped(bound, inner, feeds)
+    return NotFinite(
+        selection,
+        wrong,
+        node.label,
+        plan.partitioning.home_of(found).id,
+        tuple(_ranges(read, values)),
+        tuple(_ranges(node.outputs, values)),
+    )
+
+
+def _first(bound: BoundModel, feeds: Mapping[str, Any]) -> int | None:
+    marks = {name: _marks(stored.array()) for name, stored in bound.constants.items()}
+    marks |= {name: _marks(value) for name, value in admitted(bound, feeds).items()}
+    made = [
+        name
+        for node in bound.order
+        for name in bound.table.outputs[node]
+        if name and name not in bound.constants and _is_float(bound, name)
+    ]
+    for group in tap_groups(bound, made):
+        marks |= {name: _marks(value) for name, value in _tapped(bound, group, feeds).items()}
+        for name in group:
+            node = bound.producers[name]
+            read = [marks.get(one, (False, False)) for one in bound.read_by(node)]
+            nan, infinite = marks[name]
+            has_nan, has_infinite = any(one[0] for one in read), any(one[1] for one in read)
+            if (nan and not has_nan) or (infinite and not (has_nan or has_infinite)):
+                return node
+    return None
+
+
+def _tapped(bound: BoundModel, names: list[str], feeds: Mapping[str, Any]) -> dict[str, Any]:
+    if not names:
+        return {}
+    with tapped_session(bound, names) as session:
+        return dict(zip(names, session.run(None, feeds), strict=True))
+
+
+def _is_float(bound: BoundModel, name: str) -> bool:
+    type_ = bound.types.get(name)
+    label = type_.dtype.label if isinstance(type_, TensorType) and type_.dtype else ""
+    return label.startswith(("float", "bfloat", "complex"))
+
+
+def _marks(value: Any) -> tuple[bool, bool]:
+    """Say whether a value has NaN, and whether it has infinity."""
+    numbers = _numbers(value)
+    return bool(np.isnan(numbers).any()), bool(np.isinf(numbers).any())
+
+
+def _numbers(value: Any) -> _Array:
+    """Return the numbers of a tensor that may be something else than finite."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "iubOUSMm":
+        return np.empty(0)
+    return value if value.dtype.kind in "fc" else value.astype(np.float32)
+
+
+def _ranges(names: Iterable[str], values: Mapping[str, Any]) -> Iterator[ValueRange]:
+    for name in filter(None, names):
+        value = values.get(name)
+        if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSMm":
+            continue
+        numbers = value if value.dtype.kind in "iub" else _numbers(value)
+        finite = numbers[np.isfinite(numbers)]
+        finite = np.abs(finite) if finite.dtype.kind == "c" else finite
+        yield ValueRange(
+            name,
+            f"{DataType.of(value.dtype).label}[{','.join(map(str, value.shape))}]",
+            float(finite.min()) if finite.size else None,
+            float(finite.max()) if finite.size else None,
+            int(np.isnan(numbers).sum()),
+            int(np.isinf(numbers).sum()),
+        )

@@ -1,0 +1,151 @@
+"""Ctrl-C or a time limit at a random instant of a build: it ends, and leaves nothing half done.
+
+``--interrupted-builds 200`` is the full check, on every backend and SqueezeNet; what is always made
+is one of each kind on a small network.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.compiling.caching.store import EngineStore
+from subgraphkit.storing.signing import signing_key
+from subgraphkit.testing import light_models as light
+from tests.models import CHAIN, parsed
+
+PATIENCE = 5.0
+"""Seconds from Ctrl-C, or from the end of the time limit, to the end of the program."""
+
+TENSORRT = "tensorrt:flavour=tensorrt_rtx:build_only=true"
+BACKENDS = ("numpy", "onnxruntime", "openvino", "onednn", "tvm", TENSORRT)
+FEW = 2
+"""Instants up to which the small network is built, on the backends that open quickly."""
+
+INTERRUPTED, TIMED_OUT = 130, 6
+HEARING = """import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
+from subgraphkit.cli import main
+sys.exit(main())"""
+
+
+class _Builds:
+    """Builds of one model on one backend, each in a process and with a cache of its own."""
+
+    def __init__(self, model: Path, backend: str, folder: Path) -> None:
+        self.model, self.backend, self._folder = model, backend, folder
+        self._count = 0
+
+    def begun(self, **variables: str) -> "subprocess.Popen[str]":
+        self._count += 1
+        self.cache = self._folder / str(self._count)
+        words = ["build", os.fspath(self.model), "--backend", self.backend]
+        return subprocess.Popen(
+            [sys.executable, "-c", HEARING, *words],
+            env={**os.environ, "SUBGRAPH_CACHE_DIR": os.fspath(self.cache), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def left(self) -> tuple[list[str], list[str]]:
+        """Return the engines that are sound, and everything else that should not be there."""
+        folder = self.cache / "engines"
+        if not folder.is_dir():
+            return [], []
+        entries = EngineStore(folder, signing_key()).entries(deep=True)
+        sound = [one.digest for one in entries if not one.problem]
+        wrong = [one.problem for one in entries if one.problem]
+        files = (one.name for one in self.cache.rglob("*") if one.is_file())
+        return sound, wrong + [name for name in files if name.endswith((".part", ".lock"))]
+
+
+def _ended(process: "subprocess.Popen[str]", seconds: float) -> str:
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        pytest.fail(f"no end after {seconds} s: {process.communicate()[0]}")
+
+
+@pytest.fixture
+def instants(pytestconfig: pytest.Config) -> int:
+    return int(pytestconfig.getoption("--interrupted-builds"))
+
+
+@pytest.fixture(params=BACKENDS)
+def builds(request: pytest.FixtureRequest, instants: int, tmp_path: Path) -> Iterator[_Builds]:
+    name = request.param.partition(":")[0]
+    pytest.importorskip(f"subgraphkit_{name}")
+    if name == "tensorrt":
+        pytest.importorskip("tensorrt_rtx_bindings")
+    if instants <= FEW and name not in {"numpy", "onnxruntime"}:
+        pytest.skip("a build takes long: --interrupted-builds 200 makes them all")
+    model = tmp_path / "model.onnx"
+    if instants <= FEW:
+        onnx.save(parsed(CHAIN), model)
+    else:
+        onnx.save(light.seeded_model("squeezenet"), model)
+    return _Builds(model, request.param, tmp_path)
+
+
+def test_a_build_ends_soon_at_any_instant_and_leaves_the_cache_clean(
+    builds: _Builds, instants: int
+) -> None:
+    dice = random.Random(instants)
+    started = time.monotonic()
+    said = _ended(builds.begun(), 600)
+    whole = time.monotonic() - started
+    compiling = float(said.split()[-1])  # the seconds of the only subgraph
+    slowest, ends = 0.0, {INTERRUPTED: 0, TIMED_OUT: 0, 0: 0}
+    for _ in range(instants):
+        process = builds.begun()
+        try:
+            said = process.communicate(timeout=dice.uniform(0.1, whole))[0]
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            struck = time.monotonic()
+            said = _ended(process, PATIENCE)
+            slowest = max(slowest, time.monotonic() - struck)
+        _check(builds, process.returncode, said)
+        ends[max(0, process.returncode)] += 1
+        limit = dice.uniform(0.001, max(compiling, 0.002))
+        process = builds.begun(SUBGRAPH_TIMEOUT_S=str(limit))
+        said = _ended(process, whole * 2 - compiling + limit + PATIENCE)
+        _check(builds, process.returncode, said)
+        assert process.returncode in {0, TIMED_OUT}, said
+        ends[process.returncode] += 1
+    sys.stdout.write(f"{builds.backend}: {whole:.1f} s, ended within {slowest:.2f} s, {ends}\n")
+
+
+def _check(builds: _Builds, status: int, said: str) -> None:
+    # Before Python hears signals at all, Ctrl-C ends a process as it does any.
+    assert status in {0, INTERRUPTED, TIMED_OUT, -signal.SIGINT}, said
+    assert "Traceback" not in said or status == -signal.SIGINT, said
+    assert ("SGK135" in said) == (status == TIMED_OUT), said
+    sound, wrong = builds.left()
+    assert wrong == []
+    if builds.backend == TENSORRT:
+        return  # nothing runs without a device
+    if sound or status == 0:  # what is found afterwards computes what it should
+        settings = {"cache_dir": builds.cache}
+        feeds = {}
+        with (
+            sk.InferenceSession(builds.model, builds.backend, **settings) as session,
+            sk.InferenceSession(builds.model, "numpy") as reference,
+        ):
+            for one in session.get_inputs():
+                shape = [size if isinstance(size, int) else 1 for size in one.shape]
+                feeds[one.name] = np.ones(shape, np.float32)
+            results = session.run(None, feeds), reference.run(None, feeds)
+        for found, expected in zip(*results, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-4)

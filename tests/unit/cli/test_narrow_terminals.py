@@ -1,0 +1,125 @@
+"""Every table of every command, in terminals of 60, 80 and 120 columns and in none."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from subgraphkit import texts
+from subgraphkit.cli.commands import PURPOSES
+from tests.models import parsed
+from tests.unit.cli.conftest import Cli
+
+PLAIN = {"manifest", "new-backend", "completion", "calibrate"}
+"""Commands that print no table."""
+
+COMMANDS = (
+    "run m.onnx --backend numpy",
+    "plan m.onnx --backend onednn?,numpy --reasons",
+    "build m.onnx --backend numpy",
+    "build m.onnx --backend numpy --bundle bundle",
+    "verify m.onnx --backend numpy --per-subgraph",
+    "tune m.onnx --backend numpy --seconds 0.1",
+    "convert m.onnx --precision fp16 --report --values -o half.onnx",
+    "list --all",
+    "info bundle",
+    *(f"info {name}" for name in ("numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")),
+    "config",
+    "cache ls",
+    "cache verify",
+    "version --verbose",
+)
+IN_CHILDREN = (
+    "bench m.onnx --backends numpy --repeat 1 --warmup 0",
+    "doctor numpy",
+    "test numpy --level 0",
+)
+NAMES = (
+    "/model/encoder/layer.0/attention/self/query",
+    "図形/畳み込み層/出力値/正規化層の出力",
+    "e\u0301" * 40,
+)
+
+
+def _model() -> onnx.ModelProto:
+    first, second, third = NAMES
+    model = parsed(
+        "g (float[N, 4] x) => (float[N, 4] y) { a = Relu(x)\n b = Abs(a)\n y = Mul(a, b) }"
+    )
+    for node, name in zip(model.graph.node, NAMES, strict=True):
+        node.name = name
+    renamed = {"a": first, "b": second, "y": third, "x": f"input/{first}"}
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [renamed[name] for name in names]
+    model.graph.input[0].name, model.graph.output[0].name = renamed["x"], third
+    return model
+
+
+Table = tuple[list[Any], Any, dict[str, Any]]
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Table]:
+    """Collect the tables that commands print; the folder has a model with long names."""
+    onnx.save(_model(), "m.onnx")
+    np.savez("batch.npz", x=np.ones(3))
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    found: list[Table] = []
+    aligned: Callable[..., list[str]] = texts.aligned
+
+    def recorded(rows: Any, right: Any = (), **how: Any) -> list[str]:
+        right, give = list(right), how.get("give")
+        how["give"] = None if give is None else list(give)
+        found.append((list(rows), right, how))
+        return aligned(found[-1][0], right, **how)
+
+    for module in ("cli.tables", "partitioning.reports.renderings", "placing.tuning"):
+        monkeypatch.setattr(f"subgraphkit.{module}.aligned", recorded)
+    return found
+
+
+def _check(table: Table, command: str) -> None:
+    """Nothing is lost without a terminal; in one, lines fit and words are whole or cut."""
+    rows, right, how = table
+    words = {word for row in rows for cell in row for word in cell.split()}
+    full = texts.aligned(rows, right, **{**how, "width": None})
+    assert len(full) == len(rows), command
+    assert {word for line in full for word in line.split()} == words, command
+    for width in (60, 80, 120):
+        for line in texts.aligned(rows, right, **{**how, "width": width}):
+            assert texts.width_of(line) <= width, (command, line)
+            for word in line.split():
+                start, cut, end = word.partition("...")
+                assert word in words or any(
+                    cut and one.startswith(start) and one.endswith(end) for one in words
+                ), (command, word)
+
+
+def test_every_command_that_prints_a_table_is_tried() -> None:
+    assert {words.split()[0] for words in (*COMMANDS, *IN_CHILDREN)} == set(PURPOSES) - PLAIN - {
+        "selftest"  # as doctor does, and only with a device
+    }
+
+
+def test_no_table_breaks_a_word(cli: Cli, printed: list[Table]) -> None:
+    for command in COMMANDS:
+        printed.clear()
+        ended = cli(*command.split())
+        assert ended.code in {0, 1}, ended.err
+        assert printed or command.startswith("cache"), command
+        for table in printed:
+            _check(table, command)
+
+
+@pytest.mark.parametrize("command", IN_CHILDREN)
+def test_no_table_about_a_process_breaks_a_word(
+    cli: Cli, printed: list[Table], command: str
+) -> None:
+    cli(*command.split())
+    assert printed
+    for table in printed:
+        _check(table, command)

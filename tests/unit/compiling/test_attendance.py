@@ -1,0 +1,135 @@
+"""Whoever waits for a library is free at once when it is cancelled, and nothing is leaked."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend import BindContext, Progress
+from subgraphkit.compiling import attendance
+from subgraphkit.compiling.attendance import attended
+from subgraphkit.errors import CompileTimeoutError
+from tests.fakes import ReferenceOperator, backend_of
+from tests.interrupting import interrupt
+from tests.models import CHAIN, parsed
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attendance, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(attendance, "_leave_without_it", lambda: None)
+
+
+class Deaf:
+    """Work in a library that hears nothing until it is allowed to end."""
+
+    def __init__(self) -> None:
+        self.begun, self.allowed, self.released = (threading.Event() for _ in range(3))
+
+    def __call__(self, progress: Progress) -> "Deaf":
+        self.progress = progress
+        self.begun.set()
+        assert self.allowed.wait(30)
+        return self
+
+    def release(self, made: "Deaf") -> None:
+        assert made is self
+        self.released.set()
+
+
+@pytest.fixture
+def deaf() -> Iterator[Deaf]:
+    work = Deaf()
+    yield work
+    work.allowed.set()
+
+
+def test_what_the_work_returns_or_raises_is_returned_or_raised() -> None:
+    names: list[str] = []
+    assert (
+        attended(lambda _: names.append(threading.current_thread().name), Progress(), print) is None
+    )
+    assert names == ["subgraphkit compile"]
+    with pytest.raises(ZeroDivisionError):
+        attended(lambda _: 1 // 0, Progress(), print)
+
+
+def test_ctrl_c_is_heard_while_a_library_is_at_work_and_what_it_makes_is_released(
+    deaf: Deaf,
+) -> None:
+    interrupt(lambda: attended(deaf, Progress(), deaf.release), 0.05)
+    assert deaf.progress.cancelled
+    assert not deaf.released.is_set()
+    deaf.allowed.set()
+    assert deaf.released.wait(30)
+
+
+def test_another_thread_may_cancel_and_a_library_that_can_be_stopped_is(deaf: Deaf) -> None:
+    whole = Progress()
+
+    def work(progress: Progress) -> Deaf:
+        with progress.stopping(deaf.allowed.set):
+            deaf(progress)
+        progress.check()
+        return deaf
+
+    threading.Timer(0.05, lambda: whole.cancel(OSError("enough"))).start()
+    with pytest.raises(OSError, match="enough"):
+        attended(work, whole, deaf.release)
+
+
+def test_what_stops_a_library_is_called_where_it_is_too_late_already() -> None:
+    progress, called = Progress(), []
+    progress.cancel()
+    with Progress(None, progress).stopping(lambda: called.append(1)):
+        assert called == [1]
+
+
+def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf: Deaf) -> None:
+    def work(progress: Progress) -> Deaf:
+        part = Progress(None, progress, subgraph="tvm_1", backend="tvm")
+        part("compiling", 1, 3, "tvm_1")
+        return deaf(progress)
+
+    with pytest.raises(CompileTimeoutError, match="SGK135") as refusal:
+        attended(work, Progress(), deaf.release, 0.05)
+    assert isinstance(refusal.value, TimeoutError)
+    for words in ("timeout_s=0.05", "'tvm_1'", "backend 'tvm'", "1 of 3 done after 0."):
+        assert words in refusal.value.message
+    assert "build='background'" in refusal.value.hint
+
+
+class _Stuck(sk.SubgraphProperty):
+    def create_selector(self, graph: sk.Graph) -> sk.SubgraphSelector:
+        return sk.OpSelector(graph, ["Neg"])
+
+    def create_operator(self, subgraph: sk.Subgraph, context: BindContext) -> sk.SubgraphOperator:
+        while not context.progress.cancelled:
+            time.sleep(0.01)
+        context.progress.check()
+        return ReferenceOperator(subgraph)
+
+
+@pytest.mark.parametrize("on_compile_error", ["raise", "fallback"])
+def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
+    on_compile_error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"timeout_s": 0.05, "on_compile_error": on_compile_error}
+    backend = backend_of([_Stuck], "stuck")
+    for build in ("now", "background"):
+        if build == "background":
+            with sk.InferenceSession(
+                parsed(CHAIN), [backend, "numpy"], build=build, **settings
+            ) as session:
+                assert session.wait(30)
+                (status,) = [one for one in session.status().values() if one.state == "failed"]
+                assert "SGK135" in status.reason
+                session.run(None, {"x": np.ones((1, 4), np.float32)})
+        else:
+            with pytest.raises(CompileTimeoutError, match="'stuck_"):
+                sk.InferenceSession(parsed(CHAIN), [backend, "numpy"], **settings)
+    monkeypatch.setenv("SUBGRAPH_TIMEOUT_S", "60")
+    sk.InferenceSession(parsed(CHAIN), "numpy").close()

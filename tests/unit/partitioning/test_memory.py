@@ -1,0 +1,166 @@
+"""What a session will take, said before anything is compiled."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend import Footprint, attention_scores, peak_of_values, scaled_weights
+from subgraphkit.backend.footprint import ValuesPeak
+from subgraphkit.errors import MemoryLimitError, SelectorContractError, SubgraphkitError
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning import Partitioning
+from tests.fakes import claiming
+from tests.models import CHAIN, DIAMOND, bound, parsed
+
+_CELL = 4  # bytes of a float32
+
+
+def _whole(body: str, **symbols: int) -> Subgraph:
+    backend = claiming({node.op_type for node in parsed(body).graph.node})
+    (subgraph,) = sk.partition(bound(body, backend, **symbols)).subgraphs
+    return subgraph
+
+
+def _any(node: Node) -> bool:
+    del node
+    return True
+
+
+def test_values_live_from_the_node_that_makes_them_to_the_last_that_reads_them() -> None:
+    peak = peak_of_values(_whole(DIAMOND))
+    assert peak.bytes == 3 * 6 * _CELL  # Abs reads a while b waits; so does Add with its result
+    assert (peak.node, set(peak.living)) == (2, {"a", "b", "c"})
+
+
+def test_a_result_may_be_written_over_a_value_that_nobody_reads_any_more() -> None:
+    chain = _whole(CHAIN, N=2)
+    assert peak_of_values(chain).bytes == 2 * 8 * _CELL
+    assert peak_of_values(chain, overwrites=_any).bytes == 8 * _CELL
+
+
+def test_a_view_has_the_memory_of_what_it_shows_as_long_as_it_is_read() -> None:
+    subgraph = _whole(
+        """views (float[2, 3] x) => (float[6] y) <int64[1] flat = {6}> {
+          a = Relu(x)
+          b = Reshape(a, flat)
+          c = Neg(x)
+          d = Reshape(c, flat)
+          y = Add(b, d)
+        }"""
+    )
+    assert peak_of_values(subgraph).bytes == 3 * 6 * _CELL  # a, c and y: no more for b and d
+    assert peak_of_values(subgraph, hidden={"a"}).bytes == 2 * 6 * _CELL
+
+
+def test_a_view_of_an_input_costs_nothing_and_values_of_unknown_size_are_counted_apart() -> None:
+    chain = _whole(CHAIN)
+    assert peak_of_values(chain) == ValuesPeak(0, None, {}, 3)
+    subgraph = _whole("view (float[2, 3] x) => (float[2, 3] y) { a = Identity(x)  y = Neg(a) }")
+    assert peak_of_values(subgraph).bytes == 6 * _CELL
+
+
+def test_the_scores_of_attention_are_those_between_its_two_products() -> None:
+    subgraph = _whole(
+        """attention (float[4, 8] q, float[8, 4] k, float[4, 8] v, float[4, 4] m) => (float[4, 8] y)
+        <float half = {0.5}> {
+          s = MatMul(q, k)
+          t = Mul(s, half)
+          u = Add(t, m)
+          p = Softmax(u)
+          y = MatMul(p, v)
+        }"""
+    )
+    assert attention_scores(subgraph) == {"s", "t", "u", "p"}
+    plain = _whole("plain (float[4, 4] x) => (float[4, 4] y) { p = Softmax(x)  y = Neg(p) }")
+    assert attention_scores(plain) == frozenset()
+
+
+def test_a_scale_after_a_product_is_folded_into_its_factor() -> None:
+    subgraph = _whole(
+        """scaled (float[2, 2] x) => (float[2, 2] y)
+        <float[2, 2] w = {1, 2, 3, 4}, float[2, 2] v = {1, 2, 3, 4}, float[2] b = {1, 2}> {
+          a = MatMul(x, w)
+          c = Add(a, b)
+          d = Mul(c, b)
+          y = MatMul(d, v)
+        }"""
+    )
+    assert scaled_weights(subgraph) == {"w"}
+
+
+SHARED = """
+shared (float[2, 4] x) => (float[2, 4] y)
+<float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}> {
+  a = MatMul(x, w)
+  b = Neg(a)
+  y = MatMul(b, w)
+}
+"""
+
+
+def _footprinted(operators: list[str], name: str, found: Callable[[Subgraph], object]) -> Any:
+    backend = claiming(operators, name)
+    backend.footprint = lambda self, subgraph: found(subgraph)  # type: ignore[assignment, method-assign, return-value]
+    return backend
+
+
+def _shared(**settings: Any) -> Partitioning:
+    keeps = Footprint(100, 70, ValuesPeak(64), 200, keeps_work=True, library=1000)
+    passes = Footprint(10, 500, ValuesPeak(32), 300)
+    backends = [
+        _footprinted(["MatMul"], "first", lambda _: keeps),
+        _footprinted(["Neg"], "second", lambda _: passes),
+    ]
+    return sk.partition(sk.bind(sk.load(parsed(SHARED)), backend=backends, **settings))
+
+
+def test_a_shared_weight_and_a_library_count_once_and_what_stays_adds_up() -> None:
+    partitioning = _shared()
+    memory = partitioning.memory()
+    proto = partitioning.graph.model.data_bytes
+    assert [step.backend for step in memory.steps] == ["first", "second", "first"]
+    assert memory.model == proto + 16 * _CELL  # read once out of the message, for both
+    assert memory.libraries == {"first": 1000, "second": 0}
+    shared = memory.model + memory.base + 1000
+    assert memory.held == shared + 100 + 10 + 100
+    assert memory.opening == shared + 100 + 10 + 500  # while the second is compiled
+    # both arenas stay; the second step passes 300 on while what the first made waits
+    assert memory.running == memory.held + 2 * 200 + 300 + 2 * 4 * _CELL
+    assert memory.busiest is memory.steps[1]
+    assert memory.to_dict()["running"] == memory.running
+    assert sk.plan(partitioning, sk.compile_subgraphs(partitioning)).memory() == memory
+
+
+def test_too_little_memory_is_refused_before_anything_is_compiled() -> None:
+    def never(subgraph: Subgraph) -> sk.SubgraphOperator:
+        raise AssertionError(f"{subgraph} was compiled")
+
+    backend = claiming(["Relu", "Neg", "Add", "Abs"], make=never)
+    with pytest.raises(MemoryLimitError) as refused:
+        sk.InferenceSession(parsed(DIAMOND), backend=backend, max_memory="1KiB")
+    assert refused.value.code == "SGK134"
+    assert refused.value.context["limit"] == 1024 < refused.value.context["needed"]
+    assert isinstance(refused.value, MemoryError)
+
+
+def test_enough_memory_is_no_matter_and_the_environment_may_say_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_MAX_MEMORY", "1GiB")
+    with sk.InferenceSession(parsed(DIAMOND), backend="numpy") as session:
+        x = np.ones((2, 3), np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.zeros((2, 3)))
+    monkeypatch.setenv("SUBGRAPH_MAX_MEMORY", "1KiB")
+    with pytest.raises(SubgraphkitError, match="SUBGRAPH_MAX_MEMORY='1KiB'"):
+        sk.InferenceSession(parsed(DIAMOND), backend="numpy")
+
+
+@pytest.mark.parametrize("found", [lambda _: 5, lambda _: 1 / 0], ids=["a number", "an error"])
+def test_a_backend_that_says_nothing_of_use_is_at_fault(found: Callable[[Any], object]) -> None:
+    backend = _footprinted(["Relu", "Neg", "Add", "Abs"], "wrong", found)
+    with pytest.raises(SelectorContractError, match="footprint") as fault:
+        sk.partition(bound(DIAMOND, backend)).memory()
+    assert fault.value.code == "SGK122"

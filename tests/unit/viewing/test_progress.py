@@ -1,0 +1,196 @@
+"""The displays of progress: on a terminal and elsewhere, in a log, and those of libraries."""
+
+import io
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from subgraphkit.backend import Progress, ProgressEvent
+from subgraphkit.errors import ConfigError
+from subgraphkit.viewing import progress as displays
+from subgraphkit.viewing.progress import shown
+
+
+class Stream(io.StringIO):
+    def __init__(self, *, terminal: bool = False) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@pytest.fixture
+def passing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return what lets time pass, which stands still otherwise."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(displays, "is_terminal", lambda stream: stream.isatty())
+
+    def let_pass(seconds: float) -> None:
+        now[0] += seconds
+
+    return let_pass
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(
+    passing: Callable[[float], None], *, terminal: bool
+) -> None:
+    stream = Stream(terminal=terminal)
+    with shown("auto", stream) as progress:
+        progress("calibrating", 0)
+        passing(40)
+        progress("calibrating", 1, 4)
+    text = stream.getvalue()
+    assert ("[#######......................." in text) is terminal
+    assert "1 of 4, 40 s, 120 s left" in text
+    assert text.endswith("\r\x1b[K" if terminal else "\n")
+    progress("calibrating", 2, 4)  # an operator may keep on reporting
+    assert stream.getvalue() == text
+
+
+def test_words_stand_in_place_of_a_number_of_which_nobody_knows_the_end(
+    passing: Callable[[float], None],
+) -> None:
+    stream = Stream()
+    with shown("auto", stream) as progress:
+        for done, words in enumerate(("trial 1: 0 kept", "", "\x1b[2J"), 1):
+            passing(10)
+            progress("searching", done, message=words)
+    assert stream.getvalue().splitlines() == [
+        "searching: trial 1: 0 kept",
+        "searching: 2 done, 10 s",
+        "searching: \\x1b[2J, 20 s",
+    ]
+
+
+def test_a_phase_that_begins_is_shown_at_once_on_a_terminal_and_not_elsewhere(
+    passing: Callable[[float], None],
+) -> None:
+    del passing
+    for terminal in (True, False):
+        stream = Stream(terminal=terminal)
+        with shown("auto", stream) as progress:
+            progress("partitioning", 0)
+            part = Progress(None, progress, subgraph="numpy_0", backend="numpy")
+            part("compiling", 0, 2, "numpy_0")
+            part("compiling", 1, 2, "numpy_1")
+        text = stream.getvalue()
+        assert ("partitioning ..." in text) is terminal
+        assert ("0 of 2, numpy_0 on numpy" in text) is terminal
+        assert "numpy_1" not in text
+
+
+def test_work_that_was_cancelled_is_said_to_stop(passing: Callable[[float], None]) -> None:
+    stream = Stream()
+    with shown("auto", stream) as progress:
+        progress.cancel()
+        passing(10)
+        progress("compiling", 1, 3)
+    assert stream.getvalue().splitlines()[-1] == "compiling: 1 of 3, stopping"
+
+
+def test_a_terminal_that_takes_no_control_characters_gets_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Stream(terminal=True)
+    with shown("auto", stream) as progress:
+        progress("calibrating", 1, 4)
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_the_log_gets_a_line_every_ten_seconds(
+    passing: Callable[[float], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "subgraphkit.progress"), shown("log") as progress:
+        for done in range(5):
+            progress("calibrating", done, 8)
+            passing(6)
+    assert caplog.messages == [
+        "calibrating: 2 of 8, 12 s, 36 s left",
+        "calibrating: 4 of 8, 24 s, 24 s left",
+    ]
+
+
+@pytest.mark.parametrize("library", ["rich", "tqdm"])
+def test_libraries_show_phases_as_bars_with_the_step_beside_them(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    stream = Stream(terminal=True)
+    with shown(library, stream) as progress:
+        part = Progress(None, progress, subgraph="tvm_1", backend="tvm")
+        part("compiling", 0, 3, "tvm_0")
+        part("tuning", 1)
+        part("compiling", 1, 3, "tvm_1")
+        time.sleep(0.2)
+    text = stream.getvalue()
+    assert "compiling" in text
+    assert "tuning" in text
+    assert "1/3" in text
+    assert "tvm_1 on tvm" in text
+
+
+@pytest.mark.parametrize("library", ["rich", "tqdm"])
+def test_a_library_that_is_missing_is_an_error_with_the_line_that_installs_it(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        sys.modules, f"{library}.{'progress' if library == 'rich' else 'auto'}", None
+    )
+    with pytest.raises(ConfigError, match=f"SGK119.*{library}") as refusal, shown(library):
+        pass
+    assert f"pip install {library}" in refusal.value.hint
+
+
+@pytest.fixture
+def quick_heart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("subgraphkit.backend.progress._BEAT_SECONDS", 0.01)
+    yield
+    assert not [one for one in threading.enumerate() if "heartbeat" in one.name]
+
+
+@pytest.mark.usefixtures("quick_heart")
+def test_the_last_event_is_told_again_while_a_library_tells_nothing() -> None:
+    told: list[ProgressEvent] = []
+    enough = threading.Event()
+
+    def listen(event: ProgressEvent) -> None:
+        told.append(event)
+        if len(told) > 3:
+            enough.set()
+
+    with shown(listen) as progress:
+        progress("compiling", 0, 1, "tvm_0")
+        assert enough.wait(30)
+    assert set(map(repr, told)) > {repr(told[0])}  # the time passes
+    assert all(one == told[0] for one in told)
+    seconds = [one.seconds for one in told]
+    assert seconds == sorted(seconds)
+
+
+@pytest.mark.usefixtures("quick_heart")
+def test_a_listener_that_fails_between_two_steps_stops_the_work() -> None:
+    def listen(event: ProgressEvent) -> None:
+        if event.seconds:
+            raise RuntimeError("full")
+
+    with shown(listen) as progress:
+        progress("compiling", 0, 1)
+        while not progress.cancelled:
+            time.sleep(0.01)
+        with pytest.raises(RuntimeError, match="full"):
+            progress.check()
+
+
+def test_nothing_is_written_where_nobody_asks(capfd: pytest.CaptureFixture[str]) -> None:
+    for how in (None, "none", Progress()):
+        with shown(how) as progress:
+            progress("compiling", 0, 1)
+    assert capfd.readouterr() == ("", "")
