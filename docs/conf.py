@@ -16,7 +16,7 @@ copyright = "The subgraphkit authors, Apache License 2.0"
 version = release = subgraphkit.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "mapping_table",
@@ -30,6 +30,11 @@ html_title = f"subgraphkit {release}"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+
+# The page that is a notebook is run whenever it is read; a cell that fails fails the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"

@@ -34,14 +34,21 @@ for name, value in outputs.items():
 ?output np.savez({{output}}, **outputs)
 """,
         "plan": f"""
+?html from pathlib import Path
 import subgraphkit as sk
 
 {_BIND}partitioning = sk.partition(bound, dry_run=True)
+?against bound = sk.bind(model, *[shapes fold], backend={{against}})
+?against other = sk.partition(bound, dry_run=True)
 ?explain nodes = [at for at, name in enumerate(bound.table.names) if name == {{explain}}]
 ?explain print(*map(partitioning.explain, nodes or [int({{explain}}.lstrip("#"))]), sep="\\n\\n")
 ?dot graph = partitioning.to_networkx()
-?reasons print(partitioning.report(verbose=True))
+?memory print(partitioning.memory())
+?full print(partitioning.report(verbose=True))
 ?brief print(partitioning.report())
+?against print(other.report())
+?page Path({{html}}).write_text(partitioning.to_html(), encoding="utf-8")
+?pages Path({{html}}).write_text(partitioning.to_html(against=other), encoding="utf-8")
 if (shortfall := partitioning.shortfall()) is not None:
     shortfall.report(partitioning)
 """,
@@ -59,16 +66,35 @@ for subgraph, operator in zip(compiled.partitioning.subgraphs, compiled):
         "verify": f"""
 ?limited from functools import partial
 import subgraphkit as sk
-from subgraphkit.comparing import make_feeds, tolerance_for, verify
+from subgraphkit.comparing import bisect, find_not_finite, make_feeds, tolerance_for, verify
 
 {_PLAIN}?limited tolerance = partial(tolerance_for, relative={{rtol}}, absolute={{atol}})
 ?usual tolerance = None  # as suits the element type and the backend
-found = verify(model, feeds, {{backend}}, {{reference}}, tolerance=tolerance, \
+?bisect found = bisect(model, feeds, {{backend}}, {{reference}}, folder={{output}}, \
+tolerance=tolerance, *[shapes options])
+?bisect print(found.summary)
+?bisect raise SystemExit(0 if found.verdict == "nothing" else 1)
+?nan for backend in ({{backend}}, {{reference}}):
+?nan     print(find_not_finite(model, feeds, backend, *[shapes options]).text)
+?compare found = verify(model, feeds, {{backend}}, {{reference}}, tolerance=tolerance, \
 *[per_subgraph shapes options])
-for one in found.outputs:
-    print(one)
-?per_subgraph print(*found.subgraphs, sep="\\n")
-raise SystemExit(0 if found.agrees else 1)
+?compare for one in found.outputs:
+?compare     print(one)
+?parts print(*found.subgraphs, sep="\\n")
+?compare raise SystemExit(0 if found.agrees else 1)
+""",
+        "profile": f"""
+?html from pathlib import Path
+import subgraphkit as sk
+from subgraphkit.comparing import make_feeds
+
+with sk.InferenceSession({{model}}, *[backend shapes {_OTHERS} data_roots]) as session:
+    bound = session.plan.graph
+    {_FEEDS}    with session.profile({{runs}}) as profile:
+        profile.run(feeds)
+print(profile.table({{top}}))
+?chrome profile.to_chrome({{chrome}})
+?html Path({{html}}).write_text(profile.to_html(), encoding="utf-8")
 """,
         "bench": f"""
 import subgraphkit as sk
@@ -115,7 +141,12 @@ _WORDS: Final[Mapping[str, Callable[[Namespace], Any]]] = MappingProxyType(
         "data_roots": lambda told: told.data_root,
         "files": lambda told: merge_pairs(told.input, "--input"),
         "require": lambda told: getattr(told, "min_coverage", None),
-        "brief": lambda told: not (told.explain or told.dot or told.reasons),
+        "brief": lambda told: not (told.explain or told.dot or told.memory or told.reasons),
+        "full": lambda told: told.reasons and not (told.explain or told.dot or told.memory),
+        "page": lambda told: told.html and not told.against,
+        "pages": lambda told: told.html and told.against,
+        "compare": lambda told: not (told.bisect or told.nan),
+        "parts": lambda told: told.per_subgraph and not (told.bisect or told.nan),
         "contenders": lambda told: told.selections or [None],
         "backends": lambda told: told.backend,
         "limited": _is_limited,
@@ -140,7 +171,8 @@ def script_of(arguments: Namespace) -> str:
         if word:
             return repr(given(word))
         told = [f"{word}={given(word)!r}" for word in words.split() if _is_given(given(word), word)]
-        parts = [part for part in (_PLACE.sub(filled, fixed), *told, last) if part]
+        fixed, last = (_PLACE.sub(filled, one or "") for one in (fixed, last))
+        parts = [part for part in (fixed, *told, last) if part]
         line = f"{function}({', '.join(parts)})"
         broken = "".join(f"\n    {part}," for part in parts)
         return line if len(line) <= _LINE else f"{function}({broken}\n)"

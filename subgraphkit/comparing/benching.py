@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
+from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
 from subgraphkit.comparing.contenders import Contender, Failed
-from subgraphkit.comparing.differences import Difference, compare_values
+from subgraphkit.comparing.differences import compare_values
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
@@ -31,7 +30,7 @@ from subgraphkit.errors import CallerError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.onnx_io import ModelSource, read_model
 
-__all__ = ["Benchmark", "Measured", "Schedule", "Share", "bench", "file_of"]
+__all__ = ["bench", "file_of"]
 
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
@@ -40,146 +39,7 @@ _RUNS_PER_TURN: Final = 3
 _SECONDS_PER_TURN: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """The schedule of a benchmark: rounds, warm-up, threads and time limit.
-
-    Attributes:
-        rounds: How many turns each contender takes, of 3 counted runs or 50 ms, whichever is more.
-        warmup: Runs after the first one that do not count.
-        threads: The setting ``threads``, and what the environment variables of OpenMP, OpenBLAS,
-            MKL and TVM say. None leaves it to what is configured.
-        timeout_seconds: How long a bind, a first run with the warm-up, or a turn may take.
-
-    Raises:
-        CallerError: There is no round (SGK301).
-    """
-
-    rounds: int = 10
-    warmup: int = 3
-    threads: int | None = None
-    timeout_seconds: float = 600.0
-
-    def __post_init__(self) -> None:
-        """Check that there is something to do."""
-        if self.rounds < 1:
-            raise CallerError("SGK301", f"nothing is measured in {self.rounds} rounds")
-
-
 _USUAL: Final = Schedule()
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The part of a run that one subgraph takes.
-
-    Attributes:
-        subgraph: Its identifier.
-        backend: Name of its backend.
-        nodes: How many nodes it has.
-        seconds: Median over the turns.
-        part: Its part of the run with clocks, from 0 to 1.
-    """
-
-    subgraph: str
-    backend: str
-    nodes: int
-    seconds: float
-    part: float
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The measurements of one contender.
-
-    Attributes:
-        selection: Its backends, as given or, where nothing was, as configured.
-        seconds: The runs that count, in order; empty if it is out.
-        bind_seconds: From loading the model to a session that is ready, the imports of libraries
-            and everything that is compiled included.
-        first_seconds: The first run.
-        memory_bytes: By how much the peak of its process's resident memory is above what it was
-            before the model was loaded: libraries, weights, engines and values. None where the
-            system does not tell.
-        shares: What each subgraph takes, in their order; the rest of a run is the session's.
-        differences: Its results against those of the first contender that ran, one per tensor.
-        code: Why it is out, as a code; empty if it is not.
-        kind: Name of the class of that error in ``subgraphkit.errors``.
-        text: What happened, as a user would be told.
-        printed: The end of what it printed before that.
-    """
-
-    selection: str
-    seconds: tuple[float, ...] = ()
-    bind_seconds: float = 0.0
-    first_seconds: float = 0.0
-    memory_bytes: int | None = None
-    shares: tuple[Share, ...] = ()
-    differences: tuple[Difference, ...] = ()
-    code: str = ""
-    kind: str = ""
-    text: str = ""
-    printed: str = ""
-
-    @property
-    def ran(self) -> bool:
-        """Whether it was measured."""
-        return not self.code
-
-    @property
-    def agrees(self) -> bool:
-        """Whether its results are those of the first contender, to the tolerance."""
-        return all(one.agrees for one in self.differences)
-
-    @property
-    def median(self) -> float:
-        """Median of the counted runs, in seconds."""
-        return statistics.median(self.seconds)
-
-    @property
-    def throughput(self) -> float:
-        """Runs per second, one after the other."""
-        return len(self.seconds) / sum(self.seconds)
-
-    @property
-    def largest_difference(self) -> float:
-        """Largest difference of any output by the largest value of that output."""
-        if any(one.problem for one in self.differences):
-            return float("inf")
-        return max((one.scaled for one in self.differences), default=0.0)
-
-    def percentile(self, percent: float) -> float:
-        """Return a percentile of the counted runs, in seconds, between runs if need be."""
-        return float(np.percentile(self.seconds, percent))
-
-    def part_of(self, backend: str) -> float:
-        """Return what the subgraphs of a backend take of a run, from 0 to 1."""
-        return sum(share.part for share in self.shares if share.backend == backend)
-
-
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """The contenders side by side.
-
-    Attributes:
-        model: What the model is called; empty if nobody could load it.
-        schedule: How it was measured.
-        measured: The contenders, in the order given.
-    """
-
-    model: str
-    schedule: Schedule
-    measured: tuple[Measured, ...]
-
-    @property
-    def agrees(self) -> bool:
-        """Whether all that ran have the same results, to the tolerance."""
-        return all(one.agrees for one in self.measured)
-
-    def ratio(self, one: Measured) -> float | None:
-        """Return the median of a contender by that of the first; None if one of them is out."""
-        first = self.measured[0]
-        return one.median / first.median if one.ran and first.ran else None
 
 
 @dataclass(slots=True)
@@ -349,6 +209,7 @@ def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf | None) -> I
         yield Measured(
             entry.label,
             seconds=tuple(one for turn in entry.turns for one in turn["seconds"]),
+            turns=tuple(statistics.median(turn["seconds"]) for turn in entry.turns),
             bind_seconds=entry.facts["bind_seconds"],
             first_seconds=entry.facts["first_seconds"],
             memory_bytes=entry.facts["bytes"],

@@ -22,6 +22,7 @@ from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning.reports.renderings import counted
 from subgraphkit.planning import plan
 from subgraphkit.types import DataType
 
@@ -79,9 +80,13 @@ class Bisection:
         heading = _HEADINGS[self.verdict].format(nodes=_listed(self.nodes), subgraph=self.subgraph)
         lines = [heading, *(f"  {fact}" for fact in self.facts)]
         if self.subgraph:
-            lines.append(f"  In {self.subgraph}, {self.size:,} nodes; parts built: {self.builds}")
+            whole = counted(self.size, "node")
+            lines.append(f"  In {self.subgraph}, {whole}; parts built: {self.builds}")
         if self.others:
-            lines.append(f"  At fault as well, not searched: {', '.join(self.others)}")
+            shown = ", ".join(self.others[:_SHOWN])
+            more = len(self.others) - _SHOWN
+            rest = f" and {more} more" if more > 0 else ""
+            lines.append(f"  At fault as well, not searched: {shown}{rest}")
         if self.model is not None and not self.reproduces:
             lines.append("  As a model of its own the part is right.")
         if self.command:

@@ -76,6 +76,34 @@ class Difference:
         return not self.stage
 
     @property
+    def result(self) -> Literal["ok", "FAIL", "nothing"]:
+        """What became of it; ``nothing`` if it agrees and this means nothing."""
+        if not self.agrees:
+            return "FAIL"
+        return "nothing" if self.nothing else "ok"
+
+    @property
+    def type(self) -> str:
+        """Element type and shape expected, such as ``float32[2,3]``; ``-`` if it is no tensor."""
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]" if self.dtype else "-"
+
+    @property
+    def nbytes(self) -> int:
+        """How large what is expected is, as ONNX stores it; 0 if it is text or no tensor."""
+        bits = next((dtype.bits for dtype in DataType if dtype.label == self.dtype), 0)
+        return self.elements * bits // 8
+
+    @property
+    def remark(self) -> str:
+        """What there is to say: what is no match, why it means nothing, or the worst place."""
+        if self.problem or (self.agrees and self.nothing):
+            return self.problem or self.nothing
+        if self.worst is None:
+            return "-"
+        place = ",".join(map(str, self.worst))
+        return f"[{place}] {_shown(self.got)}, expected {_shown(self.expected)}"
+
+    @property
     def text(self) -> str:
         """The difference in words; empty if there is none."""
         if self.agrees:
@@ -155,6 +183,10 @@ def _entries(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iter
         return
     for key, other in expected.items():
         yield from _compared(f"{name}[{key!r}]", got[key], other, tolerance)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
 
 
 def _tensors(name: str, got: _Array, expected: _Array, tolerance: ToleranceOf) -> Difference:

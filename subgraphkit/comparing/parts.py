@@ -17,8 +17,8 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel
+from subgraphkit.comparing.findings import Verification
 from subgraphkit.comparing.verification import (
-    Verification,
     admitted,
     planned,
     reference_values,

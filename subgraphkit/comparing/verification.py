@@ -6,9 +6,9 @@ values at its outputs: a subgraph that is right but was fed wrong values is righ
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.differences import Difference, compare_values
+from subgraphkit.comparing.findings import SubgraphFinding, Verification
 from subgraphkit.comparing.messages import meaningless
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import ExecutionError, SubgraphkitError
@@ -30,9 +31,6 @@ from subgraphkit.running.feeds import admit_input
 from subgraphkit.running.tapping import groups_of
 
 __all__ = [
-    "Outcome",
-    "SubgraphFinding",
-    "Verification",
     "admitted",
     "bind_both",
     "planned",
@@ -40,85 +38,6 @@ __all__ = [
     "verify",
     "verify_plan",
 ]
-
-Outcome = Literal["agrees", "differs", "means nothing"]
-"""What became of a comparison."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubgraphFinding:
-    """The results of one subgraph on the reference's values.
-
-    Attributes:
-        subgraph: Its identifier.
-        backend: Name of its backend.
-        nodes: How many nodes it has.
-        first: Label of its first node.
-        last: Label of its last node.
-        differences: One finding per tensor it hands out.
-        error: What it failed with, as text; empty if it did not.
-    """
-
-    subgraph: str
-    backend: str
-    nodes: int
-    first: str
-    last: str
-    differences: tuple[Difference, ...]
-    error: str = ""
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the subgraph is right."""
-        return not self.error and all(one.agrees for one in self.differences)
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The comparison of a backend with a reference on one model and one set of inputs.
-
-    Attributes:
-        model: What the model is called.
-        backend: The selection under test.
-        reference: The selection that is believed.
-        nodes: By backend that took part in the test, how many nodes are at home there.
-        idle: Those of the backends selected that took no node, so that nothing was learned of them.
-        outputs: One finding per tensor among the outputs; empty if the run failed.
-        subgraphs: One finding per subgraph, in their order; None if they were not asked for.
-        error: What the run failed with, as text; empty if it did not.
-    """
-
-    model: str
-    backend: str
-    reference: str
-    nodes: Mapping[str, int]
-    idle: tuple[str, ...]
-    outputs: tuple[Difference, ...]
-    subgraphs: tuple[SubgraphFinding, ...] | None = None
-    error: str = ""
-
-    @property
-    def outcome(self) -> Outcome:
-        """What became of it: something differs or failed, or agrees, or means nothing.
-
-        It means nothing if there is no output for which agreeing means something: then a backend
-        that computes something else would have agreed as well.
-        """
-        if self.error or any(self.at_fault) or not all(one.agrees for one in self.outputs):
-            return "differs"
-        if self.outputs and all(one.nothing for one in self.outputs):
-            return "means nothing"
-        return "agrees"
-
-    @property
-    def agrees(self) -> bool:
-        """Whether nothing differs beyond the tolerances or failed, and this means something."""
-        return self.outcome == "agrees"
-
-    @property
-    def at_fault(self) -> tuple[SubgraphFinding, ...]:
-        """The subgraphs that are wrong on right inputs; empty if they were not asked for."""
-        return tuple(one for one in self.subgraphs or () if not one.agrees)
 
 
 def verify(
@@ -328,6 +247,8 @@ def _check(step: Step, *, expected: Mapping[str, Any], tolerance: ToleranceOf) -
         last=labels[-1],
         differences=tuple(found),
         error=error,
+        reads=subgraph.inputs,
+        makes=subgraph.outputs,
     )
 
 

@@ -7,7 +7,6 @@ no chance in the thread that called it.
 import contextlib
 import contextvars
 import ctypes
-import logging
 import math
 import threading
 import time
@@ -18,10 +17,11 @@ from typing import Final, TypeVar
 
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.errors import CompileTimeoutError
+from subgraphkit.texts import logger_of
 
 __all__ = ["attended"]
 
-_logger = logging.getLogger("subgraphkit.compile")
+_logger = logger_of("compile")
 
 _LOOK_SECONDS: Final = 0.1
 _PATIENCE_SECONDS: Final = 2.0

@@ -50,8 +50,8 @@ class Model:
     @property
     def data_bytes(self) -> int:
         """Bytes of the model that are in memory as long as it is; external data is not."""
-        taken = (self.graph.constants[name].type.nbytes or 0 for name in self.taken_out)
-        return sum(taken) + self.proto.ByteSize()
+        taken = sum(self.graph.constants[name].type.nbytes or 0 for name in self.taken_out)
+        return taken + int(self.proto.ByteSize())
 
     @property
     def inside(self) -> frozenset[str]:

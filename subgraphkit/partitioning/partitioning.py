@@ -1,6 +1,7 @@
 """The partition step: from a bound graph to a partitioning and its reports."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,7 +40,7 @@ from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.memory import Memory, foresee
 from subgraphkit.partitioning.reports.quality import Quality, measure
 from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
-from subgraphkit.partitioning.reports.sections import as_page
+from subgraphkit.partitioning.reports.sections import as_fragment, as_page
 from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall
 
 __all__ = ["Partitioning", "partition", "partition_within"]
@@ -271,11 +272,21 @@ class Partitioning(PartitioningData):
         )
         return replace(self.turns, columns=columns)
 
-    def __repr__(self) -> str:
-        """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs)``."""
+    @property
+    def summary(self) -> str:
+        """Its nodes and subgraphs in a few words, and how many subgraphs each backend has."""
         nodes = counted(len(self.graph.order), "node")
         subgraphs = counted(len(self.subgraphs), "subgraph")
-        return f"Partitioning({self.graph.name!r}, {nodes} in {subgraphs})"
+        having = Counter(subgraph.backend for subgraph in self.subgraphs)
+        shares = ", ".join(f"{name} {count:,}" for name, count in having.items())
+        return f"{nodes} in {subgraphs}{': ' if shares else ''}{shares}"
+
+    def _repr_html_(self) -> str:
+        return as_fragment(self, self.quality, {})
+
+    def __repr__(self) -> str:
+        """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs: numpy 2, openvino 1)``."""
+        return f"Partitioning({self.graph.name!r}, {self.summary})"
 
 
 @overload

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.comparing.intervals import Interval, interval
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.partitioning.claiming.placements import first_output
 from subgraphkit.placing.candidates import Piece
-from subgraphkit.placing.measuring import Interval, interval
 
 __all__ = ["RegionTimes", "choose", "name_choice"]
 

@@ -12,13 +12,14 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final
 
+from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.errors import BackendUnavailableError, InternalError, SubgraphkitError
 from subgraphkit.partitioning.claiming.placements import Placement
 from subgraphkit.partitioning.reports.causes import Roots, find_causes
 from subgraphkit.placing.candidates import Piece, cut_regions, quotient_graph
 from subgraphkit.placing.choosing import RegionTimes, name_choice
-from subgraphkit.placing.measuring import Arena, Candidate, Interval, interval, ratio
+from subgraphkit.placing.measuring import Arena, Candidate
 
 __all__ = ["Course"]
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.progress import Progress
@@ -27,7 +27,7 @@ from subgraphkit.placing.candidates import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 
-__all__ = ["Arena", "Candidate", "Interval", "interval", "ratio"]
+__all__ = ["Arena", "Candidate"]
 
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
@@ -39,35 +39,6 @@ _NO_WAKING: Final = 0.25
 _FEW: Final = 5
 _MOST_RUNS: Final = 1000
 """Runs of a turn in which subgraphs are timed."""
-
-_CONFIDENCE: Final = 0.95
-
-
-class Interval(NamedTuple):
-    """A median, and the interval that holds the true one with a confidence of 95 %.
-
-    Fewer than 6 values have none; then it is from the smallest to the largest.
-    """
-
-    median: float
-    low: float
-    high: float
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """Return the median of values and its interval, by order statistics."""
-    ranked, count = sorted(values), len(values)
-    below, tail = 0, 0.5**count  # the chance that fewer than ``below + 1`` are below the median
-    while 2 * tail < 1 - _CONFIDENCE and below < count // 2:
-        below += 1
-        tail += math.comb(count, below) * 0.5**count
-    at = max(below - 1, 0)
-    return Interval(statistics.median(ranked), ranked[at], ranked[-1 - at])
-
-
-def ratio(turns: Sequence[float], others: Sequence[float]) -> Interval:
-    """Return what turns took by what others took, round by round."""
-    return interval([one / other for one, other in zip(turns, others, strict=False)])
 
 
 class Candidate:

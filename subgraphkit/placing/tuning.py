@@ -23,11 +23,13 @@ from subgraphkit.partitioning.costs import Costs
 from subgraphkit.placing.course import Course
 from subgraphkit.placing.measuring import Arena
 from subgraphkit.texts import aligned, printable
+from subgraphkit.viewing import Facts, Section, Table, Text, fragment, page
+from subgraphkit.viewing.sections import Cell
 
 __all__ = ["Tuning", "tune"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Tuning:
     """What ``tune`` found.
 
@@ -70,6 +72,112 @@ class Tuning:
     def to_dict(self) -> dict[str, Any]:
         """Return the placement, as in a plan file, and whether it was measured now."""
         return {"measured": self.measured, **json.loads(self.placement.to_json())}
+
+    def to_html(self) -> str:
+        """Return one HTML page that needs nothing else: what runs where from now on, and why.
+
+        To be written as UTF-8.
+        """
+        return page("Who runs this model best", *_sections(self.figures))
+
+    def _repr_html_(self) -> str:
+        return fragment(*_sections(self.figures))
+
+    def __repr__(self) -> str:
+        """Render as ``Tuning('numpy', at 1.000 (1.000 to 1.000) of 'numpy' alone)``."""
+        figures = self.figures
+        return (
+            f"Tuning({figures['best']!r}, at {_ratio(figures['ratio'])} of "
+            f"{figures['single']!r} alone)"
+        )
+
+
+def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
+    """Go through the sections of a page: the decision, who took part, regions, and how."""
+    yield Text("\n".join(_reasons(figures)), "The decision")
+    single = figures["single"]
+    rows = [_contender(one, figures) for one in figures["contenders"]]
+    columns = (
+        "contender",
+        "verdict",
+        "median, ms",
+        "from",
+        "to",
+        f"ratio to {single}",
+        "ratio from",
+        "ratio to",
+        "subgraphs",
+    )
+    what = (
+        f"Everybody runs the whole model. A ratio is a turn by the turn of {single} beside it, and "
+        "below 1 is faster. From and to hold the true median with a confidence of 95 %."
+    )
+    yield Table(columns, rows, "Contenders", what, bars=("median, ms",))
+    if figures["regions"]:
+        yield _regions(figures)
+    out = [(label, why) for label, why in figures["out"].items()]
+    if out:
+        yield Table(("contender", "why"), out, "Out of the race")
+    taken = [(f"handing a value to {n}, us", one * 1e6) for n, one in figures["handing"].items()]
+    yield Facts([("seconds spent", figures["spent"]), *taken], "How it was measured")
+
+
+def _reasons(figures: Mapping[str, Any]) -> Iterator[str]:
+    single, best = figures["single"], figures["best"]
+    several = len(figures["contenders"]) > 1
+    if best != single:
+        yield (
+            f"Best is {best}, and auto runs the model so from now on: it takes "
+            f"{_ratio(figures['ratio'])} of the time of {single}, the best backend alone, and the "
+            "whole range is below 1."
+        )
+    elif several:
+        yield (
+            f"Best is {single} alone, and auto runs the model so from now on: nothing else was "
+            "surely faster, which would mean that the whole range of its ratio is below 1."
+        )
+    else:
+        yield f"Best is {single}, because nobody else took part."
+    if not figures["complete"]:
+        yield "Measuring was stopped early, so this is the best so far."
+    yield from figures["notes"]
+
+
+def _contender(one: Mapping[str, Any], figures: Mapping[str, Any]) -> Sequence[Cell]:
+    seconds, found, label = one["seconds"], one["ratio"], one["label"]
+    if label == figures["best"]:
+        verdict = "chosen"
+    elif label == figures["single"]:
+        verdict = "best backend alone"
+    elif found and found[1] > 1:
+        verdict = "slower"
+    else:
+        verdict = "not surely faster" if found else "slower, seen at once"
+    against = [1.0, None, None] if label == figures["single"] else found or [None] * 3
+    return (label, verdict, *(each * 1e3 for each in seconds), *against, one["subgraphs"])
+
+
+def _regions(figures: Mapping[str, Any]) -> Table:
+    regions = figures["regions"]
+    names = list(dict.fromkeys(name for one in regions for name in one["seconds"]))
+    rows = [
+        (
+            ", ".join(map(str, one["places"])),
+            one["from"],
+            one["to"],
+            one["nodes"],
+            *(one["seconds"][name][0] * 1e3 if name in one["seconds"] else None for name in names),
+            " and ".join(one["chosen"]),
+        )
+        for one in regions
+    ]
+    times = [f"{name}, ms" for name in names]
+    what = (
+        "Parts of the model, each run by every backend inside of the running whole. A backend that "
+        "is faster here may not have it, since values then have to be handed over."
+    )
+    columns = ("places", "first value", "last value", "nodes", *times, "goes to")
+    return Table(columns, rows, "Regions", what, bars=times)
 
 
 def _report(figures: Mapping[str, Any], width: int | None) -> Iterator[str]:

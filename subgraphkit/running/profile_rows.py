@@ -124,7 +124,10 @@ class _Sums:
             region = subgraphs.get(subgraph)
             if kind == "subgraph" and region is not None:
                 numbers = region.nodes
-            labels = () if region is None else (region.graph.nodes[at].label for at in numbers)
+            graph = None if region is None else region.graph
+            if graph is not None:  # a kernel computes no constants, whatever it reads
+                numbers = tuple(at for at in numbers if not graph.is_constant_node(at)) or numbers
+            labels = () if graph is None else (graph.nodes[at].label for at in numbers)
             yield ProfileRow(
                 kind,  # type: ignore[arg-type]  # one of those that are added below
                 name,

@@ -85,11 +85,11 @@ def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
             row.calls,
             row.name if row.kind == "inside" else None,
         )
-        for row in rows
+        for row in sorted(rows, key=lambda one: -one.seconds)
         if row.kind in {"inside", "unattributed"}
     ]
     if inside:
-        caption = "One row for each kernel or layer; one that is fused names its nodes."
+        caption = "One row for each kernel or layer, the longest first; fused, with all its nodes."
         yield Table(columns, inside, "Inside of subgraphs", caption, columns[4:5])
     around = [
         (row.label, row.seconds * 1e3, row.part * 100, row.calls)
@@ -158,7 +158,8 @@ class _Tracks:
         while level and self._ends.get(track, start) > start + _ROUNDING:
             track += 1
         if track not in self._ends:
-            inside = f", inside {track % _MOST_TRACKS}" if level else ""
+            level = track % _MOST_TRACKS
+            inside = "" if not level else ", inside" if level == 1 else f", inside {level}"
             self._name("thread_name", track, f"thread {place}{inside}")
         self._ends[track] = max(self._ends.get(track, 0.0), start + seconds)
         times = {"ts": (start - self._first) * _MICRO, "dur": seconds * _MICRO}

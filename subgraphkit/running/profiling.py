@@ -18,12 +18,12 @@ from subgraphkit.compiling import close_all
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning.reports.renderings import counted
-from subgraphkit.partitioning.reports.sections import sections_of
+from subgraphkit.partitioning.reports.sections import as_fragment, sections_of
 from subgraphkit.planning import Plan
 from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes, profile_rows
 from subgraphkit.running.profile_texts import clock, profile_lines, profile_tables, trace
 from subgraphkit.texts import printable
-from subgraphkit.viewing import Text, page
+from subgraphkit.viewing import Text, fragment, page
 
 __all__ = ["Profile", "Recorder"]
 
@@ -270,7 +270,7 @@ class Profile:
         filtered and searched. The time of a fused kernel stands at the first of its nodes.
         """
         rows, partitioning = self.rows, self._plan.partitioning
-        times: dict[str | int, float] = dict(self.subgraph_seconds)
+        times: dict[str | int, float] = dict(self.subgraph_seconds.items())
         for row in rows:
             if row.kind == "inside" and row.numbers:
                 first = row.numbers[0]
@@ -279,6 +279,16 @@ class Profile:
         notes = [Text(note) for note in self.notes]
         title = f"{self.model}: {self._summary()}"
         return page(title, who, *others[:1], *profile_tables(rows), *notes, *others[1:])
+
+    def _repr_html_(self) -> str:
+        partitioning = self._plan.partitioning
+        times: dict[str | int, float] = dict(self.subgraph_seconds.items())
+        head = fragment(Text(self._summary(), self.model))
+        return head + as_fragment(partitioning, partitioning.quality, times)
+
+    def __repr__(self) -> str:
+        """Render as ``Profile('m.onnx', 20 runs of 1.3 ms (1.2 ms to 1.5 ms))``."""
+        return f"Profile({self.model!r}, {self._summary()})"
 
     def _summary(self) -> str:
         if not (walls := self.walls):

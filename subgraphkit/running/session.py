@@ -16,26 +16,18 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
 from subgraphkit.compiling import close_all, compile_elsewhere
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import (
-    ExecutionError,
-    InvalidModelError,
-    SubgraphkitWarning,
-)
+from subgraphkit.errors import ExecutionError, InvalidModelError, SubgraphkitWarning
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import Emitted, emit, picked
 from subgraphkit.running.failures import fails_again, movable
 from subgraphkit.running.gate import Gate
-from subgraphkit.running.messages import (
-    other_model,
-    run_closed,
-    unknown_run_options,
-)
+from subgraphkit.running.messages import other_model, run_closed, unknown_run_options
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.profiling import Profile, Recorder
-from subgraphkit.running.values import NodeArg, node_args, places_of
+from subgraphkit.running.values import NodeArg, described, node_args, places_of
 from subgraphkit.running.weights import Weights
 from subgraphkit.texts import logger_of
 
@@ -302,6 +294,14 @@ class Session:
     def __exit__(self, *_: object) -> None:
         """Close the session."""
         self.close()
+
+    def _repr_html_(self) -> str:
+        return self.partitioning._repr_html_()
+
+    def __repr__(self) -> str:
+        """Render in three lines: the model and who runs it, inputs, outputs."""
+        state = "closed" if self._closed else ""
+        return described(type(self).__name__, self.graph, self.partitioning.summary, state)
 
     # -- inside ------------------------------------------------------------------------------
 

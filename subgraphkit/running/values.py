@@ -5,9 +5,12 @@ from dataclasses import dataclass
 
 from subgraphkit.ir import BoundGraph
 from subgraphkit.running.messages import no_output, not_a_list
+from subgraphkit.texts import printable
 from subgraphkit.types import Dim, TensorType, ValueType
 
-__all__ = ["NodeArg", "node_args", "places_of"]
+__all__ = ["NodeArg", "described", "node_args", "places_of"]
+
+_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,24 @@ def places_of(names: Sequence[str], outputs: Mapping[str, int]) -> list[int]:
         return [outputs[name] for name in names]
     except KeyError as error:
         raise no_output(error.args[0], outputs) from None
+
+
+def described(kind: str, graph: BoundGraph, summary: str, state: str) -> str:
+    """Return a session in three lines: the model and who runs it, its inputs, its outputs.
+
+    Args:
+        kind: The name of its class.
+        graph: The bound model.
+        summary: Who runs it.
+        state: A word to add, such as "closed", or nothing.
+    """
+    head = ", ".join(filter(None, (repr(graph.name), summary, state)))
+    lines = [f"{kind}({head})"]
+    for what, names in (("in", graph.inputs), ("out", graph.outputs)):
+        shown = [f"{name} {graph.types.get(name, '?')}" for name in names[:_SHOWN]]
+        more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+        lines.append(f"  {what}: {printable(', '.join([*shown, *more]))}")
+    return "\n".join(lines)
 
 
 def _node_arg(name: str, type_: ValueType | None) -> NodeArg:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import InnerTime, SubgraphOperator
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Subgraph
@@ -111,6 +111,26 @@ class Workbench:
         found = self.subject.difference(self.expected(seed), results)
         if found is not None:
             raise Stopped(found.outcome, f"{remark}: {found.detail}" if remark else found.detail)
+
+    def times_inside(self) -> list[InnerTime] | None:
+        """Have the operator that is run for a profile compute the same, and see what it records.
+
+        Returns:
+            What it recorded in a run; None if the backend has no such operator.
+
+        Raises:
+            Stopped: It fails, or is wrong, or spoils this one.
+        """
+        told: list[InnerTime] = []
+        twin: Any = self.operator.profiled(told.append)
+        if twin is None:
+            return None
+        try:
+            self.with_operator(twin).check(0, "profiled")
+        finally:
+            twin.close()
+        self.check(1, "after a profile")
+        return told
 
     def _values(self, names: Sequence[str], seed: int) -> list[_Array]:
         feeds = self.model.feeds(seed)

@@ -6,13 +6,15 @@ takes the colour of the writing around it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import log10, sqrt
 from typing import Final
 
+from subgraphkit.texts import shortened, width_of
 from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Picture, pictures
-from subgraphkit.viewing.layout import Extent, place
+from subgraphkit.viewing.layout import Column, Extent, place
 from subgraphkit.viewing.sections import Arrow, Drawing, in_bytes, shown
 
 __all__ = ["COLOURS", "drawn", "groups_of", "legend", "limits"]
@@ -30,7 +32,9 @@ COLOURS: Final = (
 """After Okabe and Ito, who chose them to be told apart by everybody; dark writing reads on each."""
 
 _INK: Final = "#14181f"
+_FEW: Final = 24
 _LARGEST: Final = 26000.0
+_LARGEST_OF_MANY: Final = 15000.0
 _SMALLEST_SIDE: Final = 12.0
 _ASPECT: Final = 2.1
 _LETTER: Final = 6.7
@@ -87,7 +91,8 @@ def _colour(at: int) -> str:
 
 def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
     largest = max((item.box.size for item in picture.items), default=0.0) or 1.0
-    sizes = [_size(item, largest) for item in picture.items]
+    scale = (_LARGEST if len(picture.items) <= _FEW else _LARGEST_OF_MANY) / largest
+    sizes = [_size(item, scale) for item in picture.items]
     extents = [_extent(item, size) for item, size in zip(picture.items, sizes, strict=True)]
     placed = place(extents, [(arrow.source, arrow.target) for arrow in picture.arrows])
     boxes = [
@@ -96,11 +101,11 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
     ]
     arrows: list[str] = []
     labelled = len(picture.arrows) <= _MANY_ARROWS
-    for arrow, route in zip(picture.arrows, placed.routes, strict=True):
+    for at, (arrow, route) in enumerate(zip(picture.arrows, placed.routes, strict=True)):
         ends = boxes[arrow.source], boxes[arrow.target]
-        points = [_below(ends[0]), *route, _above(ends[1])]
+        path = _path([_below(ends[0]), *route, _above(ends[1])], placed.columns, at % 4 * 5.0)
         names = [picture.items[at].box.key for at in (arrow.source, arrow.target)]
-        arrows += _arrow(arrow, names, points, labelled=labelled)
+        arrows += _arrow(arrow, names, path, labelled=labelled)
     drawn_boxes = [
         part
         for item, box in zip(picture.items, boxes, strict=True)
@@ -116,25 +121,20 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
 
 
 def _lines(item: Item) -> list[str]:
-    texts = [shown(item.box.key), *([shown(item.box.note)] if item.box.note else [])]
-    return [
-        text
-        if len(text) <= _LONGEST_LABEL
-        else f"{text[: _LONGEST_LABEL - 1]}\N{HORIZONTAL ELLIPSIS}"
-        for text in texts
-    ]
+    texts = filter(None, (item.box.key, item.box.note))
+    return [shortened(shown(text), _LONGEST_LABEL) for text in texts] or [""]
 
 
 def _text_size(item: Item) -> _Size:
     lines = _lines(item)
-    return max(map(len, lines)) * _LETTER + 14, len(lines) * _LINE + 8
+    return max(map(width_of, lines)) * _LETTER + 14, len(lines) * _LINE + 8
 
 
-def _size(item: Item, largest: float) -> _Size:
+def _size(item: Item, scale: float) -> _Size:
     """Return width and height, their product in proportion to the size of the box."""
     if item.outside:
         return _text_size(item)
-    area = max(item.box.size, 0.0) / largest * _LARGEST
+    area = max(item.box.size, 0.0) * scale
     height = max(sqrt(area / _ASPECT), _SMALLEST_SIDE)
     return max(height * _ASPECT, _SMALLEST_SIDE), height
 
@@ -161,31 +161,58 @@ def _below(box: _Place) -> _Point:
     return box[0] + box[2] / 2, box[1] + box[3]
 
 
-def _arrow(
-    arrow: Arrow, names: Sequence[str], points: Sequence[_Point], *, labelled: bool
-) -> Iterable[str]:
-    path = f"M{points[0][0]:.0f} {points[0][1]:.0f}" + "".join(
-        f"C{a:.0f} {(b + d) / 2:.0f} {c:.0f} {(b + d) / 2:.0f} {c:.0f} {d:.0f}"
-        for (a, b), (c, d) in pairwise(points)
-    )
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """The line of an arrow, where it ends, and where its label is."""
+
+    line: str
+    end: _Point
+    label: _Point
+
+
+def _path(points: Sequence[_Point], columns: Sequence[Column], aside: float) -> _Path:
+    """Draw curves from point to point; to the next column along its left side, with corners.
+
+    Args:
+        points: Where the arrow begins, passes and ends.
+        columns: The columns of the picture.
+        aside: How far from others of its kind a line between columns is.
+    """
+    legs = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
+    middle = (len(points) - 1) // 2
+    label = points[0]
+    for at, ((a, b), (c, d)) in enumerate(pairwise(points)):
+        if d > b:
+            half = (b + d) / 2
+            legs.append(f"C{a:.0f} {half:.0f} {c:.0f} {half:.0f} {c:.0f} {d:.0f}")
+            here = (a + c) / 2 + 6, half + 4
+        else:
+            down = next(one.bottom for one in reversed(columns) if one.left <= a) + 8 + aside / 2
+            side = next(one.left for one in reversed(columns) if one.left <= c) - 14 - aside
+            legs.append(f"V{down:.0f}H{side:.0f}V{4 + aside:.0f}H{c:.0f}V{d:.0f}")
+            here = side + 4, (down + d) / 2
+        if at == middle:
+            label = here
+    return _Path("".join(legs), points[-1], label)
+
+
+def _arrow(arrow: Arrow, names: Sequence[str], path: _Path, *, labelled: bool) -> Iterable[str]:
     width = 1 + log10(max(arrow.bytes, 1)) / 2.5
     amount = in_bytes(arrow.bytes)
     told = f"{names[0]} \N{RIGHTWARDS ARROW} {names[1]}: {amount}"
     detail = f"{told}\n{arrow.detail}" if arrow.detail else told
     said = "\n".join(map(shown, detail.split("\n")))
     yield f'<g class="arrow"><title>{escape(said)}</title>'
-    yield f'<path d="{path}" fill="none" stroke-opacity="0" stroke-width="14"/>'
+    yield f'<path d="{path.line}" fill="none" stroke-opacity="0" stroke-width="14"/>'
     yield (
-        f'<path class="line" d="{path}" fill="none" stroke-opacity=".45" '
+        f'<path class="line" d="{path.line}" fill="none" stroke-opacity=".45" '
         f'stroke-width="{width:.1f}"/>'
     )
-    (x, y), head = points[-1], 3 + width
+    (x, y), head = path.end, 3 + width
     yield f'<path d="M{x:.0f} {y + 4:.0f}l{-head:.1f} {-1.6 * head:.1f}h{2 * head:.1f}z"/>'
-    at = (len(points) - 1) // 2
-    x = (points[at][0] + points[at + 1][0]) / 2
-    y = (points[at][1] + points[at + 1][1]) / 2
+    x, y = path.label
     hidden = "" if labelled else ' visibility="hidden"'
-    yield f'<text x="{x + 6:.0f}" y="{y + 4:.0f}" stroke="none"{hidden}>{amount}</text></g>'
+    yield f'<text x="{x:.0f}" y="{y:.0f}" stroke="none"{hidden}>{amount}</text></g>'
 
 
 def _box(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:

@@ -11,7 +11,8 @@ graphs", 1993.
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import sqrt
 from typing import Final
 
 __all__ = ["Extent", "Placed", "place"]
@@ -19,6 +20,13 @@ __all__ = ["Extent", "Placed", "place"]
 _ROUNDS: Final = 12
 _GAP: Final = 28.0
 _LAYER_GAP: Final = 54.0
+_COLUMN_GAP: Final = 64.0
+_MARGIN: Final = 26.0
+_TALLEST: Final = 900.0
+"""Height from which on layers are folded into columns, side by side."""
+
+_WIDEST: Final = 1300.0
+_ASPECT: Final = 1.5
 _LONGEST_ROUTED: Final = 24
 """Layers an arrow may pass with a place reserved in each; a longer one is drawn straight."""
 
@@ -36,18 +44,28 @@ _PASSING: Final = Extent(5.0, 5.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
+class Column:
+    """Layers below each other: where they begin on the left, and where they end below."""
+
+    left: float
+    bottom: float
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
     """Where everything is, in pixels from the upper left.
 
     Attributes:
         centres: Of each box, the point that its arrows meet.
         routes: Of each arrow, the points it passes between its boxes.
+        columns: The columns that the layers are folded into, from left to right; mostly one.
         width: Of the whole.
         height: Of the whole.
     """
 
     centres: list[tuple[float, float]]
     routes: list[list[tuple[float, float]]]
+    columns: list[Column]
     width: float
     height: float
 
@@ -133,6 +151,10 @@ class _Grid:
                     insort(seen, end)
         return count
 
+    def leaving(self, layer: int) -> int:
+        """Count the arrows from a layer to the next."""
+        return sum(len(self.below[item]) for item in self.layers[layer])
+
     def settle(self) -> None:
         """Give every item a horizontal place near its neighbours, in the order of its layer."""
         for layer in self.layers:
@@ -166,33 +188,62 @@ class _Grid:
 
 
 def place(extents: Sequence[Extent], arrows: Sequence[tuple[int, int]]) -> Placed:
-    """Place boxes in layers from top to bottom.
+    """Place boxes in layers from top to bottom; many layers in columns from left to right.
 
     Args:
         extents: What each box takes up.
         arrows: Pairs of boxes, each from an earlier to a later one.
     """
     if not extents:
-        return Placed([], [], 0.0, 0.0)
+        return Placed([], [], [], 0.0, 0.0)
     grid = _Grid(extents, arrows)
     grid.order()
     grid.settle()
-    margin = _GAP / 2
-    shift = margin - min(x - one.left for x, one in zip(grid.x, grid.extents, strict=True))
-    middles: dict[int, float] = {}
-    top = margin
-    for layer in grid.layers:
-        height = max(grid.extents[item].height for item in layer)
-        middles.update(dict.fromkeys(layer, top + height / 2))
-        top += height + _LAYER_GAP
-    at = {item: (x + shift, middles[item]) for item, x in enumerate(grid.x)}
-    right = max(x + shift + one.right for x, one in zip(grid.x, grid.extents, strict=True))
+    heights = [max(grid.extents[item].height for item in layer) for layer in grid.layers]
+    at: dict[int, tuple[float, float]] = {}
+    columns: list[Column] = []
+    left = _MARGIN
+    for start, stop in pairwise(_cuts(grid, heights)):
+        items = [item for layer in grid.layers[start:stop] for item in layer]
+        shift = left - min(grid.x[item] - grid.extents[item].left for item in items)
+        top = _MARGIN
+        for layer, height in zip(grid.layers[start:stop], heights[start:stop], strict=True):
+            at.update((item, (grid.x[item] + shift, top + height / 2)) for item in layer)
+            top += height + _LAYER_GAP
+        columns.append(Column(left, top - _LAYER_GAP))
+        left = max(at[item][0] + grid.extents[item].right for item in items) + _COLUMN_GAP
     return Placed(
         [at[box] for box in range(len(extents))],
         [[at[item] for item in passing] for passing in grid.passing],
-        right + margin,
-        top - _LAYER_GAP + margin,
+        columns,
+        left - _COLUMN_GAP + _MARGIN,
+        max(column.bottom for column in columns) + _MARGIN,
     )
+
+
+def _cuts(grid: _Grid, heights: Sequence[float]) -> list[int]:
+    """Return the layers at which columns begin, and the end: a long chain is folded to be seen.
+
+    A column ends where few arrows go on, near the place where columns would be of one height.
+    """
+    whole = sum(heights) + _LAYER_GAP * len(heights)
+    extents = [(x, one) for x, one in zip(grid.x, grid.extents, strict=True)]
+    width = max(x + one.right for x, one in extents) - min(x - one.left for x, one in extents)
+    count = min(int(sqrt(_ASPECT * whole / width)), int(_WIDEST / (width + _COLUMN_GAP)))
+    ends = list(accumulate(height + _LAYER_GAP for height in heights))
+    cuts = [0]
+    for column in range(1, count if whole > _TALLEST else 0):
+        wanted = whole * column / count
+        near = [
+            at + 1
+            for at, end in enumerate(ends[:-1])
+            if at >= cuts[-1] and abs(end - wanted) < whole / count / 5
+        ]
+        if near:
+            cuts.append(
+                min(near, key=lambda at: (grid.leaving(at - 1), abs(ends[at - 1] - wanted)))
+            )
+    return [*cuts, len(heights)]
 
 
 def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:

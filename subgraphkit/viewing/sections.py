@@ -150,7 +150,7 @@ def shown(cell: Cell) -> str:
         return f"{cell:,.0f}" if math.isfinite(cell) and abs(cell) >= _WHOLE else f"{cell:.4g}"
     if len(cell) > _LONGEST:
         return f"{printable(cell[:_LONGEST])}\N{HORIZONTAL ELLIPSIS} ({len(cell):,} characters)"
-    return cell if cell.isprintable() else printable(cell)
+    return printable(cell)
 
 
 def in_bytes(count: int) -> str:

@@ -43,6 +43,7 @@ FOR_AUTHORS = {
         "rewrite",
     ],
     "subgraphkit.storing": ["Answers", "KeptFile", "Passing", "is_machine_fault", "locked"],
+    "subgraphkit.texts": ["logger_of", "printable"],
     "subgraphkit.types": [
         "DataType",
         "Dim",

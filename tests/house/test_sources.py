@@ -96,6 +96,12 @@ def test_no_module_hides_an_import() -> None:
     assert _offenders(lambda text: "TYPE_CHECKING" in _imports(text)) == []
 
 
+def test_what_is_written_for_people_is_written_in_one_way() -> None:
+    raw = re.compile(r"= logging\.getLogger\(|sys\.(__)?std(out|err)(__)?\.buffer|\bprint\(")
+    own = {"subgraphkit/texts.py", "subgraphkit/cli/scripts.py"}  # the one way, and Python written
+    assert [name for name in _offenders(raw.search) if name not in own] == []
+
+
 def test_numpy_files_are_never_read_with_pickles() -> None:
     assert _offenders(lambda text: "allow_pickle" + "=True" in text) == []
 

@@ -31,7 +31,7 @@ BACKENDS = ("numpy", "onnxruntime", "openvino", "onednn", "tvm", TENSORRT)
 FEW = 2
 """Instants up to which the small network is built, on the backends that open quickly."""
 
-INTERRUPTED, TIMED_OUT = 130, 6
+INTERRUPTED, TIMED_OUT, BROKEN = 130, 6, 3
 HEARING = """import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
 from subgraphkit.cli import main
@@ -106,7 +106,7 @@ def test_a_build_ends_soon_at_any_instant_and_leaves_the_cache_clean(
     said = _ended(builds.begun(), 600)
     whole = time.monotonic() - started
     compiling = float(said.split()[-1])  # the seconds of the only subgraph
-    slowest, ends = 0.0, {INTERRUPTED: 0, TIMED_OUT: 0, 0: 0}
+    slowest, ends = 0.0, {INTERRUPTED: 0, TIMED_OUT: 0, BROKEN: 0, 0: 0}
     for _ in range(instants):
         process = builds.begun()
         try:
@@ -129,7 +129,8 @@ def test_a_build_ends_soon_at_any_instant_and_leaves_the_cache_clean(
 
 def _check(builds: _Builds, status: int, said: str) -> None:
     # Before Python hears signals at all, Ctrl-C ends a process as it does any.
-    assert status in {0, INTERRUPTED, TIMED_OUT, -signal.SIGINT}, said
+    # Python 3.11 has Ctrl-C look like a fault of a class being made, and so of a library it is in.
+    assert status in {0, INTERRUPTED, TIMED_OUT, BROKEN, -signal.SIGINT}, said
     assert "Traceback" not in said or status == -signal.SIGINT, said
     assert ("SGK135" in said) == (status == TIMED_OUT), said
     sound, wrong = builds.left()

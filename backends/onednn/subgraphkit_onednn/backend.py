@@ -11,6 +11,7 @@ from subgraphkit.backend import (
     SubgraphProperty,
     constant_bytes,
     peak_of_values,
+    scaled_weights,
 )
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit_onednn.backend_options import Options
@@ -47,10 +48,11 @@ class OnednnBackend(Backend[Options]):
     def footprint(self, subgraph: Subgraph) -> Footprint:
         """Count the filters in the layouts of the kernels, and the block of scratch memory.
 
-        Products read their factors where they are.
+        Products read their factors where they are, unless these are transposed.
         """
-        values = peak_of_values(subgraph)
-        held = constant_bytes(subgraph, _is_filter)
+        values, scaled = peak_of_values(subgraph), scaled_weights(subgraph)
+        held = constant_bytes(subgraph, _is_laid_out_anew)
+        held += constant_bytes(subgraph, lambda node, place: node.inputs[place] in scaled)
         return Footprint(held, 0, values, values.bytes, keeps_work=True, library=_LIBRARY)
 
     @classmethod
@@ -76,5 +78,5 @@ class _Planner(OnednnBackend):
         return (OnednnClaims(usable_dtypes(has_bfloat16=False)),)
 
 
-def _is_filter(node: Node, place: int) -> bool:
-    return place == 1 and node.op_type in {"Conv", "ConvTranspose"}
+def _is_laid_out_anew(node: Node, place: int) -> bool:
+    return place == 1 and node.op_type in {"Conv", "ConvTranspose", "Gemm"}

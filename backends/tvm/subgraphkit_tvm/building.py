@@ -1,9 +1,9 @@
 """From Relax to code: fusing, arranging loops, generating machine code and linking it."""
 
-import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
+from subgraphkit.texts import logger_of
 from subgraphkit_tvm.importing import RelaxRegion
 from subgraphkit_tvm.library import host_target, quiet, tvm
 from subgraphkit_tvm.scheduling import scheduled
@@ -15,7 +15,7 @@ MAIN: Final = "main"
 PREPARE: Final = "main_transform_params"
 """The function that turns weights into what ``main`` takes; made if there are weights."""
 
-_logger = logging.getLogger("subgraphkit.backend")
+_logger = logger_of("backend")
 
 
 @dataclass(frozen=True, slots=True)

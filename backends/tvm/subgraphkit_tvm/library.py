@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import re
+import signal
 import sys
 import threading
 import warnings
@@ -31,7 +32,8 @@ def tvm(name: str = "") -> Any:
     Raises:
         ImportError: It is not installed, or broken.
     """
-    with quiet():
+    with warnings.catch_warnings(), _Hushed.here():
+        warnings.simplefilter("ignore")
         return import_module(f"{MODULE}.{name}" if name else MODULE)
 
 
@@ -41,7 +43,7 @@ def quiet() -> Iterator[None]:
 
     Thread-safety: what other threads print meanwhile is printed.
     """
-    with warnings.catch_warnings(), _Hushed.here() as printed:
+    with _interrupted_afterwards(), warnings.catch_warnings(), _Hushed.here() as printed:
         warnings.simplefilter("ignore")
         try:
             yield
@@ -49,6 +51,23 @@ def quiet() -> Iterator[None]:
             if text := "".join(printed).strip():
                 error.add_note(f"TVM printed: {text[-_LONGEST_OUTPUT:]}")
             raise
+
+
+@contextlib.contextmanager
+def _interrupted_afterwards() -> Iterator[None]:
+    """Let Ctrl-C wait until TVM is back, which would take it for a failure of its own code."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    noted: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if noted:
+            raise KeyboardInterrupt
 
 
 def raise_here(error: type[BaseException]) -> Callable[[], object]:

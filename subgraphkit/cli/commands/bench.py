@@ -14,7 +14,7 @@ from subgraphkit.cli.feeding import tell_feeds
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table, markdown_table
-from subgraphkit.cli.values import counting, merge_options, merge_pairs, seconds
+from subgraphkit.cli.values import counting, file_to_write, merge_options, merge_pairs, seconds
 from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_words
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.comparing.feeding import make_feeds
@@ -27,6 +27,7 @@ _MANY = 12
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Measure, and end with an exit code that says whether all ran and agree."""
+    html = file_to_write(arguments.html, "the page cannot be written")
     shapes = shapes_as_told(arguments)
     bound = bind(load_as_told(arguments), shapes, backend="none")
     feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
@@ -52,6 +53,9 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     for table in (_table(found), _shares(found)):
         if table.rows:
             report.show(markdown_table(table) if arguments.markdown else table)
+    if html is not None:
+        html.write_text(found.to_html(), encoding="utf-8")
+        report.note(f"page: {html}")
     _tell(found, report)
     return _exit_code(found)
 
@@ -202,6 +206,9 @@ def _arguments(parser: ArgumentParser) -> None:
         type=seconds,
         default=600.0,
         help="how long compiling, or one turn, may take (default: 600)",
+    )
+    parser.add_argument(
+        "--html", metavar="FILE", help="write one page that says who won, by how much, and why"
     )
     parser.add_argument("--markdown", action="store_true", help="write the table as Markdown")
 

@@ -118,8 +118,8 @@ def _arguments(parser: ArgumentParser) -> None:
 
 COMMAND: Final = Command(
     examples=(
-        "completion bash > ~/.local/share/bash-completion/completions/subgraphkit",
-        'completion zsh > "${fpath[1]}/_subgraphkit"',
+        "subgraphkit completion bash > ~/.local/share/bash-completion/completions/subgraphkit",
+        'subgraphkit completion zsh > "${fpath[1]}/_subgraphkit"',
     ),
     add_arguments=_arguments,
     execute=_execute,

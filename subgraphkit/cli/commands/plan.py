@@ -160,12 +160,13 @@ def _reasons(partitioning: Partitioning) -> Table:
 
 def _memory_of_parts(memory: Memory) -> Table:
     """List what is held, what opening takes beyond that, and what runs take, by part."""
-    rows: list[tuple[str, ...]] = [("model", size_text(memory.model), "", "", "")]
-    rows.append(("graph, session", size_text(memory.base), "", "", ""))
-    rows += [(f"library of {n}", size_text(one), "", "", "") for n, one in memory.libraries.items()]
-    for step in memory.steps:
-        sizes = (step.held, step.opening, step.work, step.waiting)
-        rows.append((step.subgraph, *(size_text(size) if size else "" for size in sizes)))
+    shared = [("model", memory.model), ("graph, session", memory.base)]
+    shared += [(f"library of {name}", taken) for name, taken in memory.libraries.items()]
+    parts = [(name, (taken, 0, 0, 0)) for name, taken in shared]
+    parts += [
+        (step.subgraph, (step.held, step.opening, step.work, step.waiting)) for step in memory.steps
+    ]
+    rows = [(name, *(size_text(size) if size else "" for size in sizes)) for name, sizes in parts]
     columns = ("part", "held", "to open", "to run", "waiting")
     return Table(columns, tuple(rows), frozenset(columns[1:]))
 

@@ -20,6 +20,7 @@ __all__ = ["COMMAND"]
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Measure, unless it was measured before, and write the plan."""
     output = file_to_write(arguments.output, "the plan cannot be written")
+    html = file_to_write(arguments.html, "the page cannot be written")
     bound = bind(
         load_as_told(arguments),
         shapes_as_told(arguments),
@@ -45,6 +46,9 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     if output is not None:
         output.write_text(found.placement.to_json(), encoding="utf-8")
         report.note(f"plan: {output}; use it as --backend @{output}")
+    if html is not None:
+        html.write_text(found.to_html(), encoding="utf-8")
+        report.note(f"page: {html}")
     return ExitCode.OK
 
 
@@ -69,6 +73,9 @@ def _arguments(parser: ArgumentParser) -> None:
         help="threads of a run, on every backend (default: what is configured)",
     )
     parser.add_argument("-o", "--output", metavar="PLAN.json", help="write the plan into a file")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write one page that says who won, by how much, and why"
+    )
     parser.add_argument(
         "--again", action="store_true", help="measure even if the cache has a plan for this"
     )

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.tolerances import ToleranceOf
@@ -15,7 +16,7 @@ from subgraphkit.cli.feeding import tell_feeds
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import counted, merge_options, merge_pairs, tolerance
+from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.comparing import (
     Bisection,
@@ -39,6 +40,7 @@ _GIVE = "worst output type range"
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Compare, and end with an exit code that says whether all agrees."""
+    file_to_write(arguments.html, "the page cannot be written")
     shapes = shapes_as_told(arguments)
     options = merge_options(arguments.option) or None
     model = load_as_told(arguments)
@@ -62,6 +64,9 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         found = verify(model, arrays, **both, per_subgraph=arguments.per_subgraph)
     report.data = _data(found)
     _show(found, report)
+    if arguments.html:
+        Path(arguments.html).write_text(found.to_html(), encoding="utf-8")
+        report.note(f"page: {arguments.html}")
     return ExitCode.OK if found.agrees else ExitCode.CHECK_FAILED
 
 
@@ -137,7 +142,7 @@ def _show(found: Verification, report: CommandReport) -> None:
         report.show(_table(_COLUMNS, ((one.name, one) for one in found.outputs)))
     if found.subgraphs is not None:
         _show_subgraphs(found.subgraphs, report)
-    report.show(_conclusion(found))
+    report.show(found.conclusion)
 
 
 def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport) -> None:
@@ -157,52 +162,12 @@ def _table(columns: str, rows: Iterable[tuple[str, Difference]]) -> Table:
 
 
 def _row(name: str, one: Difference) -> tuple[str, ...]:
-    type_ = f"{one.dtype}[{','.join(map(str, one.shape))}]" if one.dtype else "-"
     if one.problem:
-        return name, "FAIL", type_, *[""] * 6, one.problem
+        return name, one.result, one.type, *[""] * 6, one.remark
     cosine = "-" if math.isnan(one.cosine) else f"{one.cosine:.6f}"
     figures = (f"{one.wrong}", f"{one.max_abs:.3g}", f"{one.max_rel:.3g}", cosine)
     signal = (f"{one.rms:.3g}", f"{one.low:.3g} .. {one.high:.3g}")
-    if not one.agrees:
-        return name, "FAIL", type_, *figures, *signal, _worst(one)
-    return (
-        name,
-        "nothing" if one.nothing else "ok",
-        type_,
-        *figures,
-        *signal,
-        one.nothing or _worst(one),
-    )
-
-
-def _worst(one: Difference) -> str:
-    if one.worst is None:
-        return "-"
-    place = ",".join(map(str, one.worst))
-    return f"[{place}] {_shown(one.got)}, expected {_shown(one.expected)}"
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else repr(value)
-
-
-def _conclusion(found: Verification) -> str:
-    if found.outcome == "means nothing":
-        return "Nothing was verified: that these outputs agree means nothing."
-    if found.agrees:
-        return "All agree."
-    if found.subgraphs is None:
-        return "They do not agree. To see which subgraph is at fault: --per-subgraph"
-    if not found.at_fault:
-        return (
-            "They do not agree, though every subgraph is right on the reference's values: small "
-            "differences add up, or the model turns them into large ones."
-        )
-    names = ", ".join(
-        f"{one.subgraph} ({counted(one.nodes, 'node')}, {one.first} .. {one.last})"
-        for one in found.at_fault
-    )
-    return f"At fault, on right inputs: {names}"
+    return name, one.result, one.type, *figures, *signal, one.remark
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -221,6 +186,11 @@ def _arguments(parser: ArgumentParser) -> None:
         "--per-subgraph",
         action="store_true",
         help="feed every subgraph what the reference has there, to find those at fault",
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write one page with the outputs; a picture too with --per-subgraph",
     )
     parser.add_argument(
         "--bisect",

@@ -8,6 +8,7 @@ from functools import cached_property
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.reports.causes import Cause
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.moves import Move, find_moves, homes
 from subgraphkit.partitioning.reports.quality import Quality
@@ -18,9 +19,9 @@ from subgraphkit.partitioning.reports.renderings import (
     left_out_lines,
     refused_for_good,
 )
-from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, in_bytes, page
+from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, in_bytes, page
 
-__all__ = ["as_page", "move_table"]
+__all__ = ["as_fragment", "as_page", "move_table"]
 
 _NODES = "Nodes"
 _SHOWN_OPERATORS = 6
@@ -57,10 +58,13 @@ class _Portrait:
     def summary(self) -> Table:
         """Return who has which share of the work."""
         quality = self.quality
-        notes = [*dry_run_lines(self.partitioning), *left_out_lines(self.partitioning)]
+        lines = [*dry_run_lines(self.partitioning), *left_out_lines(self.partitioning)]
+        notes = " ".join(f"{one}." for one in lines)
         crossing = (
             f"{counted(quality.cut_tensors, 'tensor')} of {in_bytes(quality.cut_bytes)} "
             "cross from one subgraph to another."
+            if quality.cut_tensors
+            else ""
         )
         least = "Dimensions that are not known count as 1." if quality.has_open_flops else ""
         rows = [
@@ -80,7 +84,7 @@ class _Portrait:
                 columns,
                 rows,
                 title="Who runs what",
-                caption=" ".join(filter(None, [crossing, least, *(f"{one}." for one in notes)])),
+                caption=" ".join(filter(None, (self._main_reason(), crossing, least, notes))),
                 bars=("% of the FLOPs",),
             )
         )
@@ -241,6 +245,18 @@ class _Portrait:
             )
         )
 
+    @cached_property
+    def _causes(self) -> Sequence[Cause]:
+        return find_all_causes(self.partitioning)
+
+    def _main_reason(self) -> str:
+        """Say why most of the nodes that a backend refused are not on it, or nothing."""
+        cause = max(self._causes, key=lambda one: len(one.nodes), default=None)
+        if cause is None:
+            return ""
+        count = counted(len(cause.nodes), "node")
+        return f"Main reason why not all are on {cause.backend}: {cause.text} ({count})."
+
     def _reasons(self) -> Iterator[Section]:
         graph = self.partitioning.graph
         rows = [
@@ -251,7 +267,7 @@ class _Portrait:
                 one.code,
                 one.text,
             )
-            for one in find_all_causes(self.partitioning)
+            for one in self._causes
         ]
         title = "Why nodes are not on a backend that was asked"
         if rows:
@@ -322,6 +338,14 @@ def as_page(
         ),
         *rest,
     )
+
+
+def as_fragment(
+    partitioning: PartitioningData, quality: Quality, times: Mapping[str | int, float]
+) -> str:
+    """Return who has which share of the work, and the picture, for a notebook."""
+    portrait = _Portrait(partitioning, quality, times, {})
+    return fragment(portrait.summary(), portrait.drawing("Subgraphs"))
 
 
 def move_table(moves: Sequence[Move], all_flops: int) -> Table:

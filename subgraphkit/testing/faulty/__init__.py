@@ -50,6 +50,7 @@ FAULTS: Final = (
     Fault(computing.WeightsOnlyInWord, "L1/operator/new_weights", Outcome.FAIL_VALUE),
     Fault(computing.ForgetsWeights, "L1/operator/new_weights", Outcome.FAIL_VALUE),
     Fault(keeping.InformationUnwritable, "L1/operator/information", Outcome.FAIL_CONTRACT),
+    Fault(keeping.NamesForeignNodes, "L1/operator/times_inside", Outcome.FAIL_CONTRACT),
     Fault(keeping.BreaksOthersOnClose, "L1/operator/closing_twice", Outcome.FAIL_RUN),
     Fault(choosing.RaisesInSelect, "L2/one_node", Outcome.FAIL_SELECT),
     Fault(choosing.TakesByTurns, "L2/one_node", Outcome.FAIL_SELECT),

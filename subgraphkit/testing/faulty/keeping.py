@@ -6,14 +6,15 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.backend import Pool, SubgraphOperator
+from subgraphkit.backend import InnerTime, Pool, SubgraphOperator
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
 
@@ -26,6 +27,7 @@ __all__ = [
     "LeaksRuns",
     "LeaksSessions",
     "LeavesNumPyStrict",
+    "NamesForeignNodes",
     "SpinsBesideOthers",
     "StartsThreads",
     "Stores",
@@ -62,6 +64,17 @@ class LeaksSessions(WrappingBackend):
     """Keeps its workspace when it is closed."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _LeakingSessions
+
+
+class _NamingForeign(WrappedOperator):
+    def profiled(self, record: Callable[[InnerTime], object]) -> SubgraphOperator | None:
+        return self.inner.profiled(lambda one: record(replace(one, nodes=(1_000_000,))))
+
+
+class NamesForeignNodes(WrappingBackend):
+    """Records times of nodes that it does not have."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _NamingForeign
 
 
 class _Joined(WrappedOperator):

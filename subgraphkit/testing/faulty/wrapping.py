@@ -1,13 +1,14 @@
 """The base of all faulty backends: loopback, with an operator around the fallback's."""
 # ruff: noqa: ARG002 (they take what the contract gives them)
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from subgraphkit.backend import (
     Answer,
     Backend,
     BindContext,
+    InnerTime,
     Pool,
     SubgraphOperator,
     SubgraphProperty,
@@ -45,6 +46,10 @@ class WrappedOperator(SubgraphOperator):
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Hand new weights on."""
         return self.inner.update_weights(changed)
+
+    def profiled(self, record: Callable[[InnerTime], object]) -> SubgraphOperator | None:
+        """Have the other operator profiled."""
+        return self.inner.profiled(record)
 
     def close(self) -> None:
         """Close the other operator."""

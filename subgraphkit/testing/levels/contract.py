@@ -58,6 +58,7 @@ def cases(subject: Subject) -> Iterator[Case]:
         _results_are_given_away,
         _buffers,
         _information,
+        _times_inside,
         _new_weights,
         _closing_twice,
     ):
@@ -350,6 +351,17 @@ def _information(bench: Workbench) -> Finding:
     except (TypeError, ValueError) as error:
         return _broken(f"info() is not JSON-able: {error}")
     return _PASSED if repr(bench.operator) else _broken("repr() of the operator is empty")
+
+
+def _times_inside(bench: Workbench) -> Finding:
+    """What it is profiled by computes the same, and names nodes it has."""
+    found = bench.times_inside()
+    if found is None:
+        return Finding(Outcome.SKIP, "it takes no times inside")
+    for one in found:
+        if one.seconds < 0 or not set(one.nodes) <= set(bench.subgraph.nodes):
+            return _broken(f"profiled() recorded {one!r}, expected nodes {bench.subgraph.nodes}")
+    return _PASSED if found else _broken("profiled() recorded nothing of a run")
 
 
 def _new_weights(bench: Workbench) -> Finding:

@@ -67,7 +67,10 @@
         return (row) => typeof this.cells[row] === "number" && holds(this.cells[row]);
       }
       const word = wanted.toLowerCase();
-      if (!this.isText) return (row) => this.text(row).includes(word);
+      if (!this.isText) {
+        const digits = word.replaceAll(",", "");
+        return (row) => String(this.cells[row] ?? "").includes(digits);
+      }
       const has = this.lower.map((text) => text.includes(word));
       return (row) => has[this.places[row]];
     }

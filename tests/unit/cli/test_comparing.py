@@ -61,8 +61,12 @@ def _data(ended: Ended, command: str, code: int = 0) -> Any:
 
 
 def test_verify_says_that_all_agree(cli: Cli, linear: Path) -> None:
-    ended = cli("verify", linear, "--symbol", "N=3", "--backend", "numpy:fusion=no")
+    words = ("--symbol", "N=3", "--backend", "numpy:fusion=no", "--html", "page.html")
+    ended = cli("verify", linear, *words)
     assert ended.code == 0
+    assert "page: page.html" in ended.err
+    assert "All agree." in Path("page.html").read_text(encoding="utf-8")
+    assert cli("verify", linear, "--html", "missing/page.html").code == 2
     assert "All agree." in ended.out
     assert "numpy:fusion=no against numpy" in ended.err
     assert "random values, seed 0: x" in ended.err
@@ -201,12 +205,13 @@ def test_figures_that_make_no_sense_are_refused(cli: Cli, words: list[str], comp
 
 
 def test_bench_shows_backends_side_by_side(
-    new_process: Cli, install: Install, linear: Path
+    new_process: Cli, install: Install, linear: Path, tmp_path: Path
 ) -> None:
     install("matmul", WRONG)
-    ended = new_process(
-        "bench", linear, "--backends", "numpy,matmul", "--repeat", 1, "--warmup", 0, "--json"
-    )
+    page = tmp_path / "bench.html"
+    words = ("--repeat", 1, "--warmup", 0, "--json", "--html", page)
+    ended = new_process("bench", linear, "--backends", "numpy,matmul", *words)
+    assert "Where the time of a run goes" in page.read_text(encoding="utf-8")
     data = _data(ended, "bench")
     assert (data["model"], data["rounds"], data["agrees"]) == ("linear.onnx", 1, True)
     numpy, matmul = data["backends"]

@@ -23,6 +23,10 @@ RUNS = {
     "explain": "plan linear.onnx --backend numpy --explain #1",
     "verify": "verify linear.onnx --backend numpy --rtol 0.5 --per-subgraph",
     "bench": "bench linear.onnx --backends numpy --repeat 1 --warmup 0 --threads 1",
+    "page": "plan linear.onnx --backend numpy --against none --html {}.html",
+    "bisect": "verify linear.onnx --backend numpy --bisect -o {}",
+    "nan": "verify linear.onnx --backend numpy --nan",
+    "profile": "profile linear.onnx --backend numpy --symbol N=2 --runs 2 --chrome {}.trace",
     "failure": "plan linear.onnx --backend onednn? --min-coverage onednn=1",
 }
 

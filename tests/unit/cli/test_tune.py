@@ -25,10 +25,12 @@ def test_a_plan_is_measured_once_written_and_followed(
     assert plan["circumstances"]["shapes"] == {"x": "float32[3,3]"}
     assert plan["figures"]["asked"] == "numpy:fusion=no"
 
-    second = cli(*words, "--json")
+    html = tmp_path / "tune.html"
+    second = cli(*words, "--json", "--html", html)
     document = json.loads(second.out)
     assert document["schema"] == "subgraphkit.tune/1"
     assert document["data"]["measured"] is False
+    assert "nobody else took part" in html.read_text(encoding="utf-8")
     assert document["data"]["figures"] == plan["figures"]
     assert "nothing was measured: this was found in the cache" in second.err
     assert json.loads(cli(*words, "--again", "--json").out)["data"]["measured"] is True
@@ -40,14 +42,13 @@ def test_a_plan_is_measured_once_written_and_followed(
     planned = cli("plan", linear, "--json")  # with other shapes than it was measured for
     assert {one["backend"] for one in json.loads(planned.out)["data"]["subgraphs"]} == {"numpy"}
     path.write_text("{}", encoding="utf-8")
-    refused = cli("plan", linear)
-    assert refused.code != 0
-    assert "SGK124" in refused.err
+    assert "[SGK124]" in cli("plan", linear).err
 
 
 def test_a_plan_that_cannot_be_written_is_refused_before_anything_is_measured(
     cli: Cli, linear: Path
 ) -> None:
-    ended = cli("tune", linear, "--output", "nowhere/plan.json")
-    assert "the plan cannot be written in 'nowhere/plan.json'" in ended.err
-    assert ended.code != 0
+    for option, what in (("--output", "the plan"), ("--html", "the page")):
+        ended = cli("tune", linear, option, "nowhere/it")
+        assert f"{what} cannot be written in 'nowhere/it'" in ended.err
+        assert ended.code != 0

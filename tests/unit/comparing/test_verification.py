@@ -9,6 +9,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.comparing import Verification, verify
 from subgraphkit.errors import BackendNotFoundError, ExecutionError
+from subgraphkit.viewing import Drawing, Facts, Table, Text
 from tests.fakes import ReferenceOperator, backend_of, claiming
 from tests.models import CHAIN as SILENT
 from tests.models import DIAMOND, parsed
@@ -189,6 +190,30 @@ def test_a_subgraph_that_hands_out_too_little_is_at_fault() -> None:
     found = _verified(text, claiming(["Neg"], "short", make=Short), {"x": X[0]}, per_subgraph=True)
     assert "[SGK132]" in found.error
     assert found.at_fault[0].error == "returned 1 values, expected 2"
+
+
+def test_the_page_shows_who_is_at_fault_and_who_only_inherits() -> None:
+    found = _verified(TWICE, claiming(["Exp"], "wrong", make=_OffByOne), per_subgraph=True)
+    text, facts, outputs, drawing, subgraphs = found.sections()
+    assert isinstance(text, Text)
+    assert text.text.startswith("At fault, on right inputs: wrong_2")
+    assert isinstance(facts, Facts)
+    assert ("under test", "wrong,numpy") in facts.rows
+    assert isinstance(outputs, Table)
+    assert [row[:2] for row in outputs.rows] == [("y", "FAIL"), ("z", "ok")]
+    assert isinstance(drawing, Drawing)
+    assert {box.key: (box.marked, box.note) for box in drawing.boxes}["wrong_2"] == (
+        True,
+        "at fault",
+    )
+    inherits = [box.key for box in drawing.boxes if box.note == "right, but fed wrong values"]
+    assert inherits == ["numpy_3", "wrong_4"]
+    assert isinstance(subgraphs, Table)
+    assert subgraphs.title == drawing.opens
+    assert {len(row) for row in subgraphs.rows} == {len(subgraphs.columns)}
+    assert "wrong_2" in found.to_html()
+    failing = _verified(CHAIN, claiming(["Neg"], "failing", make=_Failing), per_subgraph=True)
+    assert "out of luck" in failing.to_html()
 
 
 def test_agreeing_on_what_any_backend_would_get_right_means_nothing_and_is_no_agreement() -> None:

@@ -3,13 +3,14 @@
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import BindContext, Progress
-from subgraphkit.compiling import attendance
+from subgraphkit.compiling import Means, attendance, compile_subgraph
 from subgraphkit.compiling.attendance import attended
 from subgraphkit.errors import CompileTimeoutError
 from tests.fakes import ReferenceOperator, backend_of
@@ -133,3 +134,16 @@ def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
                 sk.InferenceSession(parsed(CHAIN), [backend, "numpy"], **settings)
     monkeypatch.setenv("SUBGRAPH_TIMEOUT_S", "60")
     sk.InferenceSession(parsed(CHAIN), "numpy").close()
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "tvm"])
+def test_a_library_that_can_be_stopped_is_not_taken_for_one_that_refuses(name: str) -> None:
+    pytest.importorskip(f"subgraphkit_{name}")
+    partitioning = sk.partition(sk.bind(sk.load(parsed(CHAIN)), {"N": 1}, backend=f"{name},numpy"))
+    (subgraph,) = partitioning.subgraphs
+    assert subgraph.backend == name
+    progress = Progress()
+    progress.cancel()
+    means = replace(Means.of(partitioning, progress), cache=None)
+    with pytest.raises(KeyboardInterrupt):  # there is no next step to stop at
+        compile_subgraph(partitioning, subgraph, means)

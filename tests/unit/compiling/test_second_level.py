@@ -45,7 +45,7 @@ def test_nodes_keep_their_numbers_and_the_edge_is_that_of_the_subgraph() -> None
     assert [one.outputs for one in found.subgraphs] == [("c",), ("d", "e"), ("y",)]
     assert (found.graph.inputs, found.graph.outputs) == (outer.inputs, outer.outputs)
     assert found.home_of(2).id == "numpy_2"
-    assert repr(found) == "Partitioning('acme_1', 4 nodes in 3 subgraphs)"
+    assert repr(found) == "Partitioning('acme_1', 4 nodes in 3 subgraphs: acme 2, numpy 1)"
     assert found.to_dict()["node_count"] == found.quality.nodes == 4
     assert "4 nodes in 3 subgraphs" in found.report()
     with pytest.raises(ConfigError, match="node 5 is not in the subgraph"):

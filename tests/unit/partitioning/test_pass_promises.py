@@ -144,7 +144,7 @@ def test_bounds_are_struck_out_from_the_property_on_that_gave_nodes_back() -> No
 
 def test_a_partitioning_counts_one_node_in_words() -> None:
     found = partition(graph_of(TRIPLE[:1], ["a"]), [taking("*", "one")])
-    assert repr(found) == "Partitioning('made', 1 node in 1 subgraph)"
+    assert repr(found) == "Partitioning('made', 1 node in 1 subgraph: one 1)"
 
 
 # Sizes

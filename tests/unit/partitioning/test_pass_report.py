@@ -239,4 +239,8 @@ def test_the_data_lists_the_copies() -> None:
 
 
 def test_a_repr_says_what_it_is() -> None:
-    assert repr(network()) == "Partitioning('small_network', 11 nodes in 5 subgraphs)"
+    having = "fast 2, rest 2, small 1"
+    assert repr(network()) == f"Partitioning('small_network', 11 nodes in 5 subgraphs: {having})"
+    notebook = network()._repr_html_()
+    assert "<svg" in notebook
+    assert "<script" not in notebook

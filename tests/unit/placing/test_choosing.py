@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from subgraphkit.comparing.intervals import interval, ratio
 from subgraphkit.placing import choosing
 from subgraphkit.placing.candidates import Piece
 from subgraphkit.placing.choosing import RegionTimes, choose, name_choice
-from subgraphkit.placing.measuring import interval, ratio
 
 
 class Quotient:

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import subgraphkit as sk
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import BackendUnavailableError, ConfigError
-from subgraphkit.partitioning.claiming.placements import read_placement
+from subgraphkit.partitioning.claiming.placements import Placement, read_placement
 from subgraphkit.placing import Tuning, course, measuring, tune
 from subgraphkit.running import observing, profiling
 from tests.models import parsed
@@ -278,3 +279,46 @@ def test_a_short_time_is_kept_and_demands_are_refused(
         tune(bind(tmp_path, pin="Tanh=left"), backends="left,right")
     with pytest.raises(ConfigError, match="tune measures backends, and a plan is none"):
         tune(bind(tmp_path), backends="@plan.json")
+
+
+def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page() -> None:
+    figures = {
+        "complete": True,
+        "spent": 17.2,
+        "single": "slow",
+        "best": "quick 1, slow 2",
+        "ratio": [0.91, 0.88, 0.95],
+        "contenders": [
+            {
+                "label": "quick 1, slow 2",
+                "seconds": [2, 1, 3],
+                "ratio": [0.91, 0.88, 0.95],
+                "subgraphs": 2,
+            },
+            {"label": "slow", "seconds": [3, 2, 4], "ratio": None, "subgraphs": 1},
+            {"label": "near", "seconds": [3, 2, 4], "ratio": [1.0, 0.9, 1.1], "subgraphs": 1},
+        ],
+        "out": {"gone": "no device"},
+        "regions": [
+            {
+                "places": [1],
+                "from": "a",
+                "to": "b",
+                "nodes": 4,
+                "seconds": {"slow": [2, 1, 3]},
+                "chosen": ["quick"],
+            }
+        ],
+        "handing": {"quick": 1e-5},
+        "notes": [],
+    }
+    placement = Placement(backends={}, nodes={}, circumstances={}, figures=figures)
+    found = Tuning(placement, measured=True)
+    assert repr(found) == "Tuning('quick 1, slow 2', at 0.910 (0.880 to 0.950) of 'slow' alone)"
+    page = found.to_html()
+    for words in ("Best is quick 1, slow 2", "not surely faster", "no device", "slow, ms", "17.2"):
+        assert words in page
+    alone = {**figures, "best": "slow", "ratio": [1.0, 1.0, 1.0]}
+    told = Tuning(replace(placement, figures=alone), measured=True)._repr_html_()
+    assert "Best is slow alone" in told
+    assert "<script" not in told

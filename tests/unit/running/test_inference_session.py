@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, ConfigError
 from subgraphkit.running.onnxruntime_words import METHODS
-from tests.models import CHAIN, parsed
+from tests.models import CHAIN, LINEAR, parsed
 
 
 @pytest.mark.parametrize(
@@ -89,3 +90,21 @@ def test_a_loaded_model_can_be_bound_more_than_once() -> None:
     first = sk.InferenceSession(model, shapes={"N": 1})
     second = sk.InferenceSession(model, shapes={"N": 2})
     assert [s.get_inputs()[0].shape for s in (first, second)] == [[1, 4], [2, 4]]
+
+
+def test_a_session_says_in_three_lines_what_it_runs_and_shows_it_in_a_notebook() -> None:
+    with sk.InferenceSession(parsed(LINEAR), "numpy") as session:
+        lines = [
+            "InferenceSession('linear', 2 nodes in 1 subgraph: numpy 1)",
+            "  in: x float32[N,3]",
+            "  out: y float32[N,2]",
+        ]
+        assert repr(session) == "\n".join(lines)
+        notebook = session._repr_html_()
+        assert "<svg" in notebook
+        assert "<script" not in notebook
+        with session.profile(runs=1) as profile:
+            session.run(None, {"x": np.ones((1, 3), np.float32)})
+        assert repr(profile).startswith("Profile('linear', 1 run of ")
+        assert "numpy_0" in profile._repr_html_()
+    assert "numpy 1, closed)" in repr(session)

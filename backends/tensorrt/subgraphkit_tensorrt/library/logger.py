@@ -22,9 +22,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from subgraphkit.texts import logger_of
+
 __all__ = ["LOGGER", "hear", "listening", "logger_for", "noting"]
 
-LOGGER: Final = logging.getLogger("subgraphkit.tensorrt")
+LOGGER: Final = logger_of("tensorrt")
 """Where the words of TensorRT go."""
 
 _KEPT: Final = 200

@@ -1,0 +1,317 @@
+"""Benchmarks: what was measured of each contender, in words, as a page and for a notebook."""
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from subgraphkit.comparing.differences import Difference
+from subgraphkit.comparing.intervals import Interval, interval, ratio
+from subgraphkit.errors import CallerError
+from subgraphkit.viewing import Section, Table, Text, fragment, page
+from subgraphkit.viewing.sections import Cell
+
+__all__ = ["Benchmark", "Measured", "Schedule", "Share"]
+
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The schedule of a benchmark: rounds, warm-up, threads and time limit.
+
+    Attributes:
+        rounds: How many turns each contender takes, of 3 counted runs or 50 ms, whichever is more.
+        warmup: Runs after the first one that do not count.
+        threads: The setting ``threads``, and what the environment variables of OpenMP, OpenBLAS,
+            MKL and TVM say. None leaves it to what is configured.
+        timeout_seconds: How long a bind, a first run with the warm-up, or a turn may take.
+
+    Raises:
+        CallerError: There is no round (SGK301).
+    """
+
+    rounds: int = 10
+    warmup: int = 3
+    threads: int | None = None
+    timeout_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Check that there is something to do."""
+        if self.rounds < 1:
+            raise CallerError("SGK301", f"nothing is measured in {self.rounds} rounds")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of a run that one subgraph takes.
+
+    Attributes:
+        subgraph: Its identifier.
+        backend: Name of its backend.
+        nodes: How many nodes it has.
+        seconds: Median over the turns.
+        part: Its part of the run with clocks, from 0 to 1.
+    """
+
+    subgraph: str
+    backend: str
+    nodes: int
+    seconds: float
+    part: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The measurements of one contender.
+
+    Attributes:
+        selection: Its backends, as given or, where nothing was, as configured.
+        seconds: The runs that count, in order; empty if it is out.
+        turns: The median of every turn; those of two contenders belong together one by one.
+        bind_seconds: From loading the model to a session that is ready, the imports of libraries
+            and everything that is compiled included.
+        first_seconds: The first run.
+        memory_bytes: By how much the peak of its process's resident memory is above what it was
+            before the model was loaded: libraries, weights, engines and values. None where the
+            system does not tell.
+        shares: What each subgraph takes, in their order; the rest of a run is the session's.
+        differences: Its results against those of the first contender that ran, one per tensor.
+        code: Why it is out, as a code; empty if it is not.
+        kind: Name of the class of that error in ``subgraphkit.errors``.
+        text: What happened, as a user would be told.
+        printed: The end of what it printed before that.
+    """
+
+    selection: str
+    seconds: tuple[float, ...] = ()
+    turns: tuple[float, ...] = ()
+    bind_seconds: float = 0.0
+    first_seconds: float = 0.0
+    memory_bytes: int | None = None
+    shares: tuple[Share, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    code: str = ""
+    kind: str = ""
+    text: str = ""
+    printed: str = ""
+
+    @property
+    def ran(self) -> bool:
+        """Whether it was measured."""
+        return not self.code
+
+    @property
+    def agrees(self) -> bool:
+        """Whether its results are those of the first contender, to the tolerance."""
+        return all(one.agrees for one in self.differences)
+
+    @property
+    def median(self) -> float:
+        """Median of the counted runs, in seconds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def throughput(self) -> float:
+        """Runs per second, one after the other."""
+        return len(self.seconds) / sum(self.seconds)
+
+    @property
+    def largest_difference(self) -> float:
+        """Largest difference of any output by the largest value of that output."""
+        if any(one.problem for one in self.differences):
+            return float("inf")
+        return max((one.scaled for one in self.differences), default=0.0)
+
+    def percentile(self, percent: float) -> float:
+        """Return a percentile of the counted runs, in seconds, between runs if need be."""
+        return float(np.percentile(self.seconds, percent))
+
+    def part_of(self, backend: str) -> float:
+        """Return what the subgraphs of a backend take of a run, from 0 to 1."""
+        return sum(share.part for share in self.shares if share.backend == backend)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Benchmark:
+    """The contenders side by side.
+
+    Attributes:
+        model: What the model is called; empty if nobody could load it.
+        schedule: How it was measured.
+        measured: The contenders, in the order given.
+    """
+
+    model: str
+    schedule: Schedule
+    measured: tuple[Measured, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all that ran have the same results, to the tolerance."""
+        return all(one.agrees for one in self.measured)
+
+    def ratio(self, one: Measured) -> float | None:
+        """Return the median of a contender by that of the first; None if one of them is out."""
+        first = self.measured[0]
+        return one.median / first.median if one.ran and first.ran else None
+
+    @property
+    def fastest(self) -> Measured | None:
+        """Who has the smallest median among those whose results agree; None if nobody ran."""
+        found = [one for one in self.measured if one.ran and one.agrees]
+        return min(found, key=lambda one: one.median, default=None)
+
+    def to_html(self) -> str:
+        """Return one HTML page that needs nothing else: who won, by how much, and how sure it is.
+
+        To be written as UTF-8.
+        """
+        return page(f"{self.model or 'A model'}, measured", *_sections(self))
+
+    def _repr_html_(self) -> str:
+        return fragment(*list(_sections(self))[:2])
+
+    def __repr__(self) -> str:
+        """Render as ``Benchmark('m.onnx', 10 turns: numpy 12.3 ms, openvino SGK104)``."""
+        found = (
+            f"{one.selection} {_milliseconds(one.median) if one.ran else one.code}"
+            for one in self.measured
+        )
+        turns = "1 turn" if self.schedule.rounds == 1 else f"{self.schedule.rounds} turns"
+        return f"Benchmark({self.model!r}, {turns}: {', '.join(found)})"
+
+
+def _sections(found: Benchmark) -> Iterator[Section]:
+    """Go through the sections of a page: who won, all contenders, their subgraphs, and how."""
+    yield Text("\n".join(_verdict(found)), "Who is fastest")
+    yield _contenders(found)
+    yield _further(found)
+    shares = [
+        (
+            one.selection,
+            share.subgraph,
+            share.backend,
+            share.nodes,
+            share.seconds * 1e3,
+            share.part * 100,
+        )
+        for one in found.measured
+        for share in sorted(one.shares, key=lambda share: -share.seconds)
+    ]
+    columns = ("contender", "subgraph", "backend", "nodes", "time, ms", "% of the run")
+    what = "The rest of a run is the session's own: it checks feeds and hands values over."
+    yield Table(columns, shares, "Where the time of a run goes", what, bars=("time, ms",))
+    rows = [
+        (one.selection, one.code, " ".join(one.text.removeprefix(f"[{one.code}] ").split()))
+        for one in found.measured
+        if not one.ran
+    ]
+    if rows:
+        yield Table(("contender", "code", "what happened"), rows, "Out of the race")
+    schedule = found.schedule
+    threads = "as many threads as each likes" if schedule.threads is None else schedule.threads
+    yield Text(
+        f"Every contender has a process of its own. They took {schedule.rounds} turns each, one "
+        f"after the other, after {schedule.warmup} runs that do not count; threads: {threads}. A "
+        "time is the median of all counted runs. A ratio is a contender's turn by the turn of the "
+        "first one beside it, so what slows the machine down for a while is in both; its median "
+        "comes with the interval that holds the true one with a confidence of 95 %.",
+        "How it was measured",
+    )
+
+
+def _verdict(found: Benchmark) -> Iterator[str]:
+    best = found.fastest
+    if best is None:
+        yield "Nobody: no contender ran with the results that were expected."
+        return
+    yield f"{best.selection} is fastest: {_milliseconds(best.median)} a run."
+    others = [one for one in found.measured if one.ran and one is not best]
+    for one in sorted(others, key=lambda one: one.median):
+        slower = ratio(one.turns, best.turns)
+        if not one.agrees:
+            yield f"{one.selection} does not count: its results differ from those of the first."
+        elif slower.low <= 1:
+            yield (
+                f"{one.selection} may be as fast: it takes {_words(slower)} as long, a range that "
+                "includes 1."
+            )
+        else:
+            yield f"{one.selection} takes {_words(slower)} as long."
+
+
+def _contenders(found: Benchmark) -> Table:
+    first = found.measured[0]
+    columns = [
+        "contender",
+        "verdict",
+        "median, ms",
+        "from",
+        "to",
+        f"ratio to {first.selection}",
+        "ratio from",
+        "ratio to",
+    ]
+    what = (
+        "Half of all runs take less than the median. The true one is between from and to with a "
+        f"confidence of 95 %. Ratios are to {first.selection}, the first one: below 1 is faster."
+    )
+    rows: list[Sequence[Cell]] = []
+    for one in found.measured:
+        if not one.ran:
+            rows.append((one.selection, f"out: {one.code}", *[None] * 6))
+            continue
+        times = [one.median * 1e3, *(seconds * 1e3 for seconds in interval(one.turns)[1:])]
+        against: Sequence[Cell] = (1.0, None, None)
+        if one is not first:
+            against = ratio(one.turns, first.turns) if first.ran else (None,) * 3
+        rows.append((one.selection, _word(found, one), *times, *against))
+    return Table(columns, rows, "Contenders", what, bars=("median, ms",))
+
+
+def _further(found: Benchmark) -> Table:
+    columns = (
+        "contender",
+        "99 % of runs below, ms",
+        "first run, ms",
+        "to open, s",
+        "memory, MiB",
+        "largest difference",
+    )
+    rows = [
+        (
+            one.selection,
+            one.percentile(99) * 1e3,
+            one.first_seconds * 1e3,
+            one.bind_seconds,
+            None if one.memory_bytes is None else one.memory_bytes / _MEBIBYTE,
+            one.largest_difference,
+        )
+        for one in found.measured
+        if one.ran
+    ]
+    what = (
+        "To open: from loading the model to a session that is ready, with the import of libraries. "
+        "Memory: the most its process took for libraries, weights, engines and values. Difference: "
+        "from the first one's results, by the largest number in them."
+    )
+    return Table(columns, rows, "What else was measured", what, bars=("memory, MiB",))
+
+
+def _word(found: Benchmark, one: Measured) -> str:
+    best = found.fastest
+    if not one.agrees:
+        return "results differ"
+    if best is None or one is best:
+        return "fastest"
+    return "as fast, maybe" if ratio(one.turns, best.turns).low <= 1 else "slower"
+
+
+def _words(found: Interval) -> str:
+    return f"{found.median:.2f} times ({found.low:.2f} to {found.high:.2f})"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"

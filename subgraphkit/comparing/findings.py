@@ -1,0 +1,215 @@
+"""Findings of a comparison: of each subgraph and of the whole, as data and as a page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from subgraphkit.comparing.differences import Difference
+from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Section, Table, Text, page
+
+__all__ = ["Outcome", "SubgraphFinding", "Verification"]
+
+Outcome = Literal["agrees", "differs", "means nothing"]
+"""What became of a comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubgraphFinding:
+    """The results of one subgraph on the reference's values.
+
+    Attributes:
+        subgraph: Its identifier.
+        backend: Name of its backend.
+        nodes: How many nodes it has.
+        first: Label of its first node.
+        last: Label of its last node.
+        differences: One finding per tensor it hands out.
+        error: What it failed with, as text; empty if it did not.
+        reads: The values that it is fed.
+        makes: The values that it hands out.
+    """
+
+    subgraph: str
+    backend: str
+    nodes: int
+    first: str
+    last: str
+    differences: tuple[Difference, ...]
+    error: str = ""
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the subgraph is right."""
+        return not self.error and all(one.agrees for one in self.differences)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The comparison of a backend with a reference on one model and one set of inputs.
+
+    Attributes:
+        model: What the model is called.
+        backend: The selection under test.
+        reference: The selection that is believed.
+        nodes: By backend that took part in the test, how many nodes are at home there.
+        idle: Those of the backends selected that took no node, so that nothing was learned of them.
+        outputs: One finding per tensor among the outputs; empty if the run failed.
+        subgraphs: One finding per subgraph, in their order; None if they were not asked for.
+        error: What the run failed with, as text; empty if it did not.
+    """
+
+    model: str
+    backend: str
+    reference: str
+    nodes: Mapping[str, int]
+    idle: tuple[str, ...]
+    outputs: tuple[Difference, ...]
+    subgraphs: tuple[SubgraphFinding, ...] | None = None
+    error: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of it: something differs or failed, or agrees, or means nothing.
+
+        It means nothing if there is no output for which agreeing means something: then a backend
+        that computes something else would have agreed as well.
+        """
+        if self.error or any(self.at_fault) or not all(one.agrees for one in self.outputs):
+            return "differs"
+        if self.outputs and all(one.nothing for one in self.outputs):
+            return "means nothing"
+        return "agrees"
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing differs beyond the tolerances or failed, and this means something."""
+        return self.outcome == "agrees"
+
+    @property
+    def at_fault(self) -> tuple[SubgraphFinding, ...]:
+        """The subgraphs that are wrong on right inputs; empty if they were not asked for."""
+        return tuple(one for one in self.subgraphs or () if not one.agrees)
+
+    @property
+    def conclusion(self) -> str:
+        """What became of it, in a sentence."""
+        if self.outcome == "means nothing":
+            return "Nothing was verified: that these outputs agree means nothing."
+        if self.outcome == "agrees":
+            return "All agree."
+        if self.subgraphs is None:
+            return "They do not agree. To see which subgraph is at fault: --per-subgraph"
+        if not self.at_fault:
+            return (
+                "They do not agree, though every subgraph is right on the reference's values: "
+                "small differences add up, or the model turns them into large ones."
+            )
+        return f"At fault, on right inputs: {', '.join(map(_named, self.at_fault))}"
+
+    def sections(self) -> Iterator[Section]:
+        """Go through the sections of a page, for ``subgraphkit.viewing``."""
+        yield Text(self.conclusion)
+        shares = ", ".join(f"{name} {count:,}" for name, count in self.nodes.items())
+        facts = [
+            ("under test", self.backend),
+            ("held against", self.reference),
+            ("nodes", shares),
+            ("took no node", ", ".join(self.idle)),
+            ("the run failed", self.error),
+        ]
+        yield Facts([(name, value) for name, value in facts if value])
+        if self.outputs:
+            caption = (
+                "RMS, low and high are of what was expected: the signal beside the error. Nothing: "
+                "one number in the place of every element would have agreed as well."
+            )
+            rows = [_row(one) for one in self.outputs]
+            yield Table(_COLUMNS, rows, title="Outputs", caption=caption)
+        if self.subgraphs:
+            yield _drawing(self.subgraphs)
+            yield Table(
+                ("subgraph", "backend", "nodes", "from", "to", *_COLUMNS),
+                [
+                    (*_facts(one), *row)
+                    for one in sorted(self.subgraphs, key=lambda one: one.agrees)
+                    for row in _rows(one)
+                ],
+                title=_TITLE,
+                caption="Each was fed what the reference has at its inputs. Those at fault first.",
+            )
+
+    def to_html(self) -> str:
+        """Return one HTML page that needs nothing else, to be written as UTF-8.
+
+        It has the outcome, the outputs with signal and error, and where subgraphs were asked for,
+        their graph with those at fault, and what each handed out.
+        """
+        title = f"{self.model}: {self.backend} against {self.reference}"
+        return page(title, *self.sections())
+
+
+_TITLE = "Subgraphs on right inputs"
+_COLUMNS = (
+    *("value", "result", "type", "wrong", "max abs", "max rel", "cosine", "RMS", "low", "high"),
+    "where",
+)
+
+
+def _named(one: SubgraphFinding) -> str:
+    nodes = "1 node" if one.nodes == 1 else f"{one.nodes} nodes"
+    return f"{one.subgraph} ({nodes}, {one.first} .. {one.last})"
+
+
+def _facts(one: SubgraphFinding) -> tuple[str | int, ...]:
+    return one.subgraph, one.backend, one.nodes, one.first, one.last
+
+
+def _rows(one: SubgraphFinding) -> list[tuple[str | int | float | None, ...]]:
+    failed = [("", "FAIL", *[None] * (len(_COLUMNS) - 3), one.error)] if one.error else []
+    return [*failed, *map(_row, one.differences)]
+
+
+def _row(one: Difference) -> tuple[str | int | float | None, ...]:
+    figures = (one.wrong, one.max_abs, one.max_rel, one.cosine, one.rms, one.low, one.high)
+    shown = [None] * len(figures) if one.problem else figures
+    return one.name, one.result, one.type, *shown, one.remark
+
+
+def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
+    """Draw the subgraphs, those at fault marked, and those that a run feeds what is wrong."""
+    makers = {name: at for at, one in enumerate(subgraphs) for name in one.makes}
+    sources = [dict.fromkeys(makers[n] for n in one.reads if n in makers) for one in subgraphs]
+    spoilt: set[int] = set()
+    boxes = []
+    for at, one in enumerate(subgraphs):
+        inherits = not spoilt.isdisjoint(sources[at])
+        if inherits or not one.agrees:
+            spoilt.add(at)
+        note = "at fault" if not one.agrees else "right, but fed wrong values" if inherits else ""
+        boxes.append(
+            Box(
+                one.subgraph,
+                "right on right inputs" if one.agrees else "at fault",
+                float(one.nodes),
+                note,
+                [("backend", one.backend), ("from", one.first), ("to", one.last)],
+                marked=not one.agrees,
+            )
+        )
+    sizes = {found.name: found.nbytes for one in subgraphs for found in one.differences}
+    arrows = [
+        Arrow(source, at, sum(sizes.get(n, 0) for n in one.reads if makers.get(n) == source))
+        for at, one in enumerate(subgraphs)
+        for source in sources[at]
+    ]
+    return Drawing(
+        boxes,
+        arrows,
+        title="Where it goes wrong",
+        caption="A box is a subgraph, its area its number of nodes. At fault is what is wrong on "
+        "right inputs; what only inherits an error is not.",
+        groups=("right on right inputs", "at fault"),
+        opens=_TITLE,
+    )

@@ -1,0 +1,87 @@
+"""Times from inside of the operators of every backend that is installed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.cli import main
+from tests.models import parsed
+
+NETWORK = """
+network (float[1, 4, 16, 16] x) => (float[1, 4] y)
+{
+  c = Conv <pads = [1, 1, 1, 1]> (x, k)
+  r = Relu(c)
+  m = GlobalAveragePool(r)
+  f = Flatten(m)
+  g = MatMul(f, w)
+  y = Softmax(g)
+}
+"""
+FEEDS = {"x": np.random.default_rng(0).standard_normal((1, 4, 16, 16), np.float32)}
+NAMES_NODES = {
+    "numpy": "all",
+    "onednn": "all",
+    "onnxruntime": "some",
+    "openvino": "all",
+    "tvm": "no",
+}
+"""Which rows inside name nodes of the model; ONNX Runtime puts reorders of its own between."""
+
+
+def network() -> onnx.ModelProto:
+    model = parsed(NETWORK)
+    rng = np.random.default_rng(1)
+    for name, shape in (("k", (4, 4, 3, 3)), ("w", (4, 4))):
+        array = rng.standard_normal(shape, np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return model
+
+
+@pytest.mark.parametrize("backend", NAMES_NODES)
+def test_every_backend_has_times_inside_that_add_up(backend: str) -> None:
+    try:
+        session = sk.InferenceSession(network(), backend, on_fallback="ok")
+    except sk.errors.BackendError as error:
+        pytest.skip(str(error))
+    with session, session.profile(3) as profile:
+        before = session.run(None, FEEDS)
+        profile.run(FEEDS)
+        again = session.run(None, FEEDS)
+    np.testing.assert_allclose(again[0], before[0], rtol=1e-5)
+    assert profile.notes == ()
+    inside = [row for row in profile.rows if row.kind == "inside" and row.backend == backend]
+    assert inside
+    if NAMES_NODES[backend] == "all":
+        assert all(row.nodes for row in inside)
+    assert all(row.label.startswith(f"{backend}: ") for row in inside if not row.nodes)
+    if NAMES_NODES[backend] != "no":
+        taken = {n for row in profile.rows if row.kind == "subgraph" for n in row.numbers}
+        assert {0, 4} <= {node for row in inside for node in row.numbers} <= taken  # Conv, MatMul
+    leaves = sum(row.seconds for row in profile.rows if row.kind != "subgraph")
+    wall = sum(profile.walls) / len(profile.walls)
+    assert leaves == pytest.approx(wall, rel=1e-9)
+
+
+def test_the_command_measures_and_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(network(), tmp_path / "network.onnx")
+    trace, page = tmp_path / "trace.json", tmp_path / "page.html"
+    words = ["profile", str(tmp_path / "network.onnx"), "--backend", "numpy", "--runs", "3"]
+    assert main([*words, "--chrome", str(trace), "--html", str(page), "--top", "1"]) == 0
+    shown = capsys.readouterr()
+    assert "3 runs of" in shown.out
+    assert "numpy_0, " in shown.out
+    assert "more" in shown.out
+    assert "ui.perfetto.dev" in shown.err
+    assert len([e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]) >= 9
+    assert "Inside of subgraphs" in page.read_text(encoding="utf-8")
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)["data"]
+    assert (data["runs"], len(data["rows"]) > 5) == (3, True)
+    assert main([*words, "--chrome", str(tmp_path)]) == 2
