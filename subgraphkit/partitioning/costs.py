@@ -148,7 +148,10 @@ class Costs:
         known = [name for name in names if name in self._names]
         if len(known) < 2:  # noqa: PLR2004 (nobody to change places with)
             return list(names)
-        predicted = {name: self._seconds(name, {**self._whole, RUN: 1}) for name in known}
+        # Where what counts as one element may be many, a run may be as long as it likes.
+        opens = any(is_open(Node(self._bound, node)) for node in self._bound.order)
+        units = {**self._whole, RUN: 0 if opens else 1}
+        predicted = {name: self._seconds(name, units) for name in known}
         order: list[str] = []
         for name in known:
             at = len(order)

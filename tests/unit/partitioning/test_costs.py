@@ -113,6 +113,13 @@ def test_a_library_is_opened_only_where_it_can_win(tmp_path: Path) -> None:
     assert sorted(opened(small, "none")) == sorted(names)  # nobody else would run them
 
 
+def test_a_model_of_open_size_is_not_taken_for_a_small_one() -> None:
+    names = ["onnxruntime", "numpy"]
+    for size, expected in (("4", ["numpy", "onnxruntime"]), ("N", names)):
+        model = bound(f"g (float[{size}, 4] x) => (float[{size}, 4] y) {{ y = Relu(x) }}")
+        assert Costs(model, model.settings).ranked(names) == expected
+
+
 def test_every_class_of_operators_has_its_unit() -> None:
     text = """g (float[1,4,8,8] x, float[4,4] m) => (y) {
       a = Conv(x, w)  b = Conv<group=4>(a, v)  c = MatMul(m, m)  d = Relu(b)
