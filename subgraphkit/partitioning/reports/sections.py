@@ -21,7 +21,7 @@ from subgraphkit.partitioning.reports.renderings import (
 )
 from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, in_bytes, page
 
-__all__ = ["as_fragment", "as_page"]
+__all__ = ["as_fragment", "as_page", "sections_of"]
 
 _NODES = "Nodes"
 _SHOWN_OPERATORS = 6
@@ -319,17 +319,9 @@ def as_page(
     portrait = _Portrait(partitioning, quality, times, homes(against))
     earlier = _Portrait(against, quality, {}, {})
     summary, drawing, *rest = portrait.sections()
-    return page(
-        title,
-        move_table(moves, quality.flops),
-        summary,
-        drawing,
-        replace(
-            earlier.drawing("Compared with"),
-            groups=(*partitioning.backends, *against.backends),
-        ),
-        *rest,
-    )
+    groups = (*partitioning.backends, *against.backends)
+    before = replace(earlier.drawing("Compared with"), groups=groups)
+    return page(title, move_table(moves, quality.flops), summary, drawing, before, *rest)
 
 
 def as_fragment(
