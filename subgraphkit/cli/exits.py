@@ -78,7 +78,8 @@ def exit_code_of(error: BaseException | type[BaseException]) -> ExitCode:
     kind = error if isinstance(error, type) else type(error)
     if issubclass(kind, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    if isinstance(error, BaseException) and is_of_plugin(error):  # as it is, under SUBGRAPH_RAISE_PLUGIN_ERRORS
+    if isinstance(error, BaseException) and is_of_plugin(error):
+        # as it is, under SUBGRAPH_RAISE_PLUGIN_ERRORS
         return ExitCode.BACKEND
     if not issubclass(kind, SubgraphkitError):
         return ExitCode.BUG
