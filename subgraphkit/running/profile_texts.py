@@ -89,7 +89,7 @@ def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
         if row.kind in {"inside", "unattributed"}
     ]
     if inside:
-        caption = "One row for each kernel or layer, the longest first; if fused, with all its nodes."
+        caption = "One row for each kernel or layer, the longest first; fused, with all its nodes."
         yield Table(columns, inside, "Inside of subgraphs", caption, columns[4:5])
     around = [
         (row.label, row.seconds * 1e3, row.part * 100, row.calls)
