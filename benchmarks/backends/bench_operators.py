@@ -5,8 +5,8 @@ Usage: ``python benchmarks/backends/bench_operators.py [--backends A,B] [--class
 Every class has a model that consists of it, measured by ``subgraphkit.comparing.bench``: a process
 per backend, taking turns. The figures belong into ``_COSTS`` of
 ``subgraphkit/partitioning/costs.py``: seconds for 10**9 operations, or bytes where a class is bound
-by memory, and seconds for a node of four elements. A backend that leaves nodes of the model to
-NumPy has no figure.
+by memory, and seconds for a node of four elements and for a run of one node. A backend that leaves
+nodes of the model to NumPy has no figure.
 """
 
 import sys
@@ -22,10 +22,11 @@ from onnx import numpy_helper  # noqa: E402 (see above)
 
 import subgraphkit as sk  # noqa: E402 (see above)
 from subgraphkit.comparing import Measured, Schedule, bench  # noqa: E402 (see above)
-from subgraphkit.partitioning.costs import NODE, work_of  # noqa: E402 (see above)
+from subgraphkit.partitioning.costs import NODE, RUN, work_of  # noqa: E402 (see above)
 
 BEHIND: Final = "numpy"
 OTHERS: Final = "onnxruntime,openvino,onednn,tvm"
+SMALL: Final = frozenset({NODE, RUN})
 Feeds = dict[str, np.ndarray[Any, Any]]
 
 
@@ -51,8 +52,8 @@ def main() -> int:
         found = bench(model, feeds, lists, schedule=schedule, cache=False)
         bound = sk.bind(sk.load(model), backend=BEHIND)
         work = [work_of(bound, node) for node in bound.order]
-        units = len(work) if kind == NODE else sum(units for one, units in work if one == kind)
-        scale = 1.0 if kind == NODE else 1e9
+        units = len(work) if kind in SMALL else sum(units for one, units in work if one == kind)
+        scale = 1.0 if kind in SMALL else 1e9
         cells = [
             _cost(one, name, scale / units) for name, one in zip(names, found.measured, strict=True)
         ]
@@ -154,6 +155,11 @@ def _nodes() -> tuple[Any, Feeds]:
     return _model(text, {"x": _numbers(2, 2)}, w=_numbers(2, 2))
 
 
+def _run() -> tuple[Any, Feeds]:
+    text = "g (float[1,64] x) => (float[1,64] y) { y = Relu(x) }"
+    return _model(text, {"x": _numbers(1, 64)})
+
+
 MODELS: Final = {
     "convolution": _convolution,
     "depthwise": _depthwise,
@@ -163,6 +169,7 @@ MODELS: Final = {
     "elementwise": _elementwise,
     "movement": _movement,
     NODE: _nodes,
+    RUN: _run,
 }
 
 if __name__ == "__main__":

@@ -125,6 +125,12 @@ class ResolvedConfig:
         entries = self.option_sources.get(name, {})
         return {key: (value, location) for key, (value, _, location) in entries.items()}
 
+    @property
+    def auto(self) -> BackendChoice | None:
+        """The choice ``auto``, with a plan or without, where it is all of the selection."""
+        names = [one.name for one in self.backends]
+        return self.backends[0] if names == [AUTO] else None
+
     def selecting(
         self, choices: tuple[BackendChoice, ...], layer: str, location: str
     ) -> "ResolvedConfig":

@@ -27,10 +27,13 @@ from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 
-__all__ = ["HANDING", "NODE", "Costs", "work_of"]
+__all__ = ["HANDING", "NODE", "RUN", "Costs", "work_of"]
 
 NODE: Final = "node"
 """The class of what every node costs, however small."""
+
+RUN: Final = "run"
+"""The class of what a run of one region costs, however small."""
 
 HANDING: Final = "handing"
 """The class of what it costs to hand a region over."""
@@ -38,26 +41,32 @@ HANDING: Final = "handing"
 _COSTS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
     {
         "convolution": {
-            "numpy": 0.026, "onnxruntime": 0.036, "openvino": 0.025, "onednn": 0.023, "tvm": 0.18
+            "numpy": 0.0093, "onnxruntime": 0.0061, "openvino": 0.0063, "onednn": 0.0074,
+            "tvm": 0.13,
         },
         "depthwise": {
-            "numpy": 0.83, "onnxruntime": 0.097, "openvino": 0.25, "onednn": 0.22, "tvm": 0.65
+            "numpy": 0.16, "onnxruntime": 0.021, "openvino": 0.03, "onednn": 0.038, "tvm": 0.18
         },
         "product": {
-            "numpy": 0.031, "onnxruntime": 0.05, "openvino": 0.032, "onednn": 0.028, "tvm": 0.063
+            "numpy": 0.0076, "onnxruntime": 0.0062, "openvino": 0.0061, "onednn": 0.0068,
+            "tvm": 0.032,
         },
-        "recurrent": {"numpy": 0.28, "onnxruntime": 0.16, "openvino": 0.13},
-        "quantized": {"numpy": 1.7, "onnxruntime": 0.0083, "tvm": 0.05},
-        "elementwise": {"numpy": 0.26, "onnxruntime": 0.34, "openvino": 0.13, "tvm": 0.63},
-        "movement": {"numpy": 0.27, "onnxruntime": 0.034, "openvino": 0.073, "tvm": 0.04},
+        "recurrent": {"numpy": 0.07, "onnxruntime": 0.021, "openvino": 0.026},
+        "quantized": {"numpy": 0.81, "onnxruntime": 0.0057},
+        "elementwise": {"numpy": 0.13, "onnxruntime": 0.058, "openvino": 0.03, "tvm": 0.37},
+        "movement": {"numpy": 0.16, "onnxruntime": 0.018, "openvino": 0.022, "tvm": 0.047},
         NODE: {
-            "numpy": 8.1e-7, "onnxruntime": 3.3e-7, "openvino": 4.8e-7, "onednn": 4.4e-6,
-            "tvm": 2.5e-7,
+            "numpy": 8.7e-7, "onnxruntime": 4.6e-7, "openvino": 5.8e-7, "onednn": 5e-6,
+            "tvm": 3.2e-7,
+        },
+        RUN: {
+            "numpy": 8e-6, "onnxruntime": 1.1e-5, "openvino": 4.1e-5, "onednn": 7.8e-5,
+            "tvm": 1.1e-5,
         },
     }
 )  # fmt: skip
-"""Seconds for 10**9 operations or bytes on two threads of an x86-64 processor with AVX-512, and for
-one node on one thread. What is missing the backend does not take.
+"""Seconds for 10**9 operations or bytes on two quiet threads of an x86-64 processor with AVX2, for
+one node on one thread, and for a run. What is missing the backend does not take.
 """
 
 _UNITS: Final = 1e9
@@ -66,14 +75,14 @@ _TOTAL: Final = "numpy"
 
 _STEP: Final = 20e-6
 _VALUE: Final = 5e-6
-"""Seconds for one more step of a run, and for each value that crosses its edge."""
+"""Seconds for one more step of a run where nobody measured it, and for each value that crosses."""
 
 _SMALL: Final = 0.01
 """The part of the work from which on a region is handed over in any case."""
 
-_MARGIN: Final = 0.5
+_MARGIN: Final = 0.8
 """A backend comes before one of higher priority where it is predicted to take less than this part
-of its time; by what fusion does to a class of operators, predictions may be off by almost a half.
+of its time; by what fusion does to a class of operators, predictions may be off by a fifth.
 """
 
 _Kept = dict[str, dict[str, tuple[float, float]]]
@@ -139,7 +148,10 @@ class Costs:
         known = [name for name in names if name in self._names]
         if len(known) < 2:  # noqa: PLR2004 (nobody to change places with)
             return list(names)
-        predicted = {name: self._seconds(name, self._whole) for name in known}
+        # Where what counts as one element may be many, a run may be as long as it likes.
+        opens = any(is_open(Node(self._bound, node)) for node in self._bound.order)
+        units = {**self._whole, RUN: 0 if opens else 1}
+        predicted = {name: self._seconds(name, units) for name in known}
         order: list[str] = []
         for name in known:
             at = len(order)
@@ -211,7 +223,7 @@ class Costs:
         return rest > price or any(is_open(Node(self._bound, node)) for node in nodes)
 
     def _step(self, name: str) -> float:
-        return self._table.get(HANDING, {}).get(name, _STEP)
+        return self._table.get(HANDING, {}).get(name, _COSTS[RUN].get(name, _STEP))
 
     def _by_total(self, nodes: Iterable[int]) -> float:
         return self.of(_TOTAL, nodes) or 0.0
@@ -293,7 +305,7 @@ def _recalled(settings: ResolvedConfig) -> _Kept:
 
 
 def _scale(kind: str) -> float:
-    return 1.0 if kind in {NODE, HANDING} else _UNITS
+    return 1.0 if kind in {NODE, RUN, HANDING} else _UNITS
 
 
 def _merged(kept: _Kept) -> dict[str, dict[str, float]]:

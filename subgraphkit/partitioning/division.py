@@ -6,7 +6,6 @@ from itertools import compress
 
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.configuration.selection import AUTO
 from subgraphkit.partitioning.claiming.claimants import Claim, choose_again, choose_claimants
 from subgraphkit.partitioning.claiming.constraints import (
     NO_DEMANDS,
@@ -45,7 +44,7 @@ def divided(
     Raises:
         SubgraphkitError: As ``partition``.
     """
-    weighs = demands is None and [one.name for one in settings.backends] == [AUTO]
+    weighs = demands is None and settings.auto is not None
     costs = Costs(bound, settings) if weighs else None
     among = partial(costs.candidates, fallback=settings.fallback) if costs is not None else None
     takes_all = partial(_takes_all, bound)

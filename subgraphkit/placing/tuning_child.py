@@ -61,8 +61,8 @@ def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
     settings = bound.settings
     if settings.tune == "off":
         return "off"
-    open_choice = [(one.name, one.plan) for one in settings.backends] == [(AUTO, None)]
-    if not open_choice or settings.require or configured(settings, constraints) is not None:
+    is_open = settings.auto is not None and settings.auto.plan is None
+    if not is_open or settings.require or configured(settings, constraints) is not None:
         _logger.info("tune=%r measures for backend='auto' without demands alone", settings.tune)
         return "off"
     found = find_placement(bound, settings)

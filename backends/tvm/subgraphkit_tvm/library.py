@@ -41,10 +41,11 @@ def tvm(name: str = "") -> Any:
 def quiet() -> Iterator[None]:
     """Keep what TVM prints and warns about from the user; an exception gets it as a note.
 
-    Thread-safety: what other threads print meanwhile is printed.
+    Thread-safety: what other threads print meanwhile is printed, and what others than TVM's modules
+    warn about is warned about.
     """
     with _interrupted_afterwards(), warnings.catch_warnings(), _Hushed.here() as printed:
-        warnings.simplefilter("ignore")
+        warnings.filterwarnings("ignore", module=MODULE)
         try:
             yield
         except Exception as error:

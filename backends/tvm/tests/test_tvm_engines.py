@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -201,3 +202,12 @@ def test_only_a_thread_that_asks_to_be_quiet_is(capsys: pytest.CaptureFixture[st
     thread.join(60)
     assert capsys.readouterr().out == "heard\nheard again\n"
     assert sys.stdout is stream
+
+
+def test_only_what_tvm_warns_about_is_kept_from_the_user() -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with quiet():
+            for module in ("numpy", "tvm.relax"):
+                warnings.warn_explicit(f"of {module}", UserWarning, "file.py", 1, module=module)
+    assert [str(one.message) for one in warned] == ["of numpy"]

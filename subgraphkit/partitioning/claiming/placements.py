@@ -249,8 +249,8 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
     Raises:
         ConfigError: A plan file that is named cannot be read (SGK124).
     """
-    choice = next(iter(settings.backends), None)
-    if choice is None or choice.name != AUTO or len(settings.backends) > 1:
+    choice = settings.auto
+    if choice is None:
         return None
     if choice.plan is not None:
         return read_placement(choice.plan)
