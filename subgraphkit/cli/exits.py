@@ -73,15 +73,17 @@ _KINDS: Final[tuple[tuple[tuple[type[SubgraphkitError], ...], ExitCode], ...]] =
 )
 
 
-def exit_code_of(error: BaseException) -> ExitCode:
-    """Return the exit code of a command that ended with an error."""
-    if isinstance(error, KeyboardInterrupt):
+def exit_code_of(error: BaseException | type[BaseException]) -> ExitCode:
+    """Return the exit code of a command that ended with an error, or with one of a class."""
+    kind = error if isinstance(error, type) else type(error)
+    if issubclass(kind, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    if is_of_plugin(error):  # as it is, under SUBGRAPH_RAISE_PLUGIN_ERRORS
+    if isinstance(error, BaseException) and is_of_plugin(error):
+        # as it is, under SUBGRAPH_RAISE_PLUGIN_ERRORS
         return ExitCode.BACKEND
-    if not isinstance(error, SubgraphkitError):
+    if not issubclass(kind, SubgraphkitError):
         return ExitCode.BUG
     for kinds, code in _KINDS:
-        if isinstance(error, kinds):
+        if issubclass(kind, kinds):
             return code
     return ExitCode.FAILURE

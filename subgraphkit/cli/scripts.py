@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from subgraphkit.cli.values import merge_options, merge_pairs
 
-__all__ = ["SCRIPTS", "script_of"]
+__all__ = ["SCRIPTS", "script_of", "tolerance_words"]
 
 _LINE: Final = 88
 _OTHERS: Final = "options strict fold pin keep_off"
@@ -64,6 +64,7 @@ for subgraph, operator in zip(compiled.partitioning.subgraphs, compiled):
 ?bundle     session.export({{bundle}}, *[overwrite])
 """,
         "verify": f"""
+?comparison from pathlib import Path
 ?limited from functools import partial
 import subgraphkit as sk
 from subgraphkit.comparing import bisect, find_not_finite, make_feeds, tolerance_for, verify
@@ -71,7 +72,7 @@ from subgraphkit.comparing import bisect, find_not_finite, make_feeds, tolerance
 {_PLAIN}?limited tolerance = partial(tolerance_for, relative={{rtol}}, absolute={{atol}})
 ?usual tolerance = None  # as suits the element type and the backend
 ?bisect found = bisect(model, feeds, {{backend}}, {{reference}}, folder={{output}}, \
-tolerance=tolerance, *[shapes options])
+tolerance=tolerance, *[words shapes options])
 ?bisect print(found.summary)
 ?bisect raise SystemExit(0 if found.verdict == "nothing" else 1)
 ?nan for backend in ({{backend}}, {{reference}}):
@@ -81,6 +82,7 @@ tolerance=tolerance, *[shapes options])
 ?compare for one in found.outputs:
 ?compare     print(one)
 ?parts print(*found.subgraphs, sep="\\n")
+?comparison Path({{html}}).write_text(found.to_html(), encoding="utf-8")
 ?compare raise SystemExit(0 if found.agrees else 1)
 """,
         "profile": f"""
@@ -97,6 +99,7 @@ print(profile.table({{top}}))
 ?html Path({{html}}).write_text(profile.to_html(), encoding="utf-8")
 """,
         "bench": f"""
+?html from pathlib import Path
 import subgraphkit as sk
 from subgraphkit.comparing import Schedule, bench, make_feeds
 
@@ -105,10 +108,11 @@ found = bench({{model}}, feeds, {{contenders}}, schedule=schedule, \
 *[shapes options pin keep_off data_roots])
 for one in found.measured:
     print(one.selection, one.median if one.ran else one.text)
+?html Path({{html}}).write_text(found.to_html(), encoding="utf-8")
 raise SystemExit(0 if found.agrees else 1)
 """,
         "tune": f"""
-?output from pathlib import Path
+?written from pathlib import Path
 import subgraphkit as sk
 from subgraphkit.comparing import make_feeds
 from subgraphkit.placing import tune
@@ -116,6 +120,7 @@ from subgraphkit.placing import tune
 {_LOAD}bound = sk.bind(model, *[shapes options threads], backend="auto")
 {_FEEDS}found = tune(bound, feeds=feeds, *[seconds backends again])
 print(found.report())
+?html Path({{html}}).write_text(found.to_html(), encoding="utf-8")
 ?output Path({{output}}).write_text(found.placement.to_json(), encoding="utf-8")
 """,
     }
@@ -123,13 +128,13 @@ print(found.report())
 """By command, its script: ``{word}`` is what the command line gives for a word, ``*[words]`` those
 that it gives as arguments, and a line that begins with ``?word`` is there if it gives it."""
 
-_PLACE: Final = re.compile(
-    r"([\w.]+)\(([^()]*?)(?:, )?\*\[([\w ]+)\](?:, ([^()]*))?\)|(?<!\{)\{(\w+)\}"
-)
+_PLACE: Final = r"([\w.]+)\(([^()]*?)(?:, )?\*\[([\w ]+)\](?:, ([^()]*))?\)|(?<!\{)\{(\w+)\}"
 
 
-def _is_limited(arguments: Namespace) -> bool:
-    return arguments.rtol is not None or arguments.atol is not None
+def tolerance_words(arguments: Namespace) -> list[str]:
+    """Return what a command line says of tolerances, as it would say it again."""
+    given = {"--rtol": arguments.rtol, "--atol": arguments.atol}
+    return [f"{word}={value}" for word, value in given.items() if value is not None]
 
 
 _WORDS: Final[Mapping[str, Callable[[Namespace], Any]]] = MappingProxyType(
@@ -143,14 +148,17 @@ _WORDS: Final[Mapping[str, Callable[[Namespace], Any]]] = MappingProxyType(
         "require": lambda told: getattr(told, "min_coverage", None),
         "brief": lambda told: not (told.explain or told.dot or told.memory or told.reasons),
         "full": lambda told: told.reasons and not (told.explain or told.dot or told.memory),
+        "written": lambda told: told.output or told.html,
         "page": lambda told: told.html and not told.against,
         "pages": lambda told: told.html and told.against,
         "compare": lambda told: not (told.bisect or told.nan),
         "parts": lambda told: told.per_subgraph and not (told.bisect or told.nan),
         "contenders": lambda told: told.selections or [None],
         "backends": lambda told: told.backend,
-        "limited": _is_limited,
-        "usual": lambda told: not _is_limited(told),
+        "limited": tolerance_words,
+        "words": tolerance_words,
+        "comparison": lambda told: told.html and not (told.bisect or told.nan),
+        "usual": lambda told: not tolerance_words(told),
     }
 )
 """Words of scripts that are not those of the command line."""
@@ -171,7 +179,7 @@ def script_of(arguments: Namespace) -> str:
         if word:
             return repr(given(word))
         told = [f"{word}={given(word)!r}" for word in words.split() if _is_given(given(word), word)]
-        fixed, last = (_PLACE.sub(filled, one or "") for one in (fixed, last))
+        fixed, last = (re.sub(_PLACE, filled, one or "") for one in (fixed, last))
         parts = [part for part in (fixed, *told, last) if part]
         line = f"{function}({', '.join(parts)})"
         broken = "".join(f"\n    {part}," for part in parts)
@@ -181,7 +189,7 @@ def script_of(arguments: Namespace) -> str:
     for line in SCRIPTS[arguments.command].lstrip("\n").splitlines():
         condition, _, rest = line.partition(" ") if line.startswith("?") else ("", "", line)
         if not condition or given(condition[1:]):
-            lines.append(_PLACE.sub(filled, rest))
+            lines.append(re.sub(_PLACE, filled, rest))
     return "\n".join(lines)
 
 

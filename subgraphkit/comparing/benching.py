@@ -114,8 +114,8 @@ def bench(
             "settings": settings,
             "threads": schedule.threads,
         }
-        extensions = ExtensionManager.from_config(resolve())
-        heard = extensions.hearing(progress, Path(str(job["model"])).name)
+        extensions = ExtensionManager.from_config(resolve(), Path(str(job["model"])).name)
+        heard = extensions.hearing(progress)
         course = _Course(Path(folder), job, schedule, heard)
         entries = []
         for number, one in enumerate(backends):

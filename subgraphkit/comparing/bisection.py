@@ -15,7 +15,7 @@ from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.messages import unwritable
 from subgraphkit.comparing.parts import Built, PartSearch, Symptom, Verdict
 from subgraphkit.comparing.stored_values import store_npz
-from subgraphkit.comparing.verification import bind_both, verify_plan
+from subgraphkit.comparing.verification import bind_both, selection_of, verify_plan
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import CompileError
 from subgraphkit.finding.declarations import declared_tolerances
@@ -24,6 +24,7 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.renderings import counted
 from subgraphkit.planning import plan
+from subgraphkit.texts import printable
 from subgraphkit.types import DataType
 
 __all__ = ["Bisection", "bisect"]
@@ -78,7 +79,7 @@ class Bisection:
     def summary(self) -> str:
         """What was found, in a few lines for people."""
         heading = _HEADINGS[self.verdict].format(nodes=_listed(self.nodes), subgraph=self.subgraph)
-        lines = [heading, *(f"  {fact}" for fact in self.facts)]
+        lines = [heading, *(f"  {printable(fact)}" for fact in self.facts)]
         if self.subgraph:
             whole = counted(self.size, "node")
             lines.append(f"  In {self.subgraph}, {whole}; parts built: {self.builds}")
@@ -235,8 +236,7 @@ def _named(backend: Backend, trusted: BoundModel) -> list[str]:
         options = settings.options_for(one.name) if one.name != backend.name else {}
         for key in options.keys() - one.options.keys():
             apart += ["--option", f"{one.name}.{key}={options[key][0]}"]
-    reference = ",".join(map(str, settings.backends)) or "none"
-    return ["--backend", choice, "--reference", reference, *apart]
+    return ["--backend", choice, "--reference", selection_of(trusted), *apart]
 
 
 def _written(found: Bisection, folder: Path, words: Sequence[str]) -> Bisection:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from subgraphkit.comparing.differences import Difference
-from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Section, Table, Text, page
+from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Section, Table, Text, fragment, page
 
 __all__ = ["Outcome", "SubgraphFinding", "Verification"]
 
@@ -45,7 +45,7 @@ class SubgraphFinding:
         return not self.error and all(one.agrees for one in self.differences)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verification:
     """The comparison of a backend with a reference on one model and one set of inputs.
 
@@ -148,6 +148,16 @@ class Verification:
         """
         title = f"{self.model}: {self.backend} against {self.reference}"
         return page(title, *self.sections())
+
+    def _repr_html_(self) -> str:
+        return fragment(*self.sections())
+
+    def __repr__(self) -> str:
+        """Render as ``Verification('m.onnx', tvm against numpy: All agree.)``."""
+        return (
+            f"Verification({self.model!r}, {self.backend} against {self.reference}: "
+            f"{self.conclusion})"
+        )
 
 
 _TITLE = "Subgraphs on right inputs"

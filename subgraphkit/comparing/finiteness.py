@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.comparing.verification import admitted, planned
+from subgraphkit.comparing.verification import admitted, planned, selection_of
 from subgraphkit.ir import Node
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
+from subgraphkit.texts import printable
 from subgraphkit.types import DataType, TensorType
 
 __all__ = ["NotFinite", "ValueRange", "find_not_finite"]
@@ -47,7 +48,7 @@ class ValueRange:
         finite = "nothing finite" if self.low is None else f"{self.low:.6g} .. {self.high:.6g}"
         counts = ((self.nan, "NaN"), (self.infinite, "infinite"))
         others = "".join(f", {count:,} {kind}" for count, kind in counts if count)
-        return f"{self.name} {self.type}: {finite}{others}"
+        return f"{printable(self.name)} {self.type}: {finite}{others}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def find_not_finite(
     with Session(plan) as session:
         results = dict(zip(bound.outputs, session.run(None, feeds), strict=True))
     wrong = tuple(name for name, value in results.items() if any(_marks(value)))
-    selection = ",".join(map(str, bound.settings.backends)) or "none"
+    selection = selection_of(bound)
     found = _first(bound, feeds)
     if found is None:
         return NotFinite(selection, wrong)

@@ -35,6 +35,7 @@ __all__ = [
     "bind_both",
     "planned",
     "reference_values",
+    "selection_of",
     "verify",
     "verify_plan",
 ]
@@ -141,8 +142,8 @@ def verify_plan(
     nodes = _homes(partitioning)
     return Verification(
         model=graph.name,
-        backend=_selection(graph),
-        reference=_selection(trusted),
+        backend=selection_of(graph),
+        reference=selection_of(trusted),
         nodes=nodes,
         idle=tuple(n for n, count in nodes.items() if not count and n != graph.settings.fallback),
         outputs=outputs or (),
@@ -151,7 +152,8 @@ def verify_plan(
     )
 
 
-def _selection(bound: BoundModel) -> str:
+def selection_of(bound: BoundModel) -> str:
+    """Write the backends that were selected as a selection is written."""
     return ",".join(map(str, bound.settings.backends)) or "none"
 
 

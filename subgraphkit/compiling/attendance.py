@@ -24,7 +24,7 @@ __all__ = ["attended"]
 _logger = logger_of("compile")
 
 _LOOK_SECONDS: Final = 0.1
-_PATIENCE_SECONDS: Final = 2.0
+_PATIENCE_SECONDS: Final = 1.0
 """What a library that can be stopped, or one that is nearly done, gets to come to its end."""
 
 _Result = TypeVar("_Result")

@@ -268,7 +268,7 @@ class Means:
     ) -> Self:
         """Return what the settings of a bind say."""
         graph = partitioning.graph
-        settings, progress = graph.settings, graph.extensions.hearing(progress, graph.name)
+        settings, progress = graph.settings, graph.extensions.hearing(progress)
         cache = EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
         return cls(cache, progress, shares_processors=shares_processors)
 

@@ -206,20 +206,19 @@ class ExtensionManager:
                 self._switch_off(source, hook_name, error)
         return results
 
-    def hearing(self, progress: Progress | None, model: str) -> Progress:
+    def hearing(self, progress: Progress | None) -> Progress:
         """Return a progress whose events name the model and are reported to the extensions as well.
 
         Args:
             progress: That of the caller; None for nobody. If its events name a model already, they
                 are reported already, and it is returned as it is.
-            model: Name of the model.
         """
         progress = Progress() if progress is None else progress
         if "model" in progress.facts:
             return progress
         is_heard = self.implements("subgraphkit_progress")
         told = self._tell_progress if is_heard else None
-        return Progress(told, progress, model=model, session=self.session)
+        return Progress(told, progress, model=self.model, session=self.session)
 
     def _tell_progress(self, event: ProgressEvent) -> None:
         self.notify("subgraphkit_progress", event=event)

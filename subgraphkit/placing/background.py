@@ -143,7 +143,7 @@ class BackgroundBuild:
         self._starter = self._start.turns.claims[0]
         self._display = ExitStack()
         told, graph = self._display.enter_context(shown(how)), self._start.graph
-        self._course = _Course(None, graph.extensions.hearing(told, graph.name))
+        self._course = _Course(None, graph.extensions.hearing(told))
         self._is_decided = False
         self._is_running = False
         self._statuses: dict[str, SubgraphStatus] = {}

@@ -274,7 +274,7 @@ def tune(
         bound,
         _options(bound, choices, origin),
         feeds if feeds is not None else _made_up(bound),
-        bound.extensions.hearing(progress, bound.name),
+        bound.extensions.hearing(progress),
         _circumstances(bound),
     )
     placement = Course(arena, seconds).run()

@@ -173,7 +173,7 @@ def measure_accuracy(
     bounds = [bind(model, backend=backend, **settings) for model in pair]
     outputs = floating_outputs(bounds[0])
     inner = [name for name in _common(bounds) if name not in outputs] if values else []
-    progress, done = bounds[0].extensions.hearing(progress, bounds[0].name), 0
+    progress, done = bounds[0].extensions.hearing(progress), 0
     total = len(batches) if isinstance(batches, Sized) else None
     # outputs by themselves: libraries fuse across values that nobody looks at
     with _sessions(bounds, [outputs, *tap_groups(bounds[0], inner)]) as pairs:

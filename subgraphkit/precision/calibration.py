@@ -66,7 +66,7 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
     check_method(method, percentile)
     model = load(source, data_roots=settings.get("data_roots"))
     bound = bind(model, settings.pop("shapes", None), backend=backend, **settings)
-    progress = bound.extensions.hearing(progress, bound.name)
+    progress = bound.extensions.hearing(progress)
     names = _wanted(bound, values)
     seen = {name: Histogram() for name in names}
     unbounded: set[str] = set()

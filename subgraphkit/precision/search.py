@@ -135,7 +135,7 @@ class _Laboratory:
     def __post_init__(self) -> None:
         self.settings = {"backend": "numpy", **self.settings}
         self._bound = bind(self.model, **self.settings)
-        self._progress = self._bound.extensions.hearing(self.progress, self._bound.name)
+        self._progress = self._bound.extensions.hearing(self.progress)
         self._outputs = floating_outputs(self._bound)
 
     # -- the search --------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from subgraphkit.viewing import Table
 
 __all__ = ["clock", "profile_lines", "profile_tables", "trace"]
 
-_COLUMNS: Final = 80
 _HEAD: Final = f"{'TIME':>9} {'SHARE':>6} {'CALLS':>6}  "
 _MICRO: Final = 1e6
 _ROUNDING: Final = 1e-9
@@ -26,8 +25,8 @@ def clock(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if abs(seconds) >= 1e-3 else f"{seconds * _MICRO:.3g} us"  # noqa: PLR2004 (a millisecond)
 
 
-def profile_lines(rows: Sequence[ProfileRow], most: int) -> Iterator[str]:
-    """Write rows as lines of 80 columns.
+def profile_lines(rows: Sequence[ProfileRow], most: int, width: int | None = None) -> Iterator[str]:
+    """Write rows as lines.
 
     Subgraphs come in the order in which they ran, the largest parts inside of each below it; then
     what is handed over, the largest first.
@@ -36,8 +35,16 @@ def profile_lines(rows: Sequence[ProfileRow], most: int) -> Iterator[str]:
         rows: The rows.
         most: How many to write inside of each subgraph, and how many of the rest; what is left is
             summed up.
+        width: Cells in a line, for which the middle of long names is left out; None for lines
+            without end.
     """
     yield f"{_HEAD}WHAT"
+    room = None if width is None else width - len(_HEAD)
+    for head, label in _lines(rows, most):
+        yield head + (label if room is None else shortened(label, room))
+
+
+def _lines(rows: Sequence[ProfileRow], most: int) -> Iterator[tuple[str, str]]:
     groups: dict[str, list[ProfileRow]] = {}
     for row in rows:
         groups.setdefault(row.subgraph, []).append(row)
@@ -48,7 +55,7 @@ def profile_lines(rows: Sequence[ProfileRow], most: int) -> Iterator[str]:
     yield from _largest(others, most, "")
 
 
-def _largest(rows: Sequence[ProfileRow], most: int, indent: str) -> Iterator[str]:
+def _largest(rows: Sequence[ProfileRow], most: int, indent: str) -> Iterator[tuple[str, str]]:
     ranked = sorted(rows, key=lambda row: -row.seconds)
     kept = ranked[:most] + [row for row in ranked[most:] if row.kind in {"unattributed", "clocks"}]
     for row in kept:
@@ -59,9 +66,8 @@ def _largest(rows: Sequence[ProfileRow], most: int, indent: str) -> Iterator[str
         yield _line(*sums, sum(row.calls for row in rest), f"{indent}{len(rest)} more")
 
 
-def _line(seconds: float, part: float, calls: float, label: str) -> str:
-    head = f"{clock(seconds):>9} {part:>6.1%} {calls:>6.4g}  "
-    return head + shortened(printable(label), _COLUMNS - len(head))
+def _line(seconds: float, part: float, calls: float, label: str) -> tuple[str, str]:
+    return f"{clock(seconds):>9} {part:>6.1%} {calls:>6.4g}  ", printable(label)
 
 
 def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:

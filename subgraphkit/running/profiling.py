@@ -131,6 +131,7 @@ class Profile:
     there are enough; runs that fail do not count. What was found can be asked for afterwards.
 
     Args:
+        plan: The session's plan.
         listen: Has the session report to a recorder, or to nobody; returns its plan.
         run: The session's ``run``.
         runs: How many runs to measure.
@@ -146,7 +147,8 @@ class Profile:
 
     def __init__(
         self,
-        listen: Callable[[Recorder | None], Plan],
+        plan: Plan,
+        listen: Callable[[Any], Plan],
         run: Callable[..., list[Any]],
         runs: int,
         *,
@@ -155,7 +157,7 @@ class Profile:
         self._listen, self._run, self._count, self._inside = listen, run, runs, inside
         self._recorder = Recorder(runs)
         self._subgraphs: dict[str, Subgraph] = {}
-        self.model = ""
+        self._know(plan)
         self.overhead: float | None = None
 
     def __enter__(self) -> Self:
@@ -244,15 +246,17 @@ class Profile:
             "rows": [asdict(row) | {"label": row.label} for row in self.rows],
         }
 
-    def table(self, most: int = 10) -> str:
-        """Return the profile as text, 80 columns wide.
+    def table(self, most: int = 10, *, width: int | None = 80) -> str:
+        """Return the profile as text.
 
         Args:
             most: How many rows to show inside of each subgraph, and how many hand-overs.
+            width: Cells in a line, for which the middle of long names is left out; None for lines
+                without end.
         """
         head = [printable(self.model), self._summary(), ""]
         notes = [f"note: {printable(note)}" for note in self.notes]
-        return "\n".join([*head, *profile_lines(self.rows, most), *notes]) + "\n"
+        return "\n".join([*head, *profile_lines(self.rows, most, width), *notes]) + "\n"
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Write every run in Chrome's trace format, which Perfetto and ``chrome://tracing`` open.

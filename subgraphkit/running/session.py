@@ -186,7 +186,7 @@ class Session:
             inside: Whether to ask operators for times of what is in them, for which some backends
                 compile anew. The operators of the session stay as they are.
         """
-        return Profile(self._listen, self.run, runs, inside=inside)
+        return Profile(self._plan, self._listen, self.run, runs, inside=inside)
 
     # -- changing ----------------------------------------------------------------------------
 

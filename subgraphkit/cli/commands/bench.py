@@ -154,7 +154,7 @@ def _exit_code(found: Benchmark) -> ExitCode:
     for one in found.measured:
         if not one.ran:
             kind = getattr(errors, one.kind, errors.BackendError)
-            return exit_code_of(kind.__new__(kind))  # of an error that another process has raised
+            return exit_code_of(kind)  # of an error that another process has raised
     return ExitCode.OK
 
 

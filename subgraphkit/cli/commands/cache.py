@@ -23,11 +23,11 @@ from subgraphkit.storing.answers import forget_answers
 
 __all__ = ["COMMAND"]
 
-_SHOWN_OF_KEY: Final = 12
+_SHOWN_OF_KEY: Final = 8
 _SECONDS_PER_DAY: Final = 86_400
 _BEING_WRITTEN: Final = 60.0
 """Seconds since its last change before which a file may belong to a process that writes it."""
-_COLUMNS: Final = "key backend nodes size created last-used model"
+_COLUMNS: Final = "key backend nodes size last-used model"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -62,7 +62,9 @@ def _list(store: EngineStore, report: CommandReport) -> ExitCode:
     entries = store.entries()
     report.data["engines"] = [_described(entry) for entry in entries]
     if entries:
-        report.show(Table.of(_COLUMNS, map(_row, reversed(entries)), right="nodes size"))
+        report.show(
+            Table.of(_COLUMNS, map(_row, reversed(entries)), right="nodes size", give="model")
+        )
     report.note(
         f"{_counted(entries)} in {store.folder}, of {size_text(report.data['limit'])} at most"
     )
@@ -144,11 +146,10 @@ def _row(entry: StoredEngine) -> tuple[object, ...]:
     known = entry.description
     last_used, size = _minute(entry.last_used), size_text(entry.size)
     if known is None:
-        return entry.digest[:_SHOWN_OF_KEY], "damaged", "", size, "", last_used, entry.problem
+        return entry.digest[:_SHOWN_OF_KEY], "damaged", "", size, last_used, entry.problem
     about = known.about
-    created = _minute(about.created)
     key = entry.digest[:_SHOWN_OF_KEY]
-    return key, entry.backend, about.node_count, size, created, last_used, about.model
+    return key, entry.backend, about.node_count, size, last_used, about.model
 
 
 def _iso(moment: float) -> str:

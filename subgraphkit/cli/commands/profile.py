@@ -38,7 +38,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         profile.run(arrays)
     report.data = profile.to_dict()
     report.note(f"backends: {chosen_backends(bound)}")
-    report.show(profile.table(arguments.top).rstrip())
+    report.show(profile.table(arguments.top, width=report.width).rstrip())
     if chrome is not None:
         profile.to_chrome(chrome)
         report.note(f"trace: {chrome}; open it at https://ui.perfetto.dev")

@@ -15,6 +15,7 @@ from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import tell_feeds
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
+from subgraphkit.cli.scripts import tolerance_words
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
@@ -74,8 +75,7 @@ def _bisect(
     arguments: Namespace, search: Callable[..., Bisection], report: CommandReport
 ) -> ExitCode:
     """Search for the smallest part at fault and write it."""
-    given = {"--rtol": arguments.rtol, "--atol": arguments.atol}
-    words = [f"{key}={value}" for key, value in given.items() if value is not None]
+    words = tolerance_words(arguments)
     with report.doing("bisecting") as progress:
         found = search(folder=arguments.output, words=words, progress=progress)
     facts = "verdict subgraph size others nodes facts builds reproduces command"
@@ -182,7 +182,8 @@ def _arguments(parser: ArgumentParser) -> None:
         default="numpy",
         help="backends that are believed (default: numpy)",
     )
-    parser.add_argument(
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
         "--per-subgraph",
         action="store_true",
         help="feed every subgraph what the reference has there, to find those at fault",
@@ -192,7 +193,7 @@ def _arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="write one page with the outputs; a picture too with --per-subgraph",
     )
-    parser.add_argument(
+    how.add_argument(
         "--bisect",
         action="store_true",
         help="find the smallest part at fault, and write it with its inputs",
@@ -204,7 +205,7 @@ def _arguments(parser: ArgumentParser) -> None:
         default="repro",
         help="where --bisect writes what it found (default: repro)",
     )
-    parser.add_argument(
+    how.add_argument(
         "--nan",
         action="store_true",
         help="find the first node that makes NaN or infinity, on both sides, and compare nothing",

@@ -15,7 +15,15 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import TensorType, ValueType, slot
 
-__all__ = ["Cause", "Roots", "example_sizes", "find_causes", "operators_of", "symbol_words"]
+__all__ = [
+    "Cause",
+    "Roots",
+    "example_sizes",
+    "find_causes",
+    "main_reason",
+    "operators_of",
+    "symbol_words",
+]
 
 _Origins = frozenset[str | int]
 _NONE: Final[_Origins] = frozenset()
@@ -204,3 +212,12 @@ def _open_slots(name: str, type_: ValueType | None) -> Iterable[str]:
     for axis, dim in enumerate(type_.shape):
         if not isinstance(dim, int):
             yield slot(name, axis, dim)
+
+
+def main_reason(causes: Iterable[Cause]) -> str:
+    """Say in a sentence why most of the nodes that are refused are, or nothing if none is."""
+    most = max(causes, key=lambda one: len(one.nodes), default=None)
+    if most is None:
+        return ""
+    nodes = "1 node" if len(most.nodes) == 1 else f"{len(most.nodes):,} nodes"
+    return f"Main reason why not all are on {most.backend}: {most.text} ({nodes})."

@@ -1,5 +1,6 @@
 """The difference of two partitionings of a model: nodes on another backend, and their work."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from subgraphkit.errors import ConfigError
@@ -7,8 +8,9 @@ from subgraphkit.ir import Node
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import home_nodes
+from subgraphkit.viewing import Table
 
-__all__ = ["Move", "find_moves", "homes"]
+__all__ = ["Move", "find_moves", "homes", "move_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,28 @@ def find_moves(partitioning: PartitioningData, against: PartitioningData) -> lis
         for ends, nodes in found.items()
     ]
     return sorted(moves, key=lambda move: (-move.flops, -len(move.nodes)))
+
+
+def move_table(moves: Sequence[Move], all_flops: int) -> Table:
+    """Return what moved from where to where as a table.
+
+    Args:
+        moves: What moved.
+        all_flops: The operations of the whole model.
+    """
+    rows = [
+        (
+            move.source,
+            move.target,
+            len(move.nodes),
+            move.flops / 1e6,
+            100 * move.flops / all_flops if all_flops else None,
+        )
+        for move in moves
+    ]
+    caption = "" if rows else "Every node is on the same backend in both."
+    columns = ("from", "to", "nodes", "MFLOPs", "% of the FLOPs")
+    return Table(columns, rows, title="What moved", caption=caption, bars=columns[-1:])
 
 
 def homes(partitioning: PartitioningData) -> dict[int, str]:

@@ -8,9 +8,9 @@ from functools import cached_property
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import Cause
+from subgraphkit.partitioning.reports.causes import Cause, main_reason
 from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.partitioning.reports.moves import Move, find_moves, homes
+from subgraphkit.partitioning.reports.moves import find_moves, homes, move_table
 from subgraphkit.partitioning.reports.quality import Quality
 from subgraphkit.partitioning.reports.renderings import (
     counted,
@@ -21,7 +21,7 @@ from subgraphkit.partitioning.reports.renderings import (
 )
 from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, in_bytes, page
 
-__all__ = ["as_fragment", "as_page", "move_table"]
+__all__ = ["as_fragment", "as_page", "sections_of"]
 
 _NODES = "Nodes"
 _SHOWN_OPERATORS = 6
@@ -84,7 +84,7 @@ class _Portrait:
                 columns,
                 rows,
                 title="Who runs what",
-                caption=" ".join(filter(None, (self._main_reason(), crossing, least, notes))),
+                caption=" ".join(filter(None, (main_reason(self._causes), crossing, least, notes))),
                 bars=("% of the FLOPs",),
             )
         )
@@ -131,7 +131,7 @@ class _Portrait:
         facts = [
             ("backend", subgraph.backend),
             ("nodes", _most(Counter(Node(graph, node).qualified_op_type for node in nodes))),
-            ("arithmetic", f"{flops / _MILLION:,.4g} MFLOPs, {share}" if share else ""),
+            ("arithmetic", f"{flops / _MILLION:,.4g} MFLOPs, {share}" if flops else ""),
             ("time", worth if seconds is not None else ""),
             ("reads", _first([f"{name}: {types.get(name, '?')}" for name in subgraph.inputs])),
             (
@@ -249,14 +249,6 @@ class _Portrait:
     def _causes(self) -> Sequence[Cause]:
         return find_all_causes(self.partitioning)
 
-    def _main_reason(self) -> str:
-        """Say why most of the nodes that a backend refused are not on it, or nothing."""
-        cause = max(self._causes, key=lambda one: len(one.nodes), default=None)
-        if cause is None:
-            return ""
-        count = counted(len(cause.nodes), "node")
-        return f"Main reason why not all are on {cause.backend}: {cause.text} ({count})."
-
     def _reasons(self) -> Iterator[Section]:
         graph = self.partitioning.graph
         rows = [
@@ -327,17 +319,9 @@ def as_page(
     portrait = _Portrait(partitioning, quality, times, homes(against))
     earlier = _Portrait(against, quality, {}, {})
     summary, drawing, *rest = portrait.sections()
-    return page(
-        title,
-        move_table(moves, quality.flops),
-        summary,
-        drawing,
-        replace(
-            earlier.drawing("Compared with"),
-            groups=(*partitioning.backends, *against.backends),
-        ),
-        *rest,
-    )
+    groups = (*partitioning.backends, *against.backends)
+    before = replace(earlier.drawing("Compared with"), groups=groups)
+    return page(title, move_table(moves, quality.flops), summary, drawing, before, *rest)
 
 
 def as_fragment(
@@ -346,28 +330,6 @@ def as_fragment(
     """Return who has which share of the work, and the picture, for a notebook."""
     portrait = _Portrait(partitioning, quality, times, {})
     return fragment(portrait.summary(), portrait.drawing("Subgraphs"))
-
-
-def move_table(moves: Sequence[Move], all_flops: int) -> Table:
-    """Return what moved from where to where as a table.
-
-    Args:
-        moves: What moved.
-        all_flops: The operations of the whole model.
-    """
-    rows = [
-        (
-            move.source,
-            move.target,
-            len(move.nodes),
-            move.flops / _MILLION,
-            100 * move.flops / all_flops if all_flops else None,
-        )
-        for move in moves
-    ]
-    caption = "" if rows else "Every node is on the same backend in both."
-    columns = ("from", "to", "nodes", "MFLOPs", "% of the FLOPs")
-    return Table(columns, rows, title="What moved", caption=caption, bars=columns[-1:])
 
 
 def _without_empty(table: Table) -> Table:
@@ -387,10 +349,10 @@ def _without_empty(table: Table) -> Table:
 
 
 def _share(flops: int, whole: int) -> str:
-    if not whole:
-        return ""
+    if not flops:
+        return "no FLOPs" if whole else ""
     share = flops / whole
-    return f"{share:.1%} of the FLOPs" if share >= _LEAST or not flops else "< 0.1% of the FLOPs"
+    return f"{share:.1%} of the FLOPs" if share >= _LEAST else "< 0.1% of the FLOPs"
 
 
 def _most(counts: Counter[str]) -> str:

@@ -37,7 +37,7 @@ def data_of(cli: Cli, *words: object, code: int = 0) -> Any:
 def test_ls_shows_the_most_recently_used_first(cli: Cli) -> None:
     ended = cli("cache", "ls")
     head, *rows = ended.out.splitlines()
-    assert head.split() == ["KEY", "BACKEND", "NODES", "SIZE", "CREATED", "LAST-USED", "MODEL"]
+    assert head.split() == ["KEY", "BACKEND", "NODES", "SIZE", "LAST-USED", "MODEL"]
     assert [row.split()[1] for row in rows] == ["new", "old", "old"]
     assert all(row.split()[2] == "3" and row.endswith("linear") for row in rows)
     assert ended.err.startswith("3 engines, ")

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -118,7 +119,8 @@ def surroundings(
     onnx.save(_model(helper.make_node("Relu", [f"q{EVIL}"], [f"y{EVIL}"])), "nobody.onnx")
     onnx.save(_model(data=f"../{EVIL}"), "outside.onnx")
     onnx.save(_model(data=EVIL), "missing.onnx")
-    np.savez("batch.npz", **{f"x{EVIL}": np.ones((2, 2), np.float32)})
+    batch: dict[str, Any] = {f"x{EVIL}": np.ones((2, 2), np.float32)}
+    np.savez("batch.npz", **batch)
     Path("subgraphkit.toml").write_text("backend = " + json.dumps(EVIL).replace("\\u007f", "?"))
     Path("bad.toml").write_text(EVIL.replace("\x85", "")[:-1], encoding="utf-8", newline="")
     yield
@@ -157,11 +159,19 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("plan", "m.onnx", "--explain", EVIL),
     ("plan", "m.onnx", "--dot"),
     ("plan", "m.onnx", "--json"),
+    ("plan", "m.onnx", "--backend", "numpy", "--memory"),
+    ("plan", "m.onnx", "--backend", "evil,numpy", "--against", "numpy", "--html", "plan.html"),
+    ("plan", "m.onnx", "--backend", EVIL, "--gen-script"),
+    ("profile", "m.onnx", "--backend", "numpy", "--runs", "2"),
+    ("verify", "m.onnx", "--backend", "numpy", "--bisect"),
+    ("verify", "m.onnx", "--backend", "numpy", "--nan"),
     ("build", "m.onnx", "--backend", "numpy", "--bundle", "bundle"),
     ("build", "m.onnx", "--backend", "numpy", "--bundle", EVIL),
     ("build", "m.onnx", "--backend", "evil,numpy"),
     ("verify", "m.onnx", "--backend", "evil,numpy", "--per-subgraph"),
     ("verify", "m.onnx", "--backend", "numpy", "--per-subgraph"),
+    ("profile", "m.onnx", "--backend", "evil,numpy", "--runs", "1"),
+    ("profile", "m.onnx", "--backend", "numpy", "--runs", "1", "--chrome", EVIL, "--html", EVIL),
     ("tune", "m.onnx", "--backend", "numpy", "--seconds", "0.1"),
     ("calibrate", "m.onnx", "--data", "batch.npz", "-o", "ranges.json"),
     ("calibrate", "m.onnx", "--data", EVIL, "-o", "ranges.json"),
@@ -212,7 +222,7 @@ def test_nothing_that_is_written_is_obeyed(
     monkeypatch.setenv("SUBGRAPH_BACKEND", EVIL)
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", f"/{EVIL}")
     monkeypatch.setenv(f"SUBGRAPH_{EVIL}", EVIL)
-    for words in (["config"], ["run", "m.onnx"], ["cache", "ls"]):
+    for words in (("config",), ("run", "m.onnx"), ("cache", "ls")):
         for config in ("none", "subgraphkit.toml", "bad.toml", EVIL):
             monkeypatch.setenv("SUBGRAPH_CONFIG", config)
             main(words)

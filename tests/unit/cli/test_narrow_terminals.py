@@ -13,12 +13,14 @@ from subgraphkit.cli.commands import PURPOSES
 from tests.models import parsed
 from tests.unit.cli.conftest import Cli
 
-PLAIN = {"manifest", "new-backend", "completion", "calibrate"}
+PLAIN = {"manifest", "new-backend", "completion", "calibrate", "profile"}
 """Commands that print no table."""
 
 COMMANDS = (
     "run m.onnx --backend numpy",
     "plan m.onnx --backend onednn?,numpy --reasons",
+    "plan m.onnx --backend numpy --memory",
+    "plan m.onnx --backend numpy --against onednn,numpy",
     "build m.onnx --backend numpy",
     "build m.onnx --backend numpy --bundle bundle",
     "verify m.onnx --backend numpy --per-subgraph",

@@ -283,6 +283,20 @@ def test_what_moved_is_a_table_in_the_terminal(cli: Cli, diamond: Path) -> None:
     assert line.split()[2] == "1"
 
 
+def test_a_plan_file_is_compared_with_and_pins_are_not_its(
+    cli: Cli, diamond: Path, tmp_path: Path
+) -> None:
+    plan = {"format": 1, "backends": {"numpy": {}}, "nodes": {}, "circumstances": {}, "figures": {}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    page = tmp_path / "plan.html"
+    with registered(claiming(["Neg"], "taker")):
+        words = ("--backend", "taker,numpy", "--pin", "Neg=taker", "--html", page)
+        data = _plan(cli, diamond, *words, "--against", f"@{tmp_path / 'plan.json'}")
+    (move,) = data["moves"]
+    assert (move["source"], move["target"], len(move["nodes"])) == ("numpy", "taker", 1)
+    assert "What moved" in page.read_text(encoding="utf-8")
+
+
 def test_a_page_in_a_folder_that_is_missing_is_refused_before_any_work(
     cli: Cli, tmp_path: Path
 ) -> None:

@@ -18,13 +18,14 @@ RUNS = {
     "-o {}.npz",
     "run of a bundle": "run bundle --trust -o {}.npz",
     "build": "build linear.onnx --backend numpy --shape x=2,3 --bundle {} --overwrite",
-    "tune": "tune linear.onnx --symbol N=2 --backend numpy --seconds 0.1 -o {}.json",
+    "tune": "tune linear.onnx --symbol N=2 --backend numpy --seconds 0.1 --html {0}.html "
+    "-o {0}.json",
     "plan": "plan linear.onnx --backend numpy --reasons --keep-off Add=onednn",
     "explain": "plan linear.onnx --backend numpy --explain #1",
-    "verify": "verify linear.onnx --backend numpy --rtol 0.5 --per-subgraph",
+    "verify": "verify linear.onnx --backend numpy --rtol 0.5 --per-subgraph --html {0}.html",
     "bench": "bench linear.onnx --backends numpy --repeat 1 --warmup 0 --threads 1",
-    "page": "plan linear.onnx --backend numpy --against none --html {}.html",
-    "bisect": "verify linear.onnx --backend numpy --bisect -o {}",
+    "page": "plan linear.onnx --backend numpy --against none --html {0}.html",
+    "bisect": "verify linear.onnx --backend numpy --symbol N=2 --atol 1e-3 --bisect -o {}",
     "nan": "verify linear.onnx --backend numpy --nan",
     "profile": "profile linear.onnx --backend numpy --symbol N=2 --runs 2 --chrome {}.trace",
     "failure": "plan linear.onnx --backend onednn? --min-coverage onednn=1",
@@ -72,6 +73,7 @@ def test_a_script_does_what_the_command_did(
     failure = _failure(script.out, apart=name == "run")
     assert bool(failure) == bool(told.code), failure
     assert _written("done") == _written("told")
+    assert Path("done.html").exists() == Path("told.html").exists() == ("--html" in words)
     if name in {"explain", "plan"}:
         assert told.out.startswith(capsys.readouterr().out.rstrip("\n"))
     assert ("[SGK125]" in told.err) == ("[SGK125]" in failure) == (name == "failure")

@@ -38,11 +38,12 @@ def test_a_table_without_rows_is_its_headings() -> None:
 def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stdout", Terminal())
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stdout", stream)
     report = CommandReport("test")
     report.show(Table.of("name text", [("a", "word " * 20)]))
     report.deliver()
-    heading, *lines = sys.stdout.getvalue().splitlines()
+    heading, *lines = stream.getvalue().splitlines()
     assert heading == "\x1b[1mNAME  TEXT\x1b[0m"
     assert len(lines) > 5
     assert max(map(len, lines)) <= 20
@@ -63,11 +64,12 @@ def test_colours_are_for_terminals_and_for_those_who_ask(
 ) -> None:
     for name, value in {"NO_COLOR": "", "FORCE_COLOR": "", **variables}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "stdout", stream())
+    written = stream()
+    monkeypatch.setattr(sys, "stdout", written)
     report = CommandReport("test")
     report.show(TABLE)
     report.deliver()
-    heading, *lines = sys.stdout.getvalue().splitlines()
+    heading, *lines = written.getvalue().splitlines()
     assert heading == bold.format("NAME    SIZE")
     assert lines == TABLE.lines()[1:]
 

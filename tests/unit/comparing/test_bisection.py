@@ -117,6 +117,17 @@ def test_a_fault_that_comes_and_goes_is_said_to() -> None:
     assert found.summary.startswith("Not always wrong")
 
 
+def test_a_name_that_a_terminal_would_obey_is_written_as_what_it_is() -> None:
+    model = _grown(3)
+    evil = "v\x1b[2J"
+    model.graph.node[0].output[0] = evil
+    for node in model.graph.node[1:]:
+        node.input[:] = [evil if name == "v1" else name for name in node.input]
+    found = bisect(model, {"v0": X}, planted(evil))
+    assert found.verdict == "node"
+    assert "v\\x1b[2J: 32 of 32 elements differ" in found.summary
+
+
 def test_what_fails_to_compile_or_to_run_is_cut_as_well() -> None:
     found = bisect(_grown(40), {"v0": X}, planted("v23", compiling=True))
     assert (found.verdict, found.nodes[0].split("'")[1]) == ("node", "n23")

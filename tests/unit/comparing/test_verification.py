@@ -212,6 +212,11 @@ def test_the_page_shows_who_is_at_fault_and_who_only_inherits() -> None:
     assert subgraphs.title == drawing.opens
     assert {len(row) for row in subgraphs.rows} == {len(subgraphs.columns)}
     assert "wrong_2" in found.to_html()
+    assert repr(found).startswith("Verification('")
+    assert "At fault, on right inputs: wrong_2" in repr(found)
+    notebook = found._repr_html_()
+    assert "wrong_2" in notebook
+    assert "<script" not in notebook
     failing = _verified(CHAIN, claiming(["Neg"], "failing", make=_Failing), per_subgraph=True)
     assert "out of luck" in failing.to_html()
 

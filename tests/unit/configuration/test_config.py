@@ -115,8 +115,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
     assert not resolved.fold
-    assert (resolved.cache_size, resolved.threads) == (2 << 30, 3)
-    assert resolved.max_memory == 3 << 29
+    assert (resolved.cache_size, resolved.threads, resolved.max_memory) == (2 << 30, 3, 3 << 29)
     assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert resolved.raise_plugin_errors

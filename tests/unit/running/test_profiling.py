@@ -12,6 +12,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import InnerTime
+from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.errors import CallerError, ExecutionError
 from subgraphkit.running import Profile
 from tests.fakes import ReferenceOperator, claiming
@@ -276,3 +277,16 @@ def test_what_is_written_fits_80_columns_and_obeys_no_name() -> None:
     assert "<script>alert" not in page
     assert "Inside of subgraphs" in page
     assert json.loads(json.dumps(profile.to_dict()))["rows"][0]["label"] == "numpy_0, 1 node"
+
+
+def test_what_is_composed_is_looked_into_and_the_rest_of_it_is_one_thing() -> None:
+    with opened(CHAIN, claiming(["Neg"], "plain"), "numpy") as session:
+        steps = session.plan.steps
+        whole = ComposedOperator(session.graph, [(s.subgraph, s.operator) for s in steps])
+        told: list[InnerTime] = []
+        twin = whole.profiled(told.append)
+        np.testing.assert_array_equal(twin.run([FEEDS["x"]])[0], whole.run([FEEDS["x"]])[0])
+        assert [one.nodes for one in told] == [(0,), (1,), (2,)]
+        assert [one.name for one in told][1] == "plain_1"
+        twin.close()
+        session.run(None, FEEDS)  # what was closed is the twin's alone

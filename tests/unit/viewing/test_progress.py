@@ -11,7 +11,6 @@ import pytest
 
 from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.errors import ConfigError
-from subgraphkit.viewing import progress as displays
 from subgraphkit.viewing.progress import shown
 
 
@@ -29,7 +28,7 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return what lets time pass, which stands still otherwise."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(displays, "is_terminal", lambda stream: stream.isatty())
+    monkeypatch.setenv("TERM", "xterm")
 
     def let_pass(seconds: float) -> None:
         now[0] += seconds
