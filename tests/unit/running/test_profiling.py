@@ -15,6 +15,7 @@ from subgraphkit.backend import InnerTime
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.errors import CallerError, ExecutionError
 from subgraphkit.running import Profile
+from subgraphkit_numpy.operator import NumpyOperator
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, parsed
 
@@ -184,6 +185,30 @@ def test_new_weights_end_the_times_inside_and_are_what_is_computed_with() -> Non
     assert profile.notes == ("weights or operators changed; no times from inside after that",)
     assert {row.calls for row in profile.rows if row.kind == "inside"} == {0.5}
     assert sum(row.part for row in leaves(profile)) == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("moment", ["while twins are made", "in a turn that is not measured"])
+def test_weights_that_change_while_nobody_listens_end_the_times_inside_as_well(
+    moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiled, zeros = NumpyOperator.profiled, {"w": np.zeros(4, np.float32)}
+
+    def slow(self: NumpyOperator, record: Callable[[InnerTime], object]) -> NumpyOperator:
+        twin = profiled(self, record)
+        session.update_weights(zeros)
+        return twin
+
+    with opened(WEIGHTED, "numpy") as session:
+        if moment == "while twins are made":
+            monkeypatch.setattr(NumpyOperator, "profiled", slow)
+        with session.profile() as profile:
+            if moment != "while twins are made":
+                profile._listen(None)
+                session.update_weights(zeros)
+                profile._listen(profile._recorder)
+            (result,) = session.run(None, FEEDS)
+        assert not result.any()
+    assert profile.notes == ("weights or operators changed; no times from inside after that",)
 
 
 def test_a_library_that_cannot_be_looked_into_says_why() -> None:
