@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext, Progress
+from subgraphkit.backend import BindContext, Progress, ProgressEvent
 from subgraphkit.compiling import Means, attendance, compile_subgraph
 from subgraphkit.compiling.attendance import attended
 from subgraphkit.errors import CompileTimeoutError
-from tests.fakes import ReferenceOperator, backend_of
+from tests.fakes import ReferenceOperator, backend_of, claiming
 from tests.interrupting import interrupt
 from tests.models import CHAIN, parsed
 
@@ -134,6 +134,22 @@ def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
                 sk.InferenceSession(parsed(CHAIN), [backend, "numpy"], **settings)
     monkeypatch.setenv("SUBGRAPH_TIMEOUT_S", "60")
     sk.InferenceSession(parsed(CHAIN), "numpy").close()
+
+
+def test_a_listener_that_raises_at_the_last_step_leaves_no_operator_open() -> None:
+    made: list[ReferenceOperator] = []
+
+    def make(subgraph: sk.Subgraph) -> ReferenceOperator:
+        made.append(ReferenceOperator(subgraph))
+        return made[-1]
+
+    def listen(event: ProgressEvent) -> None:
+        if event.done == event.total:
+            raise RuntimeError("full")
+
+    with pytest.raises(RuntimeError, match="full"):
+        sk.InferenceSession(parsed(CHAIN), [claiming(["Neg"], make=make), "numpy"], progress=listen)
+    assert [one.closed for one in made] == [1]
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "tvm"])
