@@ -141,9 +141,8 @@ def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the calls are those of Linux")
 def test_a_program_that_left_a_library_at_work_ends_as_it_wants_and_still_aborts() -> None:
-    begin = (
-        "import ctypes; from subgraphkit.compiling import attendance as a; a._leave_without_it()"
-    )
+    begin = "import ctypes\nfrom subgraphkit.compiling import attendance\n"
+    begin += "attendance._leave_without_it()\n"
     for rest, status in (
         ("raise SystemExit(7)", 7),
         ("ctypes.CDLL('libstdc++.so.6')._ZSt9terminatev()", -signal.SIGABRT),
