@@ -315,3 +315,23 @@ def test_what_is_composed_is_looked_into_and_the_rest_of_it_is_one_thing() -> No
         assert [one.name for one in told][1] == "plain_1"
         twin.close()
         session.run(None, FEEDS)  # what was closed is the twin's alone
+
+
+def test_what_is_composed_closes_what_it_made_if_one_part_cannot_be_looked_into() -> None:
+    class Refusing(ReferenceOperator):
+        def profiled(self, record: Any) -> Any:
+            raise OSError("no counters here")
+
+    twins: list[Telling] = []
+
+    class Kept(Telling):
+        def profiled(self, record: Any) -> Telling:
+            twins.append(super().profiled(record))
+            return twins[-1]
+
+    backends = claiming(["Relu"], "kept", make=Kept), claiming(["Neg"], "two", make=Refusing)
+    with opened(CHAIN, *backends, "numpy") as session:
+        steps = [(one.subgraph, one.operator) for one in session.plan.steps]
+        with pytest.raises(OSError, match="no counters"):
+            ComposedOperator(session.graph, steps).profiled(print)
+    assert [one.closed for one in twins] == [1]
