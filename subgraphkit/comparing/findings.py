@@ -73,12 +73,14 @@ class Verification:
     def outcome(self) -> Outcome:
         """What became of it: something differs or failed, or agrees, or means nothing.
 
-        It means nothing if there is no output for which agreeing means something: then a backend
-        that computes something else would have agreed as well.
+        It means nothing if there is no output for which agreeing means something, nor a value that
+        a subgraph hands out, if those were compared: then a backend that computes something else
+        would have agreed as well.
         """
         if self.error or any(self.at_fault) or not all(one.agrees for one in self.outputs):
             return "differs"
-        if self.outputs and all(one.nothing for one in self.outputs):
+        inner = (found for one in self.subgraphs or () for found in one.differences)
+        if self.outputs and all(one.nothing for one in (*self.outputs, *inner)):
             return "means nothing"
         return "agrees"
 
