@@ -9,12 +9,13 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from subgraphkit.viewing.drawing import drawn, legend, limits
+from subgraphkit.viewing.drawing import colours_of, drawn, legend, limits
 from subgraphkit.viewing.sections import Cell, Drawing, Facts, Section, Table, Text, shown
 
 __all__ = ["fragment", "page"]
@@ -30,6 +31,7 @@ def page(title: str, *sections: Section) -> str:
         title: What the page is about.
         sections: What it shows, in order.
     """
+    sections = _coloured(sections)
     script, style = _asset("page.js"), _asset("page.css")
     body = "".join(
         _section(section, at, _ROWS_WITHOUT_SCRIPT) for at, section in enumerate(sections)
@@ -70,7 +72,17 @@ def fragment(*sections: Section) -> str:
 
     Tables have their first 20 rows, and drawings their first picture.
     """
-    return "".join(_section(section, -1, _ROWS_IN_A_FRAGMENT) for section in sections)
+    return "".join(_section(section, -1, _ROWS_IN_A_FRAGMENT) for section in _coloured(sections))
+
+
+def _coloured(sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Give a group the same colour in all drawings that leave their colours to the page."""
+    left = [one for one in sections if isinstance(one, Drawing) and not one.colours]
+    colours = colours_of(dict.fromkeys(box.group for one in left for box in one.boxes))
+    return tuple(
+        replace(one, colours=colours) if isinstance(one, Drawing) and not one.colours else one
+        for one in sections
+    )
 
 
 def _section(section: Section, at: int, most_rows: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from subgraphkit.ir import Node, Subgraph
@@ -109,7 +109,6 @@ class _Portrait:
             self._arrows(running),
             title=title,
             caption=words + moved + opened,
-            groups=self.partitioning.backends,
             opens=opens,
         )
 
@@ -319,8 +318,7 @@ def as_page(
     portrait = _Portrait(partitioning, quality, times, homes(against))
     earlier = _Portrait(against, quality, {}, {})
     summary, drawing, *rest = portrait.sections()
-    groups = (*partitioning.backends, *against.backends)
-    before = replace(earlier.drawing("Compared with"), groups=groups)
+    before = earlier.drawing("Compared with")
     return page(title, move_table(moves, quality.flops), summary, drawing, before, *rest)
 
 
