@@ -15,7 +15,7 @@ from subgraphkit.backend.progress import Progress, ProgressEvent, ProgressListen
 from subgraphkit.errors import ConfigError
 from subgraphkit.texts import Screen, logger_of, printable
 
-__all__ = ["ShownAs", "shown"]
+__all__ = ["ShownAs", "display_missing", "shown"]
 
 ShownAs = Progress | ProgressListener | str | None
 """How progress is shown: a word of the setting ``progress``, a listener, or a ``Progress``."""
@@ -192,12 +192,17 @@ def _imported(name: str, module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ConfigError(
-            "SGK119",
-            f"progress={name!r} shows progress with the package {name!r}, which cannot be "
-            f"imported: {error}",
-            hint=f"pip install {name}, or set progress='auto', which needs no package.",
-        ) from error
+        raise display_missing(name, error) from error
+
+
+def display_missing(name: str, error: ImportError) -> ConfigError:
+    """Say that progress cannot be shown by a package, which is not there or is broken."""
+    return ConfigError(
+        "SGK119",
+        f"progress={name!r} shows progress with the package {name!r}, which cannot be "
+        f"imported: {error}",
+        hint=f"pip install {name}, or set progress='auto', which needs no package.",
+    )
 
 
 def _line(event: ProgressEvent, *, drawn: bool = False) -> str:
