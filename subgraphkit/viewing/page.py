@@ -89,7 +89,8 @@ def _section(section: Section, at: int, most_rows: int) -> str:
     """Write a section; one of a fragment has no place, which is -1."""
     kind = type(section).__name__.lower()
     place = f' data-section="{at}"' if at >= 0 else ""
-    head = f"<h2>{escape(shown(section.title))}</h2>" if section.title else ""
+    level = "h2" if at >= 0 else "h4"  # what is around a fragment has headings of its own
+    head = f"<{level}>{escape(shown(section.title))}</{level}>" if section.title else ""
     body = "".join(_body(section, most_rows, whole=at >= 0))
     return f'<section class="{kind}"{place}>{head}{body}</section>\n'
 
@@ -120,7 +121,7 @@ def _table(table: Table, most_rows: int) -> Iterator[str]:
         for at, name in enumerate(table.columns)
     ]
     if table.caption:
-        yield f'<p class="caption">{escape(shown(table.caption))}</p>'
+        yield f'<p class="words">{escape(shown(table.caption))}</p>'
     yield '<div class="scroll"><table><thead><tr>'
     for column, number in zip(table.columns, numeric, strict=True):
         yield f'<th scope="col"{_number(number)}>{escape(shown(column))}</th>'
@@ -166,7 +167,7 @@ def _size(cell: Cell) -> float:
 
 def _drawing(drawing: Drawing, *, whole: bool) -> Iterator[str]:
     for words in filter(None, (drawing.caption, limits(drawing) if whole else "")):
-        yield f'<p class="caption">{escape(shown(words))}</p>'
+        yield f'<p class="words">{escape(shown(words))}</p>'
     yield legend(drawing)
     for at, (name, picture) in enumerate(drawn(drawing)):
         hidden = " hidden" if at else ""

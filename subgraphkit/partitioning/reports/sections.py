@@ -61,8 +61,8 @@ class _Portrait:
         lines = [*dry_run_lines(self.partitioning), *left_out_lines(self.partitioning)]
         notes = " ".join(f"{one}." for one in lines)
         crossing = (
-            f"{counted(quality.cut_tensors, 'tensor')} of {in_bytes(quality.cut_bytes)} "
-            "cross from one subgraph to another."
+            f"Handed over between subgraphs: {counted(quality.cut_tensors, 'tensor')}, "
+            f"{in_bytes(quality.cut_bytes)} in all."
             if quality.cut_tensors
             else ""
         )
