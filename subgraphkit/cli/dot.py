@@ -5,7 +5,7 @@ from typing import Any
 
 from subgraphkit.cli.values import counted
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.viewing import COLOURS
+from subgraphkit.viewing import colours_of
 
 __all__ = ["as_dot"]
 
@@ -16,10 +16,7 @@ def as_dot(partitioning: Partitioning) -> str:
     The chain of subgraphs that does the most operations one after the other is drawn bold.
     """
     graph = partitioning.to_networkx()
-    colours = {
-        backend: COLOURS[place % len(COLOURS)]
-        for place, backend in enumerate(partitioning.backends)
-    }
+    colours = colours_of(partitioning.backends)
     path = graph.graph["critical_path"]
     heavy = set(pairwise(path))
     lines = ["digraph partitioning {", "  rankdir=TB;", "  node [shape=box, style=filled];"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.viewing import COLOURS
+from subgraphkit.viewing import colours_of
 
 __all__ = ["as_node_data"]
 
@@ -18,9 +18,7 @@ def as_node_data(partitioning: Partitioning) -> dict[str, Any]:
     """
     graph = partitioning.graph
     names = Counter(graph.table.names)
-    colours = {
-        backend: COLOURS[at % len(COLOURS)] for at, backend in enumerate(partitioning.backends)
-    }
+    colours = colours_of(partitioning.backends)
     results = {}
     for subgraph in partitioning.subgraphs:
         for node in (Node(graph, at) for at in subgraph.home):

@@ -222,6 +222,6 @@ def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
         title="Where it goes wrong",
         caption="A box is a subgraph, its area its number of nodes. At fault is what is wrong on "
         "right inputs; what only inherits an error is not.",
-        groups=("right on right inputs", "at fault"),
+        colours={"right on right inputs": "#bbbbbb", "at fault": "#e8825a"},
         opens=_TITLE,
     )

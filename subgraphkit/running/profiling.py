@@ -314,7 +314,7 @@ class Profile:
         if not (walls := self.walls):
             return "no run was measured"
         span = f"{clock(min(walls))} to {clock(max(walls))}"
-        cost = f"; measuring costs {self.overhead:+.1%}" if self.overhead is not None else ""
+        cost = "" if self.overhead is None else f"; measuring costs {max(self.overhead, 0.0):.1%}"
         return f"{counted(len(walls), 'run')} of {clock(sum(walls) / len(walls))} ({span}){cost}"
 
     def _know(self, plan: Plan) -> None:

@@ -11,26 +11,26 @@ from html import escape
 from itertools import pairwise
 from math import log10, sqrt
 from typing import Final
+from zlib import crc32
 
 from subgraphkit.texts import shortened, width_of
 from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Picture, pictures
 from subgraphkit.viewing.layout import Column, Extent, place
 from subgraphkit.viewing.sections import Arrow, Drawing, in_bytes, shown
 
-__all__ = ["COLOURS", "drawn", "groups_of", "legend", "limits"]
+__all__ = ["colours_of", "drawn", "legend", "limits"]
 
-COLOURS: Final = (
-    "#56b4e9",
-    "#e69f00",
-    "#3fbf95",
-    "#cc79a7",
-    "#f0e442",
-    "#e8825a",
-    "#9db4ff",
-    "#bbbbbb",
-)
+_COLOURS: Final = {
+    "onednn": "#56b4e9",
+    "onnxruntime": "#e69f00",
+    "tensorrt": "#3fbf95",
+    "openvino": "#cc79a7",
+    "tvm": "#f0e442",
+    "numpy": "#bbbbbb",
+}
 """After Okabe and Ito, who chose them to be told apart by everybody; dark writing reads on each."""
 
+_MORE_COLOURS: Final = ("#e8825a", "#9db4ff", "#b5d96b", "#7fdcdc", "#f5a9bc", "#d8b08c")
 _INK: Final = "#14181f"
 _FEW: Final = 24
 _LARGEST: Final = 26000.0
@@ -48,19 +48,29 @@ _Point = tuple[float, float]
 _Place = tuple[float, float, float, float]
 
 
-def groups_of(drawing: Drawing) -> list[str]:
-    """Return the groups in the order of their colours."""
-    return list(dict.fromkeys([*drawing.groups, *(box.group for box in drawing.boxes)]))
+def colours_of(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each name, in whatever order they come.
+
+    The backends of this project have one each in every picture. Any other name has the one that
+    its letters lead to, or the next that no name before it in the alphabet has; more names than
+    there are colours share them.
+    """
+    colours = {name: _COLOURS.get(name, "") for name in names}
+    spare = [one for name, one in _COLOURS.items() if name not in colours]
+    for name in sorted(name for name, colour in colours.items() if not colour):
+        first = crc32(name.encode(errors="replace")) % len(_MORE_COLOURS)
+        ranked = [*_MORE_COLOURS[first:], *_MORE_COLOURS[:first]]
+        taken = set(colours.values())
+        colours[name] = next((one for one in [*ranked, *spare] if one not in taken), ranked[0])
+    return colours
 
 
 def legend(drawing: Drawing) -> str:
     """Return the groups with their colours, as a list of HTML."""
-    used = {box.group for box in drawing.boxes}
     entries = [
         f'<li><svg width="14" height="14" aria-hidden="true"><rect width="14" height="14" rx="3" '
-        f'fill="{_colour(at)}"/></svg> {escape(shown(group))}</li>'
-        for at, group in enumerate(groups_of(drawing))
-        if group in used
+        f'fill="{colour}"/></svg> {escape(shown(group))}</li>'
+        for group, colour in _colours(drawing).items()
     ]
     return f'<ul class="legend">{"".join(entries)}</ul>'
 
@@ -80,13 +90,17 @@ def limits(drawing: Drawing) -> str:
 
 def drawn(drawing: Drawing) -> Iterator[tuple[str, str]]:
     """Go through the pictures of a drawing: the name of each, and its SVG."""
-    colours = {group: _colour(at) for at, group in enumerate(groups_of(drawing))}
+    colours = _colours(drawing)
     for picture in pictures(drawing):
         yield picture.name, _picture(picture, colours, drawing.title)
 
 
-def _colour(at: int) -> str:
-    return COLOURS[at % len(COLOURS)]
+def _colours(drawing: Drawing) -> dict[str, str]:
+    """Return the colours of the groups that have boxes."""
+    used = dict.fromkeys(box.group for box in drawing.boxes)
+    colours = drawing.colours or colours_of(used)
+    first = [group for group in colours if group in used]
+    return {group: colours[group] for group in first}
 
 
 def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
