@@ -3,8 +3,8 @@
 from itertools import pairwise
 from typing import Any
 
-from subgraphkit.cli.values import counted
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.texts import counted
 from subgraphkit.viewing import COLOURS
 
 __all__ = ["as_dot"]

@@ -12,10 +12,10 @@ from itertools import pairwise
 from math import log10, sqrt
 from typing import Final
 
-from subgraphkit.texts import shortened, width_of
+from subgraphkit.texts import in_bytes, shortened, width_of
 from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Picture, pictures
 from subgraphkit.viewing.layout import Column, Extent, place
-from subgraphkit.viewing.sections import Arrow, Drawing, in_bytes, shown
+from subgraphkit.viewing.sections import Arrow, Drawing, shown
 
 __all__ = ["COLOURS", "drawn", "groups_of", "legend", "limits"]
 

@@ -15,7 +15,7 @@ from subgraphkit.cli.node_data import as_node_data
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import file_to_write, size_text
+from subgraphkit.cli.values import file_to_write
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Node
@@ -24,6 +24,7 @@ from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.memory import Memory, check_memory
 from subgraphkit.partitioning.reports.moves import Move, find_moves
 from subgraphkit.partitioning.reports.renderings import dry_run_lines
+from subgraphkit.texts import in_bytes
 
 __all__ = ["COMMAND"]
 
@@ -166,7 +167,7 @@ def _memory_of_parts(memory: Memory) -> Table:
     parts += [
         (step.subgraph, (step.held, step.opening, step.work, step.waiting)) for step in memory.steps
     ]
-    rows = [(name, *(size_text(size) if size else "" for size in sizes)) for name, sizes in parts]
+    rows = [(name, *(in_bytes(size) if size else "" for size in sizes)) for name, sizes in parts]
     columns = ("part", "held", "to open", "to run", "waiting")
     return Table(columns, tuple(rows), frozenset(columns[1:]))
 

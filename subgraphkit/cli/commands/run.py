@@ -21,7 +21,7 @@ from subgraphkit.cli.feeding import tell_feeds
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import counted, file_to_write, merge_options, merge_pairs
+from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs
 from subgraphkit.cli.words import add_feed_words, add_road_words
 from subgraphkit.comparing.feeding import Feed, make_feeds
 from subgraphkit.comparing.stored_values import store_npz
@@ -30,6 +30,7 @@ from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
+from subgraphkit.texts import counted
 
 __all__ = ["COMMAND"]
 
