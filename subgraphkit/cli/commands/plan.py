@@ -4,7 +4,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
@@ -31,8 +31,8 @@ __all__ = ["COMMAND"]
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Load, bind and partition a model, and show what came of it."""
-    file_to_write(arguments.html, "the page cannot be written")
-    file_to_write(arguments.model_explorer, "the node data cannot be written")
+    html = file_to_write(arguments.html, "the page cannot be written")
+    node_data = file_to_write(arguments.model_explorer, "the node data cannot be written")
     with report.doing("partitioning"):
         model = load_as_told(arguments)
         bound = bind_as_told(model, arguments, require=arguments.min_coverage)
@@ -43,7 +43,12 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.data = _data(partitioning, arguments, nodes)
     if against is not None:
         report.data["moves"] = [asdict(move) for move in moves]
-    _write(partitioning, against, arguments, report)
+    report.keep(html, partial(partitioning.to_html, against=against))
+    report.keep(
+        node_data,
+        lambda: json.dumps(as_node_data(partitioning), indent=2) + "\n",
+        "node data: {}; load it beside the model",
+    )
     if arguments.dot or nodes:  # else it is part of what is shown
         for line in dry_run_lines(partitioning):
             report.note(line)
@@ -83,23 +88,6 @@ def _show(
     report.show(partitioning.report(verbose=arguments.reasons, width=report.width).rstrip("\n"))
     if arguments.reasons and partitioning.refusals:
         report.show(_reasons(partitioning))
-
-
-def _write(
-    partitioning: Partitioning,
-    against: Partitioning | None,
-    arguments: Namespace,
-    report: CommandReport,
-) -> None:
-    """Write the files that were asked for."""
-    if arguments.html:
-        page = partitioning.to_html(against=against)
-        Path(arguments.html).write_text(page, encoding="utf-8")
-        report.note(f"page: {arguments.html}")
-    if arguments.model_explorer:
-        data = json.dumps(as_node_data(partitioning), indent=2)
-        Path(arguments.model_explorer).write_text(data + "\n", encoding="utf-8")
-        report.note(f"node data: {arguments.model_explorer}; load it beside the model")
 
 
 def _moved(moves: Sequence[Move], flops: int) -> Table | str:
