@@ -5,12 +5,11 @@ Nothing of the road is known here. A room that has something to show makes secti
 ``fragment`` as HTML without a frame and without a script, as ``_repr_html_`` returns it.
 """
 
-from subgraphkit.viewing.drawing import COLOURS
+from subgraphkit.viewing.drawing import colours_of
 from subgraphkit.viewing.page import fragment, page
 from subgraphkit.viewing.sections import Arrow, Box, Drawing, Facts, Section, Table, Text
 
 __all__ = [
-    "COLOURS",
     "Arrow",
     "Box",
     "Drawing",
@@ -18,6 +17,7 @@ __all__ = [
     "Section",
     "Table",
     "Text",
+    "colours_of",
     "fragment",
     "page",
 ]

@@ -8,7 +8,7 @@ takes the colour of the writing around it.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
+from itertools import cycle, pairwise
 from math import log10, sqrt
 from typing import Final
 
@@ -17,9 +17,9 @@ from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Pict
 from subgraphkit.viewing.layout import Column, Extent, place
 from subgraphkit.viewing.sections import Arrow, Drawing, shown
 
-__all__ = ["COLOURS", "drawn", "groups_of", "legend", "limits"]
+__all__ = ["colours_of", "drawn", "legend", "limits"]
 
-COLOURS: Final = (
+_COLOURS: Final = (
     "#56b4e9",
     "#e69f00",
     "#3fbf95",
@@ -48,9 +48,13 @@ _Point = tuple[float, float]
 _Place = tuple[float, float, float, float]
 
 
-def groups_of(drawing: Drawing) -> list[str]:
-    """Return the groups in the order of their colours."""
-    return list(dict.fromkeys([*drawing.groups, *(box.group for box in drawing.boxes)]))
+def colours_of(groups: Iterable[str]) -> dict[str, str]:
+    """Return the colours of groups, in the order in which they come first; many share some."""
+    return dict(zip(dict.fromkeys(groups), cycle(_COLOURS), strict=False))
+
+
+def _colours(drawing: Drawing) -> dict[str, str]:
+    return colours_of([*drawing.groups, *(box.group for box in drawing.boxes)])
 
 
 def legend(drawing: Drawing) -> str:
@@ -58,8 +62,8 @@ def legend(drawing: Drawing) -> str:
     used = {box.group for box in drawing.boxes}
     entries = [
         f'<li><svg width="14" height="14" aria-hidden="true"><rect width="14" height="14" rx="3" '
-        f'fill="{_colour(at)}"/></svg> {escape(shown(group))}</li>'
-        for at, group in enumerate(groups_of(drawing))
+        f'fill="{colour}"/></svg> {escape(shown(group))}</li>'
+        for group, colour in _colours(drawing).items()
         if group in used
     ]
     return f'<ul class="legend">{"".join(entries)}</ul>'
@@ -80,13 +84,9 @@ def limits(drawing: Drawing) -> str:
 
 def drawn(drawing: Drawing) -> Iterator[tuple[str, str]]:
     """Go through the pictures of a drawing: the name of each, and its SVG."""
-    colours = {group: _colour(at) for at, group in enumerate(groups_of(drawing))}
+    colours = _colours(drawing)
     for picture in pictures(drawing):
         yield picture.name, _picture(picture, colours, drawing.title)
-
-
-def _colour(at: int) -> str:
-    return COLOURS[at % len(COLOURS)]
 
 
 def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:

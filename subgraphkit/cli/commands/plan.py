@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Command
-from subgraphkit.cli.dot import as_dot
+from subgraphkit.cli.drawings import as_dot, as_node_data
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.node_data import as_node_data
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.tables import Table
