@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from subgraphkit.comparing.differences import Difference
+from subgraphkit.texts import counted
 from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Section, Table, Text, fragment, page
 
 __all__ = ["Outcome", "SubgraphFinding", "Verification"]
@@ -170,8 +171,7 @@ _COLUMNS = (
 
 
 def _named(one: SubgraphFinding) -> str:
-    nodes = "1 node" if one.nodes == 1 else f"{one.nodes} nodes"
-    return f"{one.subgraph} ({nodes}, {one.first} .. {one.last})"
+    return f"{one.subgraph} ({counted(one.nodes, 'node')}, {one.first} .. {one.last})"
 
 
 def _facts(one: SubgraphFinding) -> tuple[str | int, ...]:

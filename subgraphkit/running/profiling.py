@@ -17,12 +17,11 @@ from subgraphkit.backend.operator import InnerTime, SubgraphOperator
 from subgraphkit.compiling import close_all
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning.reports.renderings import counted
 from subgraphkit.partitioning.reports.sections import as_fragment, sections_of
 from subgraphkit.planning import Plan
 from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes, profile_rows
 from subgraphkit.running.profile_texts import clock, profile_lines, profile_tables, trace
-from subgraphkit.texts import printable
+from subgraphkit.texts import counted, printable
 from subgraphkit.viewing import Text, fragment, page
 
 __all__ = ["Profile", "Recorder"]
