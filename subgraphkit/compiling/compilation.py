@@ -107,7 +107,7 @@ def compile_subgraphs(
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120), or a
             backend that was named has less of the model than it has to (SGK125).
-        MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK135).
+        MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK134).
     """
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work

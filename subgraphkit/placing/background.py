@@ -36,6 +36,7 @@ from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.partitioning.claiming.constraints import configured
 from subgraphkit.partitioning.claiming.placements import find_placement
+from subgraphkit.partitioning.reports.memory import check_memory
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
 from subgraphkit.texts import logger_of
@@ -207,6 +208,7 @@ class BackgroundBuild:
             self._statuses, self._is_decided = dict(self._started), True
         else:
             self._wanted, self._is_decided = wanted, True
+            check_memory(wanted)
             self._build_all()
             wanted = self._wanted
         shortfall = wanted.shortfall()

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.backend import Footprint
+from subgraphkit.backend.footprint import ValuesPeak
 from subgraphkit.backend.progress import Progress
 from tests.fakes import ReferenceOperator, WeightedOperator, claiming
 from tests.models import LINEAR, parsed
@@ -156,6 +158,18 @@ def test_what_fails_stays_where_it_is_with_a_reason(
         (status,) = session.status().values()
         assert (status.backend, status.wanted, status.state) == ("quick", "", "failed")
         assert "the library is gone" in status.reason
+        assert value(session) == [19, 32]
+
+
+def test_what_would_need_more_memory_than_allowed_is_not_built(slow: Slow) -> None:
+    huge = slow.backend(["MatMul"], "huge")
+    huge.footprint = lambda *_: Footprint(1 << 40, 0, ValuesPeak(0), 0)  # type: ignore[assignment]
+    with opened(huge, claiming(BOTH, "quick"), max_memory="1GiB") as session:
+        slow.allowed.set()
+        assert session.wait(30)
+        status = session.status()["huge_0"]
+        assert (status.backend, status.state, slow.compiled) == ("quick", "failed", [])
+        assert "SGK134" in status.reason
         assert value(session) == [19, 32]
 
 
