@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TextIO
 
 from subgraphkit.backend.progress import Progress, ProgressEvent, ProgressListener
 from subgraphkit.errors import ConfigError
-from subgraphkit.texts import Screen, logger_of, printable
+from subgraphkit.texts import Screen, logger_of, printable, width_of
 
 __all__ = ["ShownAs", "display_missing", "shown"]
 
@@ -27,6 +27,9 @@ _LINE_SECONDS: Final = 10.0
 
 _REDRAW_SECONDS: Final = 0.2
 _WIDTH: Final = 30
+"""Of a bar, at most."""
+
+_NARROWEST: Final = 5
 
 
 class _Display(Protocol):
@@ -129,7 +132,10 @@ class _Written(_Lines):
         super().__init__(_REDRAW_SECONDS if screen.is_terminal else _LINE_SECONDS)
 
     def _write(self, event: ProgressEvent) -> None:
-        self._screen.redraw(_line(event, drawn=self._screen.is_terminal))
+        line = _line(event)
+        if self._screen.is_terminal and event.total:
+            line = _with_bar(line, event, (self._screen.width or 80) - 1)
+        self._screen.redraw(line)
 
     def close(self) -> None:
         self._screen.redraw()
@@ -213,12 +219,10 @@ def display_missing(name: str, error: ImportError) -> ConfigError:
     )
 
 
-def _line(event: ProgressEvent, *, drawn: bool = False) -> str:
+def _line(event: ProgressEvent) -> str:
     words = []
     if event.total:
-        filled = _WIDTH * event.done // event.total
-        bar = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] " if drawn else ""
-        words.append(f"{bar}{event.done} of {event.total}")
+        words.append(f"{event.done} of {event.total}")
     elif event.done and not event.message:
         words.append(f"{event.done} done")
     if event.message:
@@ -237,3 +241,13 @@ def _step(event: ProgressEvent) -> str:
     """Return the step under way in words, with the backend that takes it."""
     is_whole = event.backend and event.message == event.subgraph
     return f"{event.message} on {event.backend}" if is_whole else event.message
+
+
+def _with_bar(line: str, event: ProgressEvent, room: int) -> str:
+    """Put a bar behind the phase, as wide as there is room for; none where there is too little."""
+    width = min(_WIDTH, room - width_of(line) - len("[] "))
+    if width < _NARROWEST or not event.total:
+        return line
+    phase, _, words = line.partition(": ")
+    filled = width * event.done // event.total
+    return f"{phase}: [{'#' * filled}{'.' * (width - filled)}] {words}"
