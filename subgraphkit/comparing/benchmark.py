@@ -9,7 +9,7 @@ import numpy as np
 from subgraphkit.comparing.differences import Difference
 from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.errors import CallerError
-from subgraphkit.texts import counted
+from subgraphkit.texts import counted, in_seconds
 from subgraphkit.viewing import Section, Table, Text, fragment, page
 from subgraphkit.viewing.sections import Cell
 
@@ -177,7 +177,7 @@ class Benchmark:
     def __repr__(self) -> str:
         """Render as ``Benchmark('m.onnx', 10 turns: numpy 12.3 ms, openvino SGK104)``."""
         found = (
-            f"{one.selection} {_milliseconds(one.median) if one.ran else one.code}"
+            f"{one.selection} {in_seconds(one.median) if one.ran else one.code}"
             for one in self.measured
         )
         turns = counted(self.schedule.rounds, "turn")
@@ -228,7 +228,7 @@ def _verdict(found: Benchmark) -> Iterator[str]:
     if best is None:
         yield "Nobody: no contender ran with the results that were expected."
         return
-    yield f"{best.selection} is fastest: {_milliseconds(best.median)} a run."
+    yield f"{best.selection} is fastest: {in_seconds(best.median)} a run."
     others = [one for one in found.measured if one.ran and one is not best]
     for one in sorted(others, key=lambda one: one.median):
         slower = ratio(one.turns, best.turns)
@@ -312,7 +312,3 @@ def _word(found: Benchmark, one: Measured) -> str:
 
 def _words(found: Interval) -> str:
     return f"{found.median:.2f} times ({found.low:.2f} to {found.high:.2f})"
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"
