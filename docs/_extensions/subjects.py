@@ -24,6 +24,9 @@ from subgraphkit.viewing.drawing import drawn
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIGHT: Final = Path(onnx.backend.test.__file__).parent / "data" / "light"
 
+_BLUE: Final = "#56b4e9"
+_GREEN: Final = "#3fbf95"
+
 Drawn = tuple[Sheet, str]
 """A picture, and what it shows in words."""
 
@@ -35,7 +38,9 @@ def road() -> Drawn:
     names = ["model.onnx", *(noun.__name__ for noun in nouns), "results"]
     sheet, height = Sheet(), 74
     for at, name in enumerate(names):
-        sheet.box(0, at * height, (190, 36), name, colour=0 if 0 < at < len(names) - 1 else None)
+        sheet.box(
+            0, at * height, (190, 36), name, colour=_BLUE if 0 < at < len(names) - 1 else None
+        )
     for at, step in enumerate(steps):
         top = at * height + 36
         sheet.arrow([(95, top), (95, top + 37)])
@@ -53,12 +58,12 @@ def house() -> Drawn:
     sheet, top = Sheet(), 0
     for rooms in layers:
         for room in rooms:
-            sheet.box(16, top, (118, 34), room, colour=2 if room in entered else None)
+            sheet.box(16, top, (118, 34), room, colour=_GREEN if room in entered else None)
             _wrapped(sheet, 146, top + 22, _first_sentence(room), 88)
             top += 34
         top += 8
     sheet.arrow([(4, 0), (4, top - 9)])
-    sheet.box(16, top + 8, (30, 18), colour=2)
+    sheet.box(16, top + 8, (30, 18), colour=_GREEN)
     sheet.text(54, top + 22, "rooms that the backends of this project import", small=True)
     listed = "; ".join(" beside ".join(rooms) for rooms in layers)
     return sheet, f"The house, from the roof down; a room imports those below it only: {listed}."
@@ -123,15 +128,14 @@ def convexity() -> Drawn:
         verdict = "convex"
         if left_by:
             verdict = f"not convex: {_path(left_by)} leaves and returns"
-        colours = dict.fromkeys(region, 0)
-        panel = _nodes_drawn(bound, colours)
+        panel = _nodes_drawn(bound, dict.fromkeys(region, "one"))
         sheet.put(panel, at * 196, 0)
         sheet.text(at * 196, panel.height + 22, _set(region), bold=True)
         _wrapped(sheet, at * 196, panel.height + 48, verdict, 27)
         said.append(f"the region {_set(region)} is {verdict}")
     made = sk.partition(bound, [_claiming("one", "Relu", "Neg", "Add"), "numpy"])
-    colours = {node: at for at, one in enumerate(made.subgraphs) for node in one.nodes}
-    sheet.put(_nodes_drawn(bound, colours), 588, 0)
+    homes = {node: one.backend for one in made.subgraphs for node in one.nodes}
+    sheet.put(_nodes_drawn(bound, homes), 588, 0)
     names = ", ".join(f"{one.id} {_set(one.nodes)}" for one in made.subgraphs)
     sheet.text(588, panel.height + 22, "as partitioned", bold=True)
     for at, one in enumerate(made.subgraphs):
@@ -150,20 +154,24 @@ def deadlock() -> Drawn:
         next((at for at, types in enumerate(claims.values()) if node.op_type in types), 2)
         for node in bound.nodes
     ]
-    wanted = [Box(f"{name}\n{_set(_of(home, at))}", at) for at, name in enumerate(claims)]
+    names = [*claims, "numpy"]
+    colours = viewing.colours_of(names)
+    wanted = [
+        Box(f"{name}\n{_set(_of(home, at))}", colours[name]) for at, name in enumerate(claims)
+    ]
     crossing = {(home[a], home[b]) for a, b in _arrows(bound)}
     waits = sorted(arrow for arrow in crossing if arrow in {(0, 1), (1, 0)})
     backends = [_claiming(name, *types) for name, types in claims.items()]
     made = sk.partition(bound, [*backends, "numpy"])
     _, order = _subgraphs(made)
-    names = [*claims, "numpy"]
-    boxes = [
-        Box(f"{one.id}\n{_set(one.nodes)}", names.index(one.backend)) for one in made.subgraphs
-    ]
+    boxes = [Box(f"{one.id}\n{_set(one.nodes)}", colours[one.backend]) for one in made.subgraphs]
     sheet = Sheet()
     _side_by_side(
         sheet,
-        ("who can run what", _nodes_drawn(bound, dict(enumerate(home)))),
+        (
+            "who can run what",
+            _nodes_drawn(bound, {node: names[at] for node, at in enumerate(home)}),
+        ),
         ("both convex, and a deadlock", graph(wanted, waits)),
         ("as partitioned", graph(boxes, order)),
     )
@@ -192,11 +200,13 @@ def overview() -> Drawn:
     """Draw a model, who takes which of its nodes, and what runs, with the reason for the cut."""
     bound = _bound(OVERVIEW, weights=(8, 3, 3, 3), matrix=(4, 8))
     made = sk.partition(bound, ["tensorrt", "numpy"], dry_run=True)
-    colours, order = _subgraphs(made)
+    _, order = _subgraphs(made)
+    homes = {node: one.backend for one in made.subgraphs for node in one.nodes}
+    colours = viewing.colours_of(homes.values())
     ((_, refusal),) = made.refusals_by("tensorrt").items()
     reason = refusal.text.partition(";")[0].replace(" for RTX", "")
     boxes = [
-        Box(f"{one.id}\n{counted(len(one.nodes), 'node')}", colours[one.nodes[0]])
+        Box(f"{one.id}\n{counted(len(one.nodes), 'node')}", colours[one.backend])
         for one in made.subgraphs
     ]
     whole = graph(boxes, order)
@@ -204,7 +214,7 @@ def overview() -> Drawn:
     described = _side_by_side(
         sheet := Sheet(),
         ("an ONNX model", _nodes_drawn(bound, {})),
-        ("who takes which nodes", _nodes_drawn(bound, colours)),
+        ("who takes which nodes", _nodes_drawn(bound, homes)),
         ("what runs, as one session", whole),
     )
     runs = ", ".join(f"{one.id} with {counted(len(one.nodes), 'node')}" for one in made.subgraphs)
@@ -260,7 +270,7 @@ def _areas(made: Any) -> str:
         viewing.Arrow(places[source], places[target], of["bytes"])
         for source, target, of in quotient.edges(data=True)
     ]
-    drawing = viewing.Drawing(boxes, arrows, groups=("onednn", "numpy"))
+    drawing = viewing.Drawing(boxes, arrows)
     ((_, picture),) = drawn(drawing)
     return picture
 
@@ -323,8 +333,13 @@ def leaving(bound: Any, region: Iterable[int]) -> list[int]:
     return []
 
 
-def _nodes_drawn(bound: Any, colours: dict[int, int]) -> Sheet:
-    boxes = [Box(f"#{node.id} {node.op_type}", colours.get(node.id)) for node in bound.nodes]
+def _nodes_drawn(bound: Any, homes: dict[int, str]) -> Sheet:
+    """Draw the nodes of a model, coloured by the backend that has them, if one has."""
+    colours = viewing.colours_of(homes.values())
+    boxes = [
+        Box(f"#{node.id} {node.op_type}", colours[homes[node.id]] if node.id in homes else None)
+        for node in bound.nodes
+    ]
     return graph(boxes, _arrows(bound))
 
 

@@ -8,10 +8,7 @@ from typing import Final
 
 from subgraphkit.viewing.layout import Extent, place
 
-__all__ = ["COLOURS", "Box", "Sheet", "graph"]
-
-COLOURS: Final = ("#56b4e9", "#e69f00", "#3fbf95", "#cc79a7")
-"""After Okabe and Ito; dark writing reads on each."""
+__all__ = ["Box", "Sheet", "graph"]
 
 _INK: Final = "#14181f"
 _PANEL: Final = "var(--color-background-secondary, #f4f6f9)"
@@ -22,10 +19,10 @@ _LETTER: Final = 7.4
 
 @dataclass(frozen=True)
 class Box:
-    """A box of a graph: its lines of words, and its colour by number, or None."""
+    """A box of a graph: its lines of words, and a colour that dark writing reads on."""
 
     words: str
-    colour: int | None = None
+    colour: str | None = None
 
 
 @dataclass
@@ -49,12 +46,12 @@ class Sheet:
         size: tuple[float, float],
         words: str = "",
         *,
-        colour: int | None = None,
+        colour: str | None = None,
         bold: bool = False,
     ) -> None:
         """Draw a box with words in its middle; x and y are its upper left."""
         width, height = size
-        fill = _PANEL if colour is None else COLOURS[colour]
+        fill = _PANEL if colour is None else colour
         edge = "currentColor" if bold else _EDGE
         self.parts.append(
             f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" rx="5" '

@@ -74,12 +74,14 @@ class Verification:
     def outcome(self) -> Outcome:
         """What became of it: something differs or failed, or agrees, or means nothing.
 
-        It means nothing if there is no output for which agreeing means something: then a backend
-        that computes something else would have agreed as well.
+        It means nothing if there is no output for which agreeing means something, nor a value that
+        a subgraph hands out, if those were compared: then a backend that computes something else
+        would have agreed as well.
         """
         if self.error or any(self.at_fault) or not all(one.agrees for one in self.outputs):
             return "differs"
-        if self.outputs and all(one.nothing for one in self.outputs):
+        inner = (found for one in self.subgraphs or () for found in one.differences)
+        if self.outputs and all(one.nothing for one in (*self.outputs, *inner)):
             return "means nothing"
         return "agrees"
 
@@ -220,6 +222,6 @@ def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
         title="Where it goes wrong",
         caption="A box is a subgraph, its area its number of nodes. At fault is what is wrong on "
         "right inputs; what only inherits an error is not.",
-        groups=("right on right inputs", "at fault"),
+        colours={"right on right inputs": "#bbbbbb", "at fault": "#e8825a"},
         opens=_TITLE,
     )

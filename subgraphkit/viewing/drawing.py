@@ -8,9 +8,10 @@ takes the colour of the writing around it.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import cycle, pairwise
+from itertools import pairwise
 from math import log10, sqrt
 from typing import Final
+from zlib import crc32
 
 from subgraphkit.texts import in_bytes, shortened, width_of
 from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Picture, pictures
@@ -19,18 +20,17 @@ from subgraphkit.viewing.sections import Arrow, Drawing, shown
 
 __all__ = ["colours_of", "drawn", "legend", "limits"]
 
-_COLOURS: Final = (
-    "#56b4e9",
-    "#e69f00",
-    "#3fbf95",
-    "#cc79a7",
-    "#f0e442",
-    "#e8825a",
-    "#9db4ff",
-    "#bbbbbb",
-)
+_COLOURS: Final = {
+    "onednn": "#56b4e9",
+    "onnxruntime": "#e69f00",
+    "tensorrt": "#3fbf95",
+    "openvino": "#cc79a7",
+    "tvm": "#f0e442",
+    "numpy": "#bbbbbb",
+}
 """After Okabe and Ito, who chose them to be told apart by everybody; dark writing reads on each."""
 
+_MORE_COLOURS: Final = ("#e8825a", "#9db4ff", "#b5d96b", "#7fdcdc", "#f5a9bc", "#d8b08c")
 _INK: Final = "#14181f"
 _FEW: Final = 24
 _LARGEST: Final = 26000.0
@@ -48,23 +48,29 @@ _Point = tuple[float, float]
 _Place = tuple[float, float, float, float]
 
 
-def colours_of(groups: Iterable[str]) -> dict[str, str]:
-    """Return the colours of groups, in the order in which they come first; many share some."""
-    return dict(zip(dict.fromkeys(groups), cycle(_COLOURS), strict=False))
+def colours_of(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each name, in whatever order they come.
 
-
-def _colours(drawing: Drawing) -> dict[str, str]:
-    return colours_of([*drawing.groups, *(box.group for box in drawing.boxes)])
+    The backends of this project have one each in every picture. Any other name has the one that
+    its letters lead to, or the next that no name before it in the alphabet has; more names than
+    there are colours share them.
+    """
+    colours = {name: _COLOURS.get(name, "") for name in names}
+    spare = [one for name, one in _COLOURS.items() if name not in colours]
+    for name in sorted(name for name, colour in colours.items() if not colour):
+        first = crc32(name.encode(errors="replace")) % len(_MORE_COLOURS)
+        ranked = [*_MORE_COLOURS[first:], *_MORE_COLOURS[:first]]
+        taken = set(colours.values())
+        colours[name] = next((one for one in [*ranked, *spare] if one not in taken), ranked[0])
+    return colours
 
 
 def legend(drawing: Drawing) -> str:
     """Return the groups with their colours, as a list of HTML."""
-    used = {box.group for box in drawing.boxes}
     entries = [
         f'<li><svg width="14" height="14" aria-hidden="true"><rect width="14" height="14" rx="3" '
         f'fill="{colour}"/></svg> {escape(shown(group))}</li>'
         for group, colour in _colours(drawing).items()
-        if group in used
     ]
     return f'<ul class="legend">{"".join(entries)}</ul>'
 
@@ -87,6 +93,14 @@ def drawn(drawing: Drawing) -> Iterator[tuple[str, str]]:
     colours = _colours(drawing)
     for picture in pictures(drawing):
         yield picture.name, _picture(picture, colours, drawing.title)
+
+
+def _colours(drawing: Drawing) -> dict[str, str]:
+    """Return the colours of the groups that have boxes."""
+    used = dict.fromkeys(box.group for box in drawing.boxes)
+    colours = drawing.colours or colours_of(used)
+    first = [group for group in colours if group in used]
+    return {group: colours[group] for group in first}
 
 
 def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:

@@ -9,12 +9,13 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from subgraphkit.viewing.drawing import drawn, legend, limits
+from subgraphkit.viewing.drawing import colours_of, drawn, legend, limits
 from subgraphkit.viewing.sections import Cell, Drawing, Facts, Section, Table, Text, shown
 
 __all__ = ["fragment", "page"]
@@ -30,6 +31,7 @@ def page(title: str, *sections: Section) -> str:
         title: What the page is about.
         sections: What it shows, in order.
     """
+    sections = _coloured(sections)
     script, style = _asset("page.js"), _asset("page.css")
     body = "".join(
         _section(section, at, _ROWS_WITHOUT_SCRIPT) for at, section in enumerate(sections)
@@ -70,14 +72,25 @@ def fragment(*sections: Section) -> str:
 
     Tables have their first 20 rows, and drawings their first picture.
     """
-    return "".join(_section(section, -1, _ROWS_IN_A_FRAGMENT) for section in sections)
+    return "".join(_section(section, -1, _ROWS_IN_A_FRAGMENT) for section in _coloured(sections))
+
+
+def _coloured(sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Give a group the same colour in all drawings that leave their colours to the page."""
+    left = [one for one in sections if isinstance(one, Drawing) and not one.colours]
+    colours = colours_of(dict.fromkeys(box.group for one in left for box in one.boxes))
+    return tuple(
+        replace(one, colours=colours) if isinstance(one, Drawing) and not one.colours else one
+        for one in sections
+    )
 
 
 def _section(section: Section, at: int, most_rows: int) -> str:
     """Write a section; one of a fragment has no place, which is -1."""
     kind = type(section).__name__.lower()
     place = f' data-section="{at}"' if at >= 0 else ""
-    head = f"<h2>{escape(shown(section.title))}</h2>" if section.title else ""
+    level = "h2" if at >= 0 else "h4"  # what is around a fragment has headings of its own
+    head = f"<{level}>{escape(shown(section.title))}</{level}>" if section.title else ""
     body = "".join(_body(section, most_rows, whole=at >= 0))
     return f'<section class="{kind}"{place}>{head}{body}</section>\n'
 
@@ -108,7 +121,7 @@ def _table(table: Table, most_rows: int) -> Iterator[str]:
         for at, name in enumerate(table.columns)
     ]
     if table.caption:
-        yield f'<p class="caption">{escape(shown(table.caption))}</p>'
+        yield f'<p class="words">{escape(shown(table.caption))}</p>'
     yield '<div class="scroll"><table><thead><tr>'
     for column, number in zip(table.columns, numeric, strict=True):
         yield f'<th scope="col"{_number(number)}>{escape(shown(column))}</th>'
@@ -154,7 +167,7 @@ def _size(cell: Cell) -> float:
 
 def _drawing(drawing: Drawing, *, whole: bool) -> Iterator[str]:
     for words in filter(None, (drawing.caption, limits(drawing) if whole else "")):
-        yield f'<p class="caption">{escape(shown(words))}</p>'
+        yield f'<p class="words">{escape(shown(words))}</p>'
     yield legend(drawing)
     for at, (name, picture) in enumerate(drawn(drawing)):
         hidden = " hidden" if at else ""

@@ -16,7 +16,7 @@ from subgraphkit.backend.progress import Progress, ProgressEvent, ProgressListen
 from subgraphkit.errors import ConfigError
 from subgraphkit.texts import Screen, logger_of, printable
 
-__all__ = ["ShownAs", "shown"]
+__all__ = ["ShownAs", "display_missing", "shown"]
 
 ShownAs = Progress | ProgressListener | str | None
 """How progress is shown: a word of the setting ``progress``, a listener, or a ``Progress``."""
@@ -53,35 +53,45 @@ def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
 
     Thread-safety: the progress may be told from any thread, also when the block is over.
     """
-    display: _Display | None = None
+    last: _Last | None = None
     if isinstance(how, Progress):
         progress = how
     elif isinstance(how, str) and how != "none":
-        display = _displays()[how](Screen(stream if stream is not None else sys.stderr))
-        progress = Progress(_one_at_a_time(display))
+        last = _Last(_displays()[how](Screen(stream if stream is not None else sys.stderr)))
+        progress = Progress(last)
     else:
         progress = Progress(None if isinstance(how, str) else how)
     try:
         with progress.beating():
             yield progress
     finally:
-        if display is not None:
-            display.close()
+        if last is not None:
+            last.close()
 
 
 def _displays() -> dict[str, Callable[[Screen], _Display]]:
     return {"auto": _written, "log": _logged, "rich": _Rich, "tqdm": _Tqdm}
 
 
-def _one_at_a_time(display: _Display) -> ProgressListener:
-    """Hand a display one event at a time, whichever threads report."""
-    lock = threading.Lock()
+class _Last:
+    """One event at a time for a display, whichever threads report, and none once it is closed.
 
-    def tell(event: ProgressEvent) -> None:
-        with lock:
-            display(event)
+    What is being compiled when somebody stops waiting for it may report later.
+    """
 
-    return tell
+    def __init__(self, display: _Display) -> None:
+        self._display, self._lock = display, threading.Lock()
+        self._is_open = True
+
+    def __call__(self, event: ProgressEvent) -> None:
+        with self._lock:
+            if self._is_open:
+                self._display(event)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_open = False
+            self._display.close()
 
 
 class _Lines:
@@ -95,23 +105,25 @@ class _Lines:
     def __init__(self, wait: float, write: Callable[[ProgressEvent | None], object]) -> None:
         self._wait, self._write, self._phase = wait, write, ""
         self._written = time.monotonic()
-        self._is_open = True
 
     def __call__(self, event: ProgressEvent) -> None:
         now = time.monotonic()
         is_new, self._phase = event.phase != self._phase, event.phase
         is_due = now - self._written >= self._wait or (is_new and self._wait < _LINE_SECONDS)
-        if self._is_open and is_due:  # an operator may keep on reporting
+        if is_due:
             self._written = now
             self._write(event)
 
     def close(self) -> None:
-        self._is_open = False
         self._write(None)
 
 
 def _logged(_: Screen) -> _Display:
-    return _Lines(_LINE_SECONDS, lambda event: event and _logger.info("%s", _line(event)))
+    def write(event: ProgressEvent | None) -> None:
+        if event is not None:
+            _logger.info("%s", _line(event))
+
+    return _Lines(_LINE_SECONDS, write)
 
 
 def _written(screen: Screen) -> _Display:
@@ -172,12 +184,17 @@ def _imported(name: str, module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ConfigError(
-            "SGK119",
-            f"progress={name!r} shows progress with the package {name!r}, which cannot be "
-            f"imported: {error}",
-            hint=f"pip install {name}, or set progress='auto', which needs no package.",
-        ) from error
+        raise display_missing(name, error) from error
+
+
+def display_missing(name: str, error: ImportError) -> ConfigError:
+    """Say that progress cannot be shown by a package, which is not there or is broken."""
+    return ConfigError(
+        "SGK119",
+        f"progress={name!r} shows progress with the package {name!r}, which cannot be "
+        f"imported: {error}",
+        hint=f"pip install {name}, or set progress='auto', which needs no package.",
+    )
 
 
 def _line(event: ProgressEvent, *, drawn: bool = False) -> str:

@@ -1,8 +1,8 @@
 """The sections of a page, as plain data: text, facts, tables and drawings."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from subgraphkit.texts import printable
@@ -119,7 +119,8 @@ class Drawing:
         arrows: The arrows.
         title: The heading above.
         caption: A sentence that says what boxes, areas and arrows are.
-        groups: All groups there are, in the order of their colours; those of the boxes if empty.
+        colours: The colour of every group, in the order of the legend; if empty, that which
+            ``colours_of`` gives to the groups of all boxes of the page.
         opens: Title of the table that shows the rows of a box when it is opened, or nothing.
     """
 
@@ -127,7 +128,7 @@ class Drawing:
     arrows: Sequence[Arrow]
     title: str = ""
     caption: str = ""
-    groups: Sequence[str] = ()
+    colours: Mapping[str, str] = field(default_factory=dict)
     opens: str = ""
 
 

@@ -5,6 +5,7 @@ from subgraphkit.backend.plugin_api import PLUGIN_API
 from subgraphkit.configuration import messages as of_settings
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding import messages as of_plugins
+from subgraphkit.viewing.progress import display_missing
 
 ENV = "environment variable SUBGRAPH_BACKEND='tensorrt,numpy'"
 PROVIDER = "subgraphkit-tensorrt 0.1.2"
@@ -98,6 +99,7 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "tensorrt", ENV, "environment variable SUBGRAPH_BLOCK='tensorrt'"
     ),
     "SGK118_deprecated_option": of_options.deprecated_option("tensorrt", "fp16", "precision", ENV),
+    "SGK119_no_display": display_missing("tqdm", ImportError("No module named 'tqdm'")),
     "SGK190_extension_failed": of_plugins.extension_failed(
         "'tracer' (acme-tracer 1.0, acme_tracer)", "subgraphkit_compiled", "ValueError: no space"
     ),

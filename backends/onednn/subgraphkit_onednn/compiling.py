@@ -25,7 +25,7 @@ from subgraphkit_onednn.handles import (
     Partition,
     logical_tensor,
 )
-from subgraphkit_onednn.kernels import Kernels
+from subgraphkit_onednn.kernels import FusedKernels
 from subgraphkit_onednn.library import DnnlError
 from subgraphkit_onednn.lowering import DraftTensor, GraphDraft
 from subgraphkit_onednn.symbols import (
@@ -128,7 +128,7 @@ class _Compiler:
         }
         free = made - self.visible - strict
         self.shown = self.visible | _not_to_fuse(draft)
-        self.kernels = Kernels(engine, free)
+        self.kernels = FusedKernels(engine, free)
         self.logical = {
             number: self._logical(tensor, inner=number in free)
             for number, tensor in self.tensors.items()

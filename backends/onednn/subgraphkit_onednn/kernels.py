@@ -19,7 +19,7 @@ from subgraphkit_onednn.library import DnnlError
 from subgraphkit_onednn.lowering import DraftOperation, DraftTensor
 from subgraphkit_onednn.symbols import DATA_TYPES
 
-__all__ = ["Kernels"]
+__all__ = ["FusedKernels"]
 
 _BINARY: Final = {
     kind: 0x1FFF0 + place
@@ -38,7 +38,7 @@ _IMPLEMENTATION: Final = 8  # dnnl_query_impl_info_str
 _MATRIX: Final = 2
 
 
-class Kernels:
+class FusedKernels:
     """Asks the library which kernels it has.
 
     Args:

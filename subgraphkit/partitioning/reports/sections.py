@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from subgraphkit.ir import Node, Subgraph
@@ -61,8 +61,8 @@ class _Portrait:
         lines = [*dry_run_lines(self.partitioning), *left_out_lines(self.partitioning)]
         notes = " ".join(f"{one}." for one in lines)
         crossing = (
-            f"{counted(quality.cut_tensors, 'tensor')} of {in_bytes(quality.cut_bytes)} "
-            "cross from one subgraph to another."
+            f"Handed over between subgraphs: {counted(quality.cut_tensors, 'tensor')}, "
+            f"{in_bytes(quality.cut_bytes)} in all."
             if quality.cut_tensors
             else ""
         )
@@ -109,7 +109,6 @@ class _Portrait:
             self._arrows(running),
             title=title,
             caption=words + moved + opened,
-            groups=self.partitioning.backends,
             opens=opens,
         )
 
@@ -319,8 +318,7 @@ def as_page(
     portrait = _Portrait(partitioning, quality, times, homes(against))
     earlier = _Portrait(against, quality, {}, {})
     summary, drawing, *rest = portrait.sections()
-    groups = (*partitioning.backends, *against.backends)
-    before = replace(earlier.drawing("Compared with"), groups=groups)
+    before = earlier.drawing("Compared with")
     return page(title, move_table(moves, quality.flops), summary, drawing, before, *rest)
 
 

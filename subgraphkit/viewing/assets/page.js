@@ -121,7 +121,7 @@
     addStatus() {
       this.status = make("div", undefined, { class: "status" });
       this.said = make("span", "", { role: "status" });
-      this.more = make("button", `Show ${whole.format(ROWS_MORE)} more`, { type: "button" });
+      this.more = make("button", "", { type: "button" });
       this.more.addEventListener("click", () => {
         this.shown += ROWS_MORE;
         this.draw();
@@ -185,7 +185,9 @@
       this.said.textContent = rows.length === this.rows.length
         ? `${only}${whole.format(rows.length)} ${rows.length === 1 ? "row" : "rows"}${of}`
         : `${only}the first ${whole.format(rows.length)} of ${whole.format(this.rows.length)} rows${of}`;
-      this.more.hidden = rows.length === this.rows.length;
+      const left = this.rows.length - rows.length;
+      this.more.hidden = left === 0;
+      this.more.textContent = `Show ${whole.format(Math.min(left, ROWS_MORE))} more`;
       this.all.hidden = this.only === null;
       this.status.hidden = this.small && this.rows.length === this.count;
     }

@@ -114,11 +114,10 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("fallback", False, 2)
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
-    assert not resolved.fold
     assert (resolved.cache_size, resolved.threads, resolved.max_memory) == (2 << 30, 3, 3 << 29)
     assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
-    assert resolved.raise_plugin_errors
+    assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("background", 90.0, "log")
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 

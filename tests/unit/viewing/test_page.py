@@ -6,7 +6,17 @@ from html.parser import HTMLParser
 
 import pytest
 
-from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Table, Text, fragment, page
+from subgraphkit.viewing import (
+    Arrow,
+    Box,
+    Drawing,
+    Facts,
+    Table,
+    Text,
+    colours_of,
+    fragment,
+    page,
+)
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script><!--\x00\ud800&amp;"
 HARMLESS = "h" * len(HOSTILE)  # long names are beside their box
@@ -92,6 +102,30 @@ def test_numbers_that_json_does_not_have_are_written_as_text(value: float) -> No
     (data,) = _data(page("t", Table(["x"], [[1.5], [value]])))
     assert isinstance(data, dict)
     assert data["cells"] == [[1.5, str(value)]]
+
+
+def test_a_backend_has_the_same_colour_in_every_picture() -> None:
+    known = ["numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm"]
+    whole = colours_of(known)
+    assert len(set(whole.values())) == len(known)
+    assert colours_of(["mine", "numpy"])["numpy"] == colours_of(["numpy"])["numpy"]
+    others = [f"other_{at}" for at in range(6)]
+    colours = colours_of([*others, *known])
+    assert len(set(colours.values())) == len(colours)
+    assert colours_of([*reversed(known), *reversed(others)]) == colours
+    assert len(set(colours_of([*others, "one", "two", "three"]).values())) == 9
+    assert set(colours_of(map(str, range(50))).values()) <= set(colours.values())
+
+
+def test_drawings_of_one_page_have_the_same_colours() -> None:
+    names = [f"other_{at}" for at in range(12)]
+    first, second = (Drawing([Box(one, one) for one in part], []) for part in (names, names[5:8]))
+    fills = [
+        {name: fill for fill, name in re.findall(r'"3" fill="(#\w+)"/></svg> (\w+)', one)}
+        for one in page("t", first, second).split("</ul>")[:2]
+    ]
+    assert len(fills[0]) == 12
+    assert fills[1].items() <= fills[0].items()
 
 
 def test_a_large_drawing_is_groups_that_open() -> None:

@@ -72,7 +72,7 @@ def folded_into_product(draft: GraphDraft, node: Node, y: DraftTensor) -> bool:
         if place is None or added.source is None or dims[-1] != math.prod(dims):
             continue
         operation = draft.operations[place]
-        if len(operation.inputs) == 2 and operation.outputs[0].dims == y.dims:  # noqa: PLR2004
+        if len(operation.inputs) == 2 and operation.outputs[0].dims == y.dims:  # noqa: PLR2004 (no bias yet)
             bias = draft.view(node.inputs[other], dims[-1:])
             draft.operations[place] = replace(
                 operation, inputs=(*operation.inputs, bias), outputs=(y,)
