@@ -13,7 +13,7 @@ from subgraphkit.texts import counted, in_seconds
 from subgraphkit.viewing import Section, Table, Text, fragment, page
 from subgraphkit.viewing.sections import Cell
 
-__all__ = ["Benchmark", "Measured", "Schedule", "Share"]
+__all__ = ["Benchmark", "Measured", "Schedule", "Share", "contender_table"]
 
 _MEBIBYTE = 1 << 20
 
@@ -245,16 +245,6 @@ def _verdict(found: Benchmark) -> Iterator[str]:
 
 def _contenders(found: Benchmark) -> Table:
     first = found.measured[0]
-    columns = [
-        "contender",
-        "verdict",
-        "median, ms",
-        "from",
-        "to",
-        f"ratio to {first.selection}",
-        "ratio from",
-        "ratio to",
-    ]
     what = (
         "Half of all runs take less than the median. The true one is between from and to with a "
         f"confidence of 95 %. Ratios are to {first.selection}, the first one: below 1 is faster."
@@ -269,7 +259,21 @@ def _contenders(found: Benchmark) -> Table:
         if one is not first:
             against = ratio(one.turns, first.turns) if first.ran else (None,) * 3
         rows.append((one.selection, _word(found, one), *times, *against))
-    return Table(columns, rows, "Contenders", what, bars=("median, ms",))
+    return contender_table(first.selection, rows, what)
+
+
+def contender_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more: str) -> Table:
+    """Return the table of who takes how long, and what of the time of the first one that is.
+
+    Args:
+        first: Whom the others are compared with.
+        rows: A name, a verdict, median and interval in ms, median and interval of the ratio.
+        what: What the rows are.
+        *more: The heads of further columns.
+    """
+    times = ("median, ms", "from", "to", f"ratio to {first}", "ratio from", "ratio to")
+    columns = ("contender", "verdict", *times, *more)
+    return Table(columns, rows, "Contenders", what, bars=times[:1])
 
 
 def _further(found: Benchmark) -> Table:

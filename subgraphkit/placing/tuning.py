@@ -7,6 +7,7 @@ from typing import Any
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
+from subgraphkit.comparing.benchmark import contender_table
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.configuration import messages
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
@@ -97,22 +98,11 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
     yield Text("\n".join(_reasons(figures)), "The decision")
     single = figures["single"]
     rows = [_contender(one, figures) for one in figures["contenders"]]
-    columns = (
-        "contender",
-        "verdict",
-        "median, ms",
-        "from",
-        "to",
-        f"ratio to {single}",
-        "ratio from",
-        "ratio to",
-        "subgraphs",
-    )
     what = (
         f"Everybody runs the whole model. A ratio is a turn by the turn of {single} beside it, and "
         "below 1 is faster. From and to hold the true median with a confidence of 95 %."
     )
-    yield Table(columns, rows, "Contenders", what, bars=("median, ms",))
+    yield contender_table(single, rows, what, "subgraphs")
     if figures["regions"]:
         yield _regions(figures)
     out = [(label, why) for label, why in figures["out"].items()]
