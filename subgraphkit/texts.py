@@ -13,7 +13,17 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TextIO, cast
 
-__all__ = ["Screen", "aligned", "logger_of", "paragraph", "printable", "shortened", "width_of"]
+__all__ = [
+    "Screen",
+    "aligned",
+    "counted",
+    "in_bytes",
+    "logger_of",
+    "paragraph",
+    "printable",
+    "shortened",
+    "width_of",
+]
 
 _GAP: Final = "  "
 _LAYOUT: Final = "\n\t"
@@ -39,6 +49,20 @@ def paragraph(text: str) -> str:
     """Make a message printable; its later lines are indented, so that none passes for another."""
     first, *others = printable(text, _LAYOUT).split("\n")
     return "\n".join([first, *(line if line[:2] == "  " else f"  {line}" for line in others)])
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a number with its noun, in the plural where there is not one."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def in_bytes(count: float) -> str:
+    """Write a number of bytes in the unit that suits it."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:  # noqa: PLR2004 (the step between the units)
+            return f"{count:,.0f} bytes" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
 
 
 def width_of(text: str) -> int:

@@ -18,7 +18,7 @@ from svg import Box, Sheet, graph
 
 import subgraphkit as sk
 from subgraphkit import viewing
-from subgraphkit.partitioning.reports.renderings import counted
+from subgraphkit.texts import counted
 from subgraphkit.viewing.drawing import drawn
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -50,6 +50,7 @@ _HOMES: Final = {
     "cache_values": "subgraphkit.backend.options",
     "constant_bytes": "subgraphkit.backend.footprint",
     "did_you_mean": "subgraphkit.backend.messages",
+    "fill_buffers": "subgraphkit.backend.operator",
     "hookimpl": "subgraphkit.backend.hookspecs",
     "hookspec": "subgraphkit.backend.hookspecs",
     "option_out_of_range": "subgraphkit.backend.messages",

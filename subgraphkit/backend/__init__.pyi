@@ -44,6 +44,7 @@ from subgraphkit.backend.operator import (
     ON_DEVICE,
     InnerTime,
     SubgraphOperator,
+    fill_buffers,
 )
 from subgraphkit.backend.option_values import (
     OptionShapes,
@@ -126,6 +127,7 @@ __all__ = [
     "cache_values",
     "constant_bytes",
     "did_you_mean",
+    "fill_buffers",
     "hookimpl",
     "hookspec",
     "option_out_of_range",

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-__all__ = ["ON_DEVICE", "InnerTime", "SubgraphOperator"]
+import numpy as np
+
+__all__ = ["ON_DEVICE", "InnerTime", "SubgraphOperator", "fill_buffers"]
 
 
 class _Place(enum.Enum):
@@ -145,3 +147,42 @@ class SubgraphOperator(ABC):
 
     def close(self) -> None:
         """Release what the operator holds. May be called more than once."""
+
+
+def fill_buffers(
+    names: Sequence[str], buffers: Sequence[Any] | None, results: Sequence[Any]
+) -> Sequence[Any]:
+    """Copy results into the arrays that ``SubgraphOperator.run`` was given to write into.
+
+    Args:
+        names: Names of the outputs, for messages.
+        buffers: What ``run`` was given as ``outputs``.
+        results: Arrays of the operator's own.
+
+    Returns:
+        The buffers, and in the place of those that were not given the results.
+
+    Raises:
+        ValueError: A buffer does not fit; the message names the output.
+    """
+    if buffers is None:
+        return results
+    filled = list(results)
+    for place, (name, buffer, result) in enumerate(zip(names, buffers, results, strict=True)):
+        if buffer is None or buffer is result:
+            continue
+        if _described(buffer) != _described(result) or not isinstance(result, np.ndarray):
+            problem = f"{_described(buffer)}, expected {_described(result)}"
+        elif not buffer.flags.writeable:
+            problem = "read-only, expected one to write into"
+        else:
+            np.copyto(buffer, result)
+            filled[place] = buffer
+            continue
+        raise ValueError(f"the buffer for output {name!r} is {problem}")
+    return filled
+
+
+def _described(array: Any) -> str:
+    is_array = isinstance(array, np.ndarray)
+    return f"{array.dtype}{array.shape}" if is_array else f"a {type(array).__name__}"

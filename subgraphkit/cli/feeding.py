@@ -1,11 +1,23 @@
 """Words on what is fed: which inputs are made up, and which sizes were assumed."""
 
+from argparse import Namespace
 from collections.abc import Mapping
 
+from subgraphkit.binding import BoundModel
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.comparing.feeding import Feed
+from subgraphkit.cli.values import merge_pairs
+from subgraphkit.comparing.feeding import Feed, make_feeds
 
-__all__ = ["tell_feeds"]
+__all__ = ["feeds_as_told", "tell_feeds"]
+
+
+def feeds_as_told(
+    bound: BoundModel, arguments: Namespace, report: CommandReport
+) -> dict[str, Feed]:
+    """Read what a command line feeds, and make up the rest."""
+    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
+    tell_feeds(feeds, arguments.seed, report)
+    return feeds
 
 
 def tell_feeds(feeds: Mapping[str, Feed], seed: int, report: CommandReport) -> None:

@@ -12,9 +12,10 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
@@ -62,6 +63,18 @@ class CommandReport:
     def note(self, text: str) -> None:
         """Write something beside the data, now."""
         sys.stderr.write(f"{paragraph(text)}\n")
+
+    def keep(self, file: Path | None, made: Callable[[], str], words: str = "page: {}") -> None:
+        """Write a text into a file, if one was asked for, and say so.
+
+        Args:
+            file: Where to; None if nobody asked.
+            made: Makes the text.
+            words: What is said, with the place of the file's name.
+        """
+        if file is not None:
+            file.write_text(made(), encoding="utf-8")
+            self.note(words.format(file))
 
     @contextmanager
     def doing(self, what: str) -> Iterator[Progress]:

@@ -9,7 +9,6 @@ from typing import TypeVar
 from subgraphkit.errors import CallerError
 
 __all__ = [
-    "counted",
     "counting",
     "file_of_input",
     "file_to_write",
@@ -18,17 +17,11 @@ __all__ = [
     "option_value",
     "seconds",
     "shape_of",
-    "size_text",
     "symbol_size",
     "tolerance",
 ]
 
 _Value = TypeVar("_Value")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return ``1 node`` or ``2 nodes``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _split(text: str, form: str) -> tuple[str, str]:
@@ -164,12 +157,3 @@ def merge_options(given: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, 
         backend, _, key = place.partition(".")
         merged.setdefault(backend, {})[key] = value
     return merged
-
-
-def size_text(count: float) -> str:
-    """Return a number of bytes for people."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:  # noqa: PLR2004 (that is what the units mean)
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"

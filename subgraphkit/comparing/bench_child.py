@@ -41,9 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     PLACEMENT_LOG.disabled = True  # what it would say is in the answer to the bind
     with answering() as answer:
         for said in _answers(job):
-            json.dump(said, answer)
-            answer.write("\n")
-            answer.flush()
+            answer(said)
     return 0
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from subgraphkit.comparing.differences import Difference
 from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.errors import CallerError
+from subgraphkit.texts import counted
 from subgraphkit.viewing import Section, Table, Text, fragment, page
 from subgraphkit.viewing.sections import Cell
 
@@ -182,7 +183,7 @@ class Benchmark:
             f"{one.selection} {_milliseconds(one.median) if one.ran else one.code}"
             for one in self.measured
         )
-        turns = "1 turn" if self.schedule.rounds == 1 else f"{self.schedule.rounds} turns"
+        turns = counted(self.schedule.rounds, "turn")
         return f"Benchmark({self.model!r}, {turns}: {', '.join(found)})"
 
 

@@ -22,9 +22,8 @@ from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
-from subgraphkit.partitioning.reports.renderings import counted
 from subgraphkit.planning import plan
-from subgraphkit.texts import printable
+from subgraphkit.texts import counted, printable
 from subgraphkit.types import DataType
 
 __all__ = ["Bisection", "bisect"]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from subgraphkit.types import DataType
 __all__ = ["Difference", "Stage", "compare_values", "first_difference"]
 
 _Array = npt.NDArray[Any]
+
+_INDICES: Final = ("int32", "int64")
+"""Dtypes of classes and places: to agree on another one than the first is no accident."""
 
 Stage = Literal["", "shape", "dtype", "value"]
 """What differs first: nothing, the shape or length, the dtype or kind, or elements."""
@@ -284,8 +287,9 @@ def _with_signal(plain: Difference, expected: _Array, allowed: Tolerance) -> Dif
     low, high = float(shown.min()), float(shown.max())
     limit = allowed.limit(size, largest)
     nothing = ""
-    if finite.size < expected.size:
-        pass  # the places of those that are not finite mean something
+    is_index = plain.dtype in _INDICES and low != 0
+    if finite.size < expected.size or is_index:
+        pass  # where those are that are not finite means something, and so does which index it is
     elif expected.size > 1 and (finite == finite[0]).all():
         nothing = f"every element is {low:.6g}"
     elif (size <= limit).all() and not plain.dtype.startswith(("int", "uint", "bool")):

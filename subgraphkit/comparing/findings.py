@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from subgraphkit.comparing.differences import Difference
+from subgraphkit.texts import counted
 from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Section, Table, Text, fragment, page
 
 __all__ = ["Outcome", "SubgraphFinding", "Verification"]
@@ -73,12 +74,14 @@ class Verification:
     def outcome(self) -> Outcome:
         """What became of it: something differs or failed, or agrees, or means nothing.
 
-        It means nothing if there is no output for which agreeing means something: then a backend
-        that computes something else would have agreed as well.
+        It means nothing if there is no output for which agreeing means something, nor a value that
+        a subgraph hands out, if those were compared: then a backend that computes something else
+        would have agreed as well.
         """
         if self.error or any(self.at_fault) or not all(one.agrees for one in self.outputs):
             return "differs"
-        if self.outputs and all(one.nothing for one in self.outputs):
+        inner = (found for one in self.subgraphs or () for found in one.differences)
+        if self.outputs and all(one.nothing for one in (*self.outputs, *inner)):
             return "means nothing"
         return "agrees"
 
@@ -168,8 +171,7 @@ _COLUMNS = (
 
 
 def _named(one: SubgraphFinding) -> str:
-    nodes = "1 node" if one.nodes == 1 else f"{one.nodes} nodes"
-    return f"{one.subgraph} ({nodes}, {one.first} .. {one.last})"
+    return f"{one.subgraph} ({counted(one.nodes, 'node')}, {one.first} .. {one.last})"
 
 
 def _facts(one: SubgraphFinding) -> tuple[str | int, ...]:

@@ -142,7 +142,7 @@ def _first(bound: BoundModel, feeds: Mapping[str, Any]) -> int | None:
         for name in bound.table.outputs[node]
         if name and name not in bound.constants and _is_float(bound, name)
     ]
-    for group in tap_groups(bound, made):
+    for group in tap_groups(bound, made, lambda name: (name,)):
         marks |= {name: _marks(value) for name, value in _tapped(bound, group, feeds).items()}
         for name in group:
             node = bound.producers[name]

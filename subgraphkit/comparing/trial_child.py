@@ -5,11 +5,9 @@ line: what the probe found, then the operators of every model before it is tried
 of the trial. So whoever reads it knows how far a backend came.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, TextIO
 
 from subgraphkit.comparing.trial import try_backend
 from subgraphkit.configuration.config import resolve
@@ -28,14 +26,14 @@ def main(arguments: Sequence[str]) -> int:
     origin = next((word for word in words if word != "--deep"), "")
     with answering() as answer:
         facts = probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words)
-        _tell(answer, facts)
+        answer(facts)
         if facts["state"] == "ok":
             trial = try_backend(
                 _as_selected(name),
-                lambda operators: _tell(answer, {"trying": operators}),
+                lambda operators: answer({"trying": operators}),
                 runs=not facts["builds_only"],
             )
-            _tell(answer, {"trial": asdict(trial)})
+            answer({"trial": asdict(trial)})
     return 0
 
 
@@ -44,12 +42,6 @@ def _as_selected(name: str) -> str:
     named = name.partition("@")[0]
     chosen = (one for one in resolve().backends if one.name == named and one.options)
     return next((str(replace(one, optional=False)) for one in chosen), name)
-
-
-def _tell(answer: TextIO, what: dict[str, Any]) -> None:
-    json.dump(what, answer)
-    answer.write("\n")
-    answer.flush()
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
 from subgraphkit.running.feeds import admit_input
-from subgraphkit.running.tapping import groups_of
+from subgraphkit.running.tapping import tap_groups
 
 __all__ = [
     "admitted",
@@ -131,7 +131,7 @@ def verify_plan(
     error = ""
     with Session(tested) as session:
         steps = tested.steps if per_subgraph else ()
-        for group in list(groups_of(graph, steps, _boundary)) or [[]]:
+        for group in list(tap_groups(graph, steps, _boundary)) or [[]]:
             expected = reference_values(trusted, _between(graph, group), feeds)
             if outputs is None:
                 results, error = _results(session, feeds)

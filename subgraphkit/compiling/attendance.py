@@ -4,6 +4,7 @@ The work is done by a helper thread, because a library that computes gives Pytho
 no chance in the thread that called it.
 """
 
+import atexit
 import contextlib
 import contextvars
 import ctypes
@@ -112,9 +113,10 @@ def _leave_without_it() -> None:
 
     What the library has registered to be done at the end would pull the ground from under it. And
     Python before 3.14 ends a thread that comes back meanwhile in a way that C++ takes for a fault
-    of the whole program; that thread sleeps instead.
+    of the whole program; that thread sleeps instead, but for faults before that the program aborts.
     """
     with contextlib.suppress(AttributeError, OSError):  # where the system has no such calls
         system = ctypes.CDLL(None)
         system.on_exit(system._exit, None)  # noqa: SLF001 (its name)
-        ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE(system.pause)  # noqa: SLF001 (its name)
+        set_terminate = ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE  # noqa: SLF001 (its name)
+        atexit.register(set_terminate, system.pause)

@@ -122,12 +122,12 @@ def compile_subgraphs(
     try:
         if compiled.partitioning is not partitioning:
             shortfall = compiled.partitioning.shortfall()
+        if shortfall is not None:
+            shortfall.report(partitioning)
+        means.progress("compiling", len(compiled), len(compiled))
     except BaseException:
         compiled.close()
         raise
-    if shortfall is not None:
-        shortfall.report(partitioning)
-    means.progress("compiling", len(compiled), len(compiled))
     if sum(one.type.nbytes or 0 for one in partitioning.graph.constants.values()) > _WORTH_GIVING:
         give_back()
     return compiled

@@ -110,11 +110,15 @@ class ComposedOperator(SubgraphOperator):
 
     def profiled(self, record: Callable[[InnerTime], object]) -> SubgraphOperator:
         """Compose the operators anew, of those that record times, and others with a clock."""
-        parts = [
-            (subgraph, operator.profiled(record) or _Clocked(subgraph, operator, record))
-            for subgraph, operator in self._parts
-        ]
-        return ComposedOperator(self._graph, parts)
+        parts: list[tuple[Subgraph, SubgraphOperator]] = []
+        try:
+            for subgraph, operator in self._parts:
+                twin = operator.profiled(record) or _Clocked(subgraph, operator, record)
+                parts.append((subgraph, twin))
+            return ComposedOperator(self._graph, parts)
+        except BaseException:
+            close_all(twin for _, twin in parts)
+            raise
 
     def close(self) -> None:
         """Close the operators."""

@@ -9,10 +9,10 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, Literal
 
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import ConfigError, SubgraphkitError
@@ -119,19 +119,24 @@ def main(arguments: Sequence[str]) -> int:
     origin = next((word for word in words if word != "--deep"), "")
     with answering() as answer:
         facts = probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words)
-        json.dump(facts, answer)
+        answer(facts)
     return 0
 
 
 @contextmanager
-def answering() -> Iterator[TextIO]:
-    """Keep standard output for answers; what anybody else writes to it goes to standard error."""
+def answering() -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Keep standard output for answers, a line of JSON each; other output is an error's."""
     # The duplicate is ours alone; descriptor 1, which C code writes to, becomes standard error.
     answer = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     with os.fdopen(answer, "w", encoding="utf-8") as stream:
-        yield stream
+
+        def tell(what: Mapping[str, Any]) -> None:
+            stream.write(json.dumps(what) + "\n")
+            stream.flush()
+
+        yield tell
 
 
 def probe_here(name: str, origin: str, *, deep: bool = False) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
 from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
+from subgraphkit.texts import counted
 
 __all__ = ["HANDING", "NODE", "RUN", "Costs", "work_of"]
 
@@ -200,12 +201,12 @@ class Costs:
         crossing = len(edge.inputs) + len(edge.outputs)
         if not later or self._gains(name, later, nodes, crossing):
             return None
-        counted = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
         values = "1 value crosses" if crossing == 1 else f"{crossing} values cross"
         share = self._share(nodes)
         return Refusal(
             "not_worth",
-            f"not worth handing over: {counted}, {share:.2%} of the work, {values}",
+            f"not worth handing over: {counted(len(nodes), 'node')}, {share:.2%} of the work, "
+            f"{values}",
         )
 
     def _gains(

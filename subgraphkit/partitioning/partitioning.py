@@ -39,9 +39,10 @@ from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.explanation import Explanation, explain
 from subgraphkit.partitioning.reports.memory import Memory, foresee
 from subgraphkit.partitioning.reports.quality import Quality, measure
-from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text, counted
+from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text
 from subgraphkit.partitioning.reports.sections import as_fragment, as_page
 from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall
+from subgraphkit.texts import counted
 
 __all__ = ["Partitioning", "partition", "partition_within"]
 

@@ -116,9 +116,13 @@ class InferenceSession(Session):
         return all(one.ready for one in self._background)
 
     @property
-    def tuning(self) -> BackgroundTuning | None:
-        """What measures in the background, with its state; None where nothing does."""
-        return self._tuning
+    def tuning(self) -> str:
+        """How far measuring in the background is; empty where nothing measures.
+
+        ``"measuring"``, then ``"exchanged"``, ``"kept"`` where the plan was the best already,
+        ``"failed"``, or ``"stopped"`` if the session was closed before.
+        """
+        return "" if self._tuning is None else self._tuning.state
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until nothing is left to be built or measured in the background.

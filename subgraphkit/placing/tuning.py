@@ -26,7 +26,7 @@ from subgraphkit.texts import aligned, printable
 from subgraphkit.viewing import Facts, Section, Table, Text, fragment, page
 from subgraphkit.viewing.sections import Cell
 
-__all__ = ["Tuning", "tune"]
+__all__ = ["Tuning", "plain_value", "tune"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -315,13 +315,15 @@ def _options(
     settings = bound.settings.selecting(choices, "call", origin)
     names = [backend.name for backend in open_backends(settings)]
     return {
-        name: {key: _plain(value) for key, (value, _) in settings.options_for(name).items()}
+        name: {key: plain_value(value) for key, (value, _) in settings.options_for(name).items()}
         for name in names
     }
 
 
-def _plain(value: Any) -> Any:
-    try:
-        return json.loads(json.dumps(value))
-    except (TypeError, ValueError):
-        return str(value)
+def plain_value(value: Any) -> Any:
+    """Return a value as JSON can hold it and the settings can read it again."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(one) for key, one in value.items()}
+    if isinstance(value, frozenset | list | tuple):
+        return [plain_value(one) for one in value]
+    return value if isinstance(value, str | int | float | None) else str(value)

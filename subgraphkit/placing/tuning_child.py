@@ -33,7 +33,7 @@ from subgraphkit.partitioning.claiming.placements import (
     find_placement,
     placement_of,
 )
-from subgraphkit.placing.tuning import tune
+from subgraphkit.placing.tuning import plain_value, tune
 from subgraphkit.planning import plan
 from subgraphkit.processes import AnsweringChild, NoAnswer
 from subgraphkit.running import Session
@@ -99,6 +99,9 @@ class BackgroundTuning:
         shapes: The shapes it was bound with.
         before: Called before the session gets another plan, to wait for what makes it one.
 
+    Attributes:
+        state: As ``InferenceSession.tuning``.
+
     Thread-safety: all methods may be called from any thread.
     """
 
@@ -107,9 +110,9 @@ class BackgroundTuning:
     ) -> None:
         self._session = weakref.ref(session)
         self._before = before
-        self._state = "measuring"
+        self.state = "measuring"
         self._job = {
-            "shapes": _plain(shapes),
+            "shapes": plain_value(shapes),
             "options": _options(session.graph),
             "settings": _settings(session.graph),
         }
@@ -120,14 +123,6 @@ class BackgroundTuning:
         # also when the session is forgotten, or the interpreter ends
         self._end = weakref.finalize(session, self._stop)
         self._thread.start()
-
-    @property
-    def state(self) -> str:
-        """``"measuring"``, ``"exchanged"``, ``"kept"`` where the plan was the best, ``"failed"``.
-
-        ``"stopped"`` if the session was closed before.
-        """
-        return self._state
 
     @property
     def ready(self) -> bool:
@@ -145,8 +140,8 @@ class BackgroundTuning:
 
     def _stop(self) -> None:
         with self._lock:
-            if self._state == "measuring":
-                self._state = "stopped"
+            if self.state == "measuring":
+                self.state = "stopped"
             child, self._child = self._child, None
         if child is not None:
             child.stop()
@@ -160,12 +155,12 @@ class BackgroundTuning:
         except Exception as error:  # noqa: BLE001 (the session runs on, whatever it is)
             state = self._failed(describe_exception(error))
         with self._lock:
-            if self._state == "measuring":
-                self._state = state
+            if self.state == "measuring":
+                self.state = state
         self._stop()
 
     def _failed(self, why: str) -> str:
-        if self._state == "measuring":
+        if self.state == "measuring":
             _logger.warning("measuring in the background failed, the session stays: %s", why)
         return "failed"
 
@@ -179,7 +174,7 @@ class BackgroundTuning:
         job = {**self._job, "model": file_of(source, folder)}
         file.write_text(json.dumps(job), encoding="utf-8")
         with self._lock:
-            if self._state != "measuring":
+            if self.state != "measuring":
                 raise NoAnswer(None)
             child = self._child = AnsweringChild(_MODULE, [os.fspath(file)])
         answer = child.answer(_OPENING_SECONDS)
@@ -191,7 +186,7 @@ class BackgroundTuning:
         if self._before is not None:
             self._before()
         session = self._session()
-        if session is None or self._state != "measuring":
+        if session is None or self.state != "measuring":
             return "stopped"
         partitioning = partition(session.graph, placement)
         if _divided(partitioning) == _divided(session.partitioning):
@@ -208,23 +203,14 @@ def _divided(partitioning: Partitioning) -> set[tuple[str, tuple[int, ...]]]:
 
 def _settings(bound: BoundModel) -> dict[str, Any]:
     values = {name: getattr(bound.settings, name) for name in SETTINGS if name not in _OWN}
-    return {name: _plain(value) for name, value in values.items() if value not in (None, ())}
+    return {name: plain_value(value) for name, value in values.items() if value not in (None, ())}
 
 
 def _options(bound: BoundModel) -> dict[str, dict[str, Any]]:
     return {
-        name: {key: _plain(value) for key, (value, *_) in entries.items()}
+        name: {key: plain_value(value) for key, (value, *_) in entries.items()}
         for name, entries in bound.settings.option_sources.items()
     }
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it and the settings can read it again."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, frozenset | list | tuple):
-        return [_plain(one) for one in value]
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -239,10 +225,9 @@ def main(arguments: Sequence[str]) -> int:
     with answering() as answer:
         try:
             job = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-            said = {"placement": _measured(job).to_json()}
+            answer({"placement": _measured(job).to_json()})
         except SubgraphkitError as error:
-            said = {"failed": str(error)}
-        answer.write(json.dumps(said) + "\n")
+            answer({"failed": str(error)})
     return 0
 
 

@@ -176,7 +176,7 @@ def measure_accuracy(
     progress, done = bounds[0].extensions.hearing(progress), 0
     total = len(batches) if isinstance(batches, Sized) else None
     # outputs by themselves: libraries fuse across values that nobody looks at
-    with _sessions(bounds, [outputs, *tap_groups(bounds[0], inner)]) as pairs:
+    with _sessions(bounds, [outputs, *tap_groups(bounds[0], inner, lambda name: (name,))]) as pairs:
         tolerance = _tolerance(pairs[0][2])
         sums = {name: Sums(tolerance=tolerance) for name in (*inner, *outputs)}
         for done, feeds in enumerate(batches, 1):

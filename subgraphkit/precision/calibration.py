@@ -74,7 +74,8 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
     with ExitStack() as stack:
         made = [name for name in names if name in bound.producers]
         sessions = [
-            stack.enter_context(tapped_session(bound, group)) for group in tap_groups(bound, made)
+            stack.enter_context(tapped_session(bound, group))
+            for group in tap_groups(bound, made, lambda name: (name,))
         ]
         done = 0
         for done, feeds in enumerate(batches, 1):

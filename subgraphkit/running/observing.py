@@ -32,6 +32,7 @@ class Observer:
     def __init__(self, extensions: ExtensionManager) -> None:
         self._extensions = self._registered = extensions
         self._recorder: Recorder | None = None
+        self._changes = 0
         self.session = extensions.number_session()
         self._runs = count()
         self._here = threading.local()
@@ -44,12 +45,15 @@ class Observer:
         """
         if recorder is not None and self._recorder not in (None, recorder):
             raise profiled_already()
+        if recorder is not None:
+            recorder.take_twins(self._changes)
         own = self._registered
         self._extensions = own if recorder is None else own.joined(recorder, "profile")
         self._recorder = recorder
 
     def forget(self) -> None:
         """Take note that operators are not, or compute not, what they were."""
+        self._changes += 1
         if self._recorder is not None:
             self._recorder.forget_twins()
 

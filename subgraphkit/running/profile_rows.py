@@ -7,7 +7,7 @@ from typing import Literal
 from subgraphkit.backend.events import RunEvent, StepEvent
 from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning.reports.renderings import counted
+from subgraphkit.texts import counted
 
 __all__ = ["ProfileRow", "RunTimes", "StepTimes", "profile_rows"]
 

@@ -17,12 +17,11 @@ from subgraphkit.backend.operator import InnerTime, SubgraphOperator
 from subgraphkit.compiling import close_all
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning.reports.renderings import counted
 from subgraphkit.partitioning.reports.sections import as_fragment, sections_of
 from subgraphkit.planning import Plan
 from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes, profile_rows
 from subgraphkit.running.profile_texts import clock, profile_lines, profile_tables, trace
-from subgraphkit.texts import printable
+from subgraphkit.texts import counted, printable
 from subgraphkit.viewing import Text, fragment, page
 
 __all__ = ["Profile", "Recorder"]
@@ -38,7 +37,7 @@ class Recorder:
 
     Attributes:
         taken: The runs that are over, in the order in which they ended.
-        twins: By operator, the one that is to run in its place.
+        twins: By operator, the one that runs in its place.
         notes: What there is to say.
         counting: Whether runs that begin now are kept.
 
@@ -50,6 +49,8 @@ class Recorder:
         self.twins: dict[SubgraphOperator, SubgraphOperator] = {}
         self.notes: list[str] = []
         self.counting = False
+        self._made: dict[SubgraphOperator, SubgraphOperator] = {}
+        self._made_of: int | None = None
         self._most = runs
         self._begun: dict[int, list[StepTimes]] = {}
         self._inner: dict[tuple[int, str], list[InnerTime]] = {}
@@ -88,20 +89,34 @@ class Recorder:
                 self.notes.append(f"{name}: no times from inside: {describe_exception(error)}")
                 continue
             if twin is not None:
-                self.twins[step.operator] = twin
+                self._made[step.operator] = twin
+
+    def take_twins(self, state: int) -> None:
+        """Have the twins that were made run from now on, unless they have the weights of before.
+
+        Args:
+            state: Stands for the operators and weights of the session; while it is as it was when
+                this was called first, the twins are what they are to be.
+        """
+        if self._made_of not in (None, state):
+            self.forget_twins()
+        self._made_of = state
+        self.twins = self._made
 
     def forget_twins(self) -> None:
         """Have the operators run themselves from now on: the twins have the weights of before."""
-        if self.twins:
-            close_all(self.twins.values())
-            self.twins = {}
+        if self._made:
+            self._close_twins()
             self.notes.append("weights or operators changed; no times from inside after that")
 
     def close(self) -> None:
         """Close the twins, and put what they recorded late where it belongs."""
-        close_all(self.twins.values())
-        self.twins = {}
+        self._close_twins()
         self._settle()
+
+    def _close_twins(self) -> None:
+        close_all(self._made.values())
+        self._made = self.twins = {}
 
     def _settle(self) -> None:
         """Give times that were recorded after the runs to the steps in which they began."""

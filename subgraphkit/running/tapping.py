@@ -12,7 +12,7 @@ from subgraphkit.planning import plan
 from subgraphkit.running.session import Session
 from subgraphkit.types import TensorType
 
-__all__ = ["groups_of", "tap_groups", "tapped_session"]
+__all__ = ["tap_groups", "tapped_session"]
 
 _Item = TypeVar("_Item")
 
@@ -23,20 +23,16 @@ _UNKNOWN_BYTES: Final = 16 << 20
 """What a value is taken to need whose shape depends on the batch."""
 
 
-def tap_groups(bound: BoundGraph, values: Sequence[str]) -> Iterator[list[str]]:
-    """Divide values so that those of one run fit into memory, about 1 GiB at once.
+def tap_groups(
+    bound: BoundGraph, items: Iterable[_Item], values_of: Callable[[_Item], Iterable[str]]
+) -> Iterator[list[_Item]]:
+    """Divide things so that the values of one run they need fit into memory, about 1 GiB at once.
 
     Args:
         bound: The bound graph.
-        values: Values that nodes of it make.
+        items: The things.
+        values_of: Says which values of the graph one needs.
     """
-    return groups_of(bound, values, lambda name: (name,))
-
-
-def groups_of(
-    bound: BoundGraph, items: Iterable[_Item], values_of: Callable[[_Item], Iterable[str]]
-) -> Iterator[list[_Item]]:
-    """Divide what needs values of one run so that those of a group fit into memory, as above."""
     group: list[_Item] = []
     size = 0
     for item in items:

@@ -7,7 +7,7 @@ Nothing of the road is known here. A room that has something to show makes secti
 
 from subgraphkit.viewing.drawing import colours_of
 from subgraphkit.viewing.page import fragment, page
-from subgraphkit.viewing.sections import Arrow, Box, Drawing, Facts, Section, Table, Text, in_bytes
+from subgraphkit.viewing.sections import Arrow, Box, Drawing, Facts, Section, Table, Text
 
 __all__ = [
     "Arrow",
@@ -19,6 +19,5 @@ __all__ = [
     "Text",
     "colours_of",
     "fragment",
-    "in_bytes",
     "page",
 ]

@@ -13,10 +13,10 @@ from math import log10, sqrt
 from typing import Final
 from zlib import crc32
 
-from subgraphkit.texts import shortened, width_of
+from subgraphkit.texts import in_bytes, shortened, width_of
 from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Picture, pictures
 from subgraphkit.viewing.layout import Column, Extent, place
-from subgraphkit.viewing.sections import Arrow, Drawing, in_bytes, shown
+from subgraphkit.viewing.sections import Arrow, Drawing, shown
 
 __all__ = ["colours_of", "drawn", "legend", "limits"]
 

@@ -55,20 +55,20 @@ def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
 
     Thread-safety: the progress may be told from any thread, also when the block is over.
     """
-    display: _Display | None = None
+    last: _Last | None = None
     if isinstance(how, Progress):
         progress = how
     elif isinstance(how, str) and how != "none":
-        display = _displays()[how](Screen(stream if stream is not None else sys.stderr))
-        progress = Progress(_Last(display))
+        last = _Last(_displays()[how](Screen(stream if stream is not None else sys.stderr)))
+        progress = Progress(last)
     else:
         progress = Progress(None if isinstance(how, str) else how)
     try:
         with progress.beating():
             yield progress
     finally:
-        if display is not None:
-            display.close()
+        if last is not None:
+            last.close()
 
 
 def _displays() -> dict[str, Callable[[Screen], _Display]]:
@@ -76,14 +76,24 @@ def _displays() -> dict[str, Callable[[Screen], _Display]]:
 
 
 class _Last:
-    """One event at a time for a display, whichever threads report."""
+    """One event at a time for a display, whichever threads report, and none once it is closed.
+
+    What is being compiled when somebody stops waiting for it may report later.
+    """
 
     def __init__(self, display: _Display) -> None:
         self._display, self._lock = display, threading.Lock()
+        self._is_open = True
 
     def __call__(self, event: ProgressEvent) -> None:
         with self._lock:
-            self._display(event)
+            if self._is_open:
+                self._display(event)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_open = False
+            self._display.close()
 
 
 class _Lines:
@@ -92,13 +102,12 @@ class _Lines:
     def __init__(self, wait: float) -> None:
         self._wait, self._phase = wait, ""
         self._written = time.monotonic()
-        self._is_open = True
 
     def __call__(self, event: ProgressEvent) -> None:
         now = time.monotonic()
         is_new, self._phase = event.phase != self._phase, event.phase
         is_due = now - self._written >= self._wait or (is_new and self._wait < _LINE_SECONDS)
-        if self._is_open and is_due:  # an operator may keep on reporting
+        if is_due:
             self._written = now
             self._write(event)
 
@@ -106,7 +115,7 @@ class _Lines:
         raise NotImplementedError
 
     def close(self) -> None:
-        self._is_open = False
+        """There is nothing to close."""
 
 
 class _Logged(_Lines):
@@ -129,7 +138,6 @@ class _Written(_Lines):
         self._screen.redraw(line)
 
     def close(self) -> None:
-        super().close()
         self._screen.redraw()
 
 

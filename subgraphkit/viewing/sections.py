@@ -16,7 +16,6 @@ __all__ = [
     "Section",
     "Table",
     "Text",
-    "in_bytes",
     "shown",
 ]
 
@@ -152,13 +151,3 @@ def shown(cell: Cell) -> str:
     if len(cell) > _LONGEST:
         return f"{printable(cell[:_LONGEST])}\N{HORIZONTAL ELLIPSIS} ({len(cell):,} characters)"
     return printable(cell)
-
-
-def in_bytes(count: int) -> str:
-    """Write a number of bytes in the unit that suits it."""
-    amount = float(count)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":  # noqa: PLR2004 (the step between the units)
-            return f"{count:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    raise AssertionError

@@ -99,6 +99,7 @@ CONTRACT = [
     "cache_values",
     "constant_bytes",
     "did_you_mean",
+    "fill_buffers",
     "hookimpl",
     "hookspec",
     "option_out_of_range",

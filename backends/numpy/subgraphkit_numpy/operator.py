@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
+from copy import copy
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from subgraphkit.backend import InnerTime, SubgraphOperator
+from subgraphkit.backend import InnerTime, SubgraphOperator, fill_buffers
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit_numpy.backend_options import Options
@@ -59,7 +60,7 @@ class NumpyOperator(SubgraphOperator):
             results = self._context.copy().run(self._function, *inputs)
         except Exception as error:
             raise self._explained(error) from error
-        return results if outputs is None else self._fill(outputs, results)
+        return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Take new constants: only kernels and folded values that depend on them are made again.
@@ -91,7 +92,10 @@ class NumpyOperator(SubgraphOperator):
 
     def profiled(self, record: Callable[[InnerTime], object]) -> "NumpyOperator":
         """Return the same program with a clock around every call."""
-        return _Clocked(self, record)
+        twin = copy(self)
+        twin._program = self._program.clocked(record)  # noqa: SLF001 (its own)
+        twin._function = twin._program.function  # noqa: SLF001 (its own)
+        return twin
 
     def close(self) -> None:
         """Let go of the constants."""
@@ -129,34 +133,6 @@ class NumpyOperator(SubgraphOperator):
             nodes=tuple(labels),
         )
 
-    def _fill(self, outputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        """Copy results into the buffers that were given."""
-        filled = []
-        for name, buffer, result in zip(self._subgraph.outputs, outputs, results, strict=True):
-            if buffer is None:
-                filled.append(result)
-                continue
-            problem = _misfit(buffer, result)
-            if problem:
-                raise ValueError(f"the buffer for output {name!r} {problem}")
-            np.copyto(buffer, result)
-            filled.append(buffer)
-        return filled
-
-
-class _Clocked(NumpyOperator):
-    """Another operator's program with a clock around every call.
-
-    Args:
-        whole: The operator.
-        record: Takes the times.
-    """
-
-    def __init__(self, whole: NumpyOperator, record: Callable[[InnerTime], object]) -> None:
-        vars(self).update(vars(whole))
-        self._program = self._program.clocked(record)
-        self._function = self._program.function
-
 
 def _context(threads: int | None) -> Context:
     """Return the context to run in: a copy of one costs a tenth of entering ``numpy.errstate``.
@@ -168,15 +144,6 @@ def _context(threads: int | None) -> Context:
     context.run(np.setbufsize, BUFFER)
     context.run(allow_threads, threads)
     return context
-
-
-def _misfit(buffer: Any, result: Any) -> str:
-    """Return why a result cannot be copied into a buffer, or an empty string."""
-    if not isinstance(buffer, np.ndarray) or not isinstance(result, np.ndarray):
-        return f"is a {type(buffer).__name__} for a {type(result).__name__}, expected arrays"
-    if buffer.shape != result.shape or buffer.dtype != result.dtype:
-        return f"is {buffer.dtype}{buffer.shape}, expected {result.dtype}{result.shape}"
-    return "" if buffer.flags.writeable else "is read-only"
 
 
 def _require_same_type(name: str, stored: Initializer | None, value: Any) -> None:

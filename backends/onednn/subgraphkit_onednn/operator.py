@@ -1,6 +1,7 @@
 """The operator: a region compiled by oneDNN, and how the session calls it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +40,7 @@ class OnednnOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    _record: Callable[[InnerTime], object] | None = None
 
     def __init__(
         self, subgraph: Subgraph, engine: DnnlEngine, dtypes: frozenset[DataType], threads: Threads
@@ -74,8 +76,8 @@ class OnednnOperator(SubgraphOperator):
             raise self._explained(error) from error
         finally:
             self._contexts.append(context)
-        for copy in self._ports.copies:
-            np.copyto(results[copy.output], copy.found(taken, results, self._data))
+        for one in self._ports.copies:
+            np.copyto(results[one.output], one.found(taken, results, self._data))
         return self._edge.handed_out(results, outputs)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
@@ -114,7 +116,9 @@ class OnednnOperator(SubgraphOperator):
 
     def profiled(self, record: Callable[[InnerTime], object]) -> "OnednnOperator":
         """Return the same partitions with a clock around each of them."""
-        return _Clocked(self, record)
+        twin = copy(self)
+        twin._record, twin._contexts = record, []  # noqa: SLF001 (its own)
+        return twin
 
     def close(self) -> None:
         """Release compiled partitions, constants and scratch memory."""
@@ -129,7 +133,11 @@ class OnednnOperator(SubgraphOperator):
 
     def _context(self) -> RunContext:
         ports = self._ports
-        return RunContext(self._engine, self._region, ports.entering, ports.leaving, self._plan)
+        plan = self._plan
+        context = RunContext(self._engine, self._region, ports.entering, ports.leaving, plan)
+        if self._record is not None:
+            context.clock(self._region.steps, self._record)
+        return context
 
     def _borrow(self) -> RunContext:
         """Return a context nobody uses; ``list.pop`` is atomic."""
@@ -153,25 +161,6 @@ class OnednnOperator(SubgraphOperator):
             subgraph=self._subgraph.id,
             nodes=tuple(labels),
         )
-
-
-class _Clocked(OnednnOperator):
-    """Another operator's partitions in contexts of its own, with clocks.
-
-    Args:
-        whole: The operator.
-        record: Takes the times.
-    """
-
-    def __init__(self, whole: OnednnOperator, record: Callable[[InnerTime], object]) -> None:
-        vars(self).update(vars(whole))
-        self._contexts = []
-        self._record = record
-
-    def _context(self) -> RunContext:
-        context = super()._context()
-        context.clock(self._region.steps, self._record)
-        return context
 
 
 def _drafted(subgraph: Subgraph, dtypes: frozenset[DataType]) -> GraphDraft:

@@ -3,13 +3,14 @@
 import json
 import re
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from subgraphkit.backend import InnerTime, SubgraphOperator
 from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
 
 __all__ = ["ProfiledOperator"]
 
@@ -32,38 +33,39 @@ class ProfiledOperator(SubgraphOperator):
 
     def __init__(
         self,
-        open_with: Callable[[str], SubgraphOperator],
+        open_with: Callable[[str], OnnxRuntimeOperator],
         subgraph: Subgraph,
         record: Callable[[InnerTime], object],
     ) -> None:
         self._subgraph, self._record = subgraph, record
         self._folder = tempfile.TemporaryDirectory()
-        self._operator = open_with(str(Path(self._folder.name) / "profile"))
-        self._began: float | None = None
+        with ExitStack() as unless_opened:
+            unless_opened.callback(self._folder.cleanup)
+            self._operator = open_with(str(Path(self._folder.name) / "profile"))
+            unless_opened.pop_all()
+        self._began = self._operator.profile_began()
+        self._is_open = True
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        if self._began is None:
-            self._began = time.perf_counter()
         return self._operator.run(inputs, outputs)
 
     def close(self) -> None:
         """Close the session, and record what is in the file that it wrote."""
-        self._operator.close()
-        path = self._operator.info().get("profile")
-        if path is not None and self._began is not None:
-            self._record_all(json.loads(Path(path).read_text(encoding="utf-8")))
-        self._began = None
-        self._folder.cleanup()
+        if not self._is_open:
+            return
+        self._is_open = False
+        with self._folder as folder:
+            self._operator.close()
+            (path,) = Path(folder).iterdir()
+            self._record_all(json.loads(path.read_text(encoding="utf-8")))
 
     def _record_all(self, events: Sequence[Mapping[str, Any]]) -> None:
-        # The library has a clock of its own, in microseconds from its own beginning.
-        first = min(event["ts"] for event in events if event["name"] == "model_run")
         kernels = list(_outermost(event for event in events if event.get("cat") == "Node"))
         nodes_of = _nodes_of_kernels(self._subgraph, {one["name"] for one in kernels})
         for one in kernels:
             name, facts = one["name"], one["args"]
             text = f"{facts.get('op_name', name)} {facts.get('provider', '')}".rstrip()
-            start = (self._began or 0.0) + (one["ts"] - first) / 1e6
+            start = self._began + one["ts"] / 1e6
             self._record(InnerTime(text, one["dur"] / 1e6, tuple(nodes_of[name]), start))
 
 

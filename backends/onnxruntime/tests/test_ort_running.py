@@ -1,6 +1,8 @@
 """Values in and out: dtypes, layouts, buffers, threads, weights."""
 
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +177,25 @@ def test_info_tells_providers_and_nodes() -> None:
     assert info["nodes"] == 1
     assert info["weight_bytes"] == 64 * 64 * 4
     assert info["nodes_by_provider"] == {"CPUExecutionProvider": 1}
+
+
+def test_kernels_are_times_of_the_runs_that_they_ran_in_and_no_file_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    model = parsed("g (float[3] x, int64[1] i) => (float[1] y) { a = Relu(x)  y = Gather(a, i) }")
+    x = np.ones(3, np.float32)
+    with open_ort(model) as session:
+        for fed, taken in (([0, 9, 1, 9, 2], 3), ([9], 0)):
+            with session.profile() as profile:
+                for place in fed:
+                    fails = pytest.raises(sk.errors.ExecutionError) if place > 2 else nullcontext()
+                    with fails:
+                        session.run(None, {"x": x, "i": np.array([place])})
+                assert list(tmp_path.iterdir())
+            inside = {row.numbers: row.calls for row in profile.rows if row.kind == "inside"}
+            assert (len(profile.walls), inside) == (taken, {(0,): 1, (1,): 1} if taken else {})
+            assert not list(tmp_path.iterdir())
 
 
 def test_a_profile_is_written_when_the_session_is_closed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from subgraphkit.backend import InnerTime, SubgraphOperator
+from subgraphkit.backend import InnerTime, SubgraphOperator, fill_buffers
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import TensorType, ValueType
@@ -108,7 +108,7 @@ class OpenVINOOperator(SubgraphOperator):
             raise self._explained(error) from error
         finally:
             self._idle.append(request)
-        return results if outputs is None else self._fill(outputs, results)
+        return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def serialize(self) -> bytes:
         """Return the compiled model with its weights, sealed with a checksum."""
@@ -164,21 +164,6 @@ class OpenVINOOperator(SubgraphOperator):
             result.typed(view.copy()) if array is None else array
             for result, array, view in zip(self._results, arrays, seen, strict=True)
         ]
-
-    def _fill(self, outputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        filled = []
-        for name, buffer, result in zip(self._subgraph.outputs, outputs, results, strict=True):
-            if buffer is None or buffer is result:
-                filled.append(result)
-                continue
-            if not _fits(buffer, result):
-                raise ValueError(
-                    f"the buffer for output {name!r} is {_described(buffer)}, expected a writeable "
-                    f"array {_described(result)}"
-                )
-            np.copyto(buffer, result)
-            filled.append(buffer)
-        return filled
 
     def _property(self, name: str, read: Callable[[Any], Any]) -> Any:
         # Devices differ in what they can be asked.
@@ -316,22 +301,6 @@ def opened(blob: bytes) -> memoryview:
 
 def _overlaps(buffer: Any, inputs: Sequence[Any]) -> bool:
     return any(np.may_share_memory(buffer, array) for array in inputs)
-
-
-def _fits(buffer: Any, result: Any) -> bool:
-    return (
-        isinstance(buffer, np.ndarray)
-        and buffer.shape == result.shape
-        and buffer.dtype == result.dtype
-        and buffer.flags.writeable
-    )
-
-
-def _described(array: Any) -> str:
-    if not isinstance(array, np.ndarray):
-        return f"a {type(array).__name__}"
-    lock = "" if array.flags.writeable else " read-only"
-    return f"{array.dtype}{list(array.shape)}{lock}"
 
 
 def _type_name(type_: Any) -> str:

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
 
-from subgraphkit.backend import InnerTime, SubgraphOperator
+from subgraphkit.backend import InnerTime, SubgraphOperator, fill_buffers
 from subgraphkit.ir import Subgraph
 from subgraphkit_tvm.building import MAIN, PREPARE, Engine
 from subgraphkit_tvm.library import tvm
@@ -35,6 +36,7 @@ class TvmOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    _record: Callable[[InnerTime], object] | None = None
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class TvmOperator(SubgraphOperator):
             self._shared = _sharing(results, [*tensors, *self._weights])
         for place in self._shared:
             results[place] = results[place].copy()
-        return results if outputs is None else _filled(self._outputs, outputs, results)
+        return fill_buffers(self._outputs, outputs, results)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Take new parameters; constants that are part of the code need it to be compiled again.
@@ -93,7 +95,9 @@ class TvmOperator(SubgraphOperator):
 
         TVM names loops by the operators fused in them, and keeps no way back to nodes.
         """
-        return _Instrumented(self, record)
+        twin = copy(self)
+        twin._record, twin._machines = record, []  # noqa: SLF001 (its own)
+        return twin
 
     def close(self) -> None:
         self._engine = None
@@ -106,7 +110,10 @@ class TvmOperator(SubgraphOperator):
         except IndexError:
             if self._engine is None:
                 raise RuntimeError("the operator is closed") from None
-            return tvm("relax").VirtualMachine(self._engine.module, tvm().cpu())
+            machine = tvm("relax").VirtualMachine(self._engine.module, tvm().cpu())
+            if self._record is not None:
+                machine.set_instrument(_instrument(self._record))
+            return machine
 
     def _prepared(self, replaced: Mapping[str, Any]) -> tuple[Any, ...]:
         """Compute once what depends on the weights alone, such as transposed matrices."""
@@ -123,38 +130,21 @@ class TvmOperator(SubgraphOperator):
         return prepared
 
 
-class _Instrumented(TvmOperator):
-    """Another operator's code and weights in machines with an instrument of TVM.
+def _instrument(record: Callable[[InnerTime], object]) -> Callable[..., int]:
+    """Return what a machine calls before and after each of its calls, to record their times."""
+    begun: list[float] = []  # one call may make others: those of a branch
 
-    Args:
-        whole: The operator.
-        record: Takes the times.
-    """
-
-    def __init__(self, whole: TvmOperator, record: Callable[[InnerTime], object]) -> None:
-        vars(self).update(vars(whole))
-        self._machines = []
-        self._record = record
-
-    def _machine(self) -> Any:
-        if self._machines:
-            return super()._machine()
-        machine = super()._machine()
-        begun: list[float] = []  # one call may make others: those of a branch
-
-        def tell(function: Any, name: str, before: bool, made: Any, *given: Any) -> int:  # noqa: FBT001 (by position, by TVM)
-            del function, made, given
-            if before:
-                begun.append(time.perf_counter())
-                return 0
-            seconds = time.perf_counter() - begun.pop()
-            if not begun:
-                started = time.perf_counter() - seconds
-                self._record(InnerTime(name, seconds, (), started))
+    def tell(function: Any, name: str, before: bool, made: Any, *given: Any) -> int:  # noqa: FBT001 (by position, by TVM)
+        del function, made, given
+        if before:
+            begun.append(time.perf_counter())
             return 0
+        seconds = time.perf_counter() - begun.pop()
+        if not begun:
+            record(InnerTime(name, seconds, (), time.perf_counter() - seconds))
+        return 0
 
-        machine.set_instrument(tell)
-        return machine
+    return tell
 
 
 def _sharing(results: Sequence[Any], tensors: Sequence[Any]) -> frozenset[int]:
@@ -166,19 +156,3 @@ def _sharing(results: Sequence[Any], tensors: Sequence[Any]) -> frozenset[int]:
             shared.add(place)
         others.append(result)
     return frozenset(shared)
-
-
-def _filled(names: Sequence[str], buffers: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    filled = []
-    for name, buffer, result in zip(names, buffers, results, strict=True):
-        if buffer is None:
-            filled.append(result)
-            continue
-        if buffer.shape != result.shape or buffer.dtype != result.dtype:
-            raise ValueError(
-                f"the buffer for output {name!r} is {buffer.dtype}{buffer.shape}, expected "
-                f"{result.dtype}{result.shape}"
-            )
-        np.copyto(buffer, result)
-        filled.append(buffer)
-    return filled

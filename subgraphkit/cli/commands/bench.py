@@ -10,14 +10,13 @@ from subgraphkit import errors
 from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode, exit_code_of
-from subgraphkit.cli.feeding import tell_feeds
+from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table, markdown_table
-from subgraphkit.cli.values import counting, file_to_write, merge_options, merge_pairs, seconds
+from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
 from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_words
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
-from subgraphkit.comparing.feeding import make_feeds
 
 __all__ = ["COMMAND"]
 
@@ -30,8 +29,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     html = file_to_write(arguments.html, "the page cannot be written")
     shapes = shapes_as_told(arguments)
     bound = bind(load_as_told(arguments), shapes, backend="none")
-    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
-    tell_feeds(feeds, arguments.seed, report)
+    feeds = feeds_as_told(bound, arguments, report)
     arrays = {name: feed.array for name, feed in feeds.items()}
     del bound, feeds
     with report.doing("measuring") as progress:
@@ -53,9 +51,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     for table in (_table(found), _shares(found)):
         if table.rows:
             report.show(markdown_table(table) if arguments.markdown else table)
-    if html is not None:
-        html.write_text(found.to_html(), encoding="utf-8")
-        report.note(f"page: {html}")
+    report.keep(html, found.to_html)
     _tell(found, report)
     return _exit_code(found)
 

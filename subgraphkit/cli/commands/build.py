@@ -11,7 +11,7 @@ from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import counted, file_to_write
+from subgraphkit.cli.values import file_to_write
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.compiling.caching import stores_engines
@@ -21,6 +21,7 @@ from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.storing.files import write_output
+from subgraphkit.texts import counted
 
 __all__ = ["COMMAND"]
 

@@ -15,11 +15,11 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import counted, size_text
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
 from subgraphkit.storing.answers import forget_answers
+from subgraphkit.texts import counted, in_bytes
 
 __all__ = ["COMMAND"]
 
@@ -66,7 +66,7 @@ def _list(store: EngineStore, report: CommandReport) -> ExitCode:
             Table.of(_COLUMNS, map(_row, reversed(entries)), right="nodes size", give="model")
         )
     report.note(
-        f"{_counted(entries)} in {store.folder}, of {size_text(report.data['limit'])} at most"
+        f"{_counted(entries)} in {store.folder}, of {in_bytes(report.data['limit'])} at most"
     )
     return ExitCode.OK
 
@@ -123,7 +123,7 @@ def _tell_removed(
 
 
 def _counted(entries: Sequence[StoredEngine]) -> str:
-    return f"{counted(len(entries), 'engine')}, {size_text(sum(entry.size for entry in entries))},"
+    return f"{counted(len(entries), 'engine')}, {in_bytes(sum(entry.size for entry in entries))},"
 
 
 def _described(entry: StoredEngine) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _described(entry: StoredEngine) -> dict[str, Any]:
 
 def _row(entry: StoredEngine) -> tuple[object, ...]:
     known = entry.description
-    last_used, size = _minute(entry.last_used), size_text(entry.size)
+    last_used, size = _minute(entry.last_used), in_bytes(entry.size)
     if known is None:
         return entry.digest[:_SHOWN_OF_KEY], "damaged", "", size, last_used, entry.problem
     about = known.about

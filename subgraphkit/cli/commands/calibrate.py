@@ -9,9 +9,10 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
-from subgraphkit.cli.values import counted, file_to_write, merge_options
+from subgraphkit.cli.values import file_to_write, merge_options
 from subgraphkit.cli.words import add_bind_words, add_data_words
 from subgraphkit.precision import calibrate
+from subgraphkit.texts import counted
 
 __all__ = ["COMMAND"]
 

@@ -12,11 +12,11 @@ from subgraphkit.cli.commands.list import describe_record
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import size_text
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends, usable_names
+from subgraphkit.texts import in_bytes
 
 __all__ = ["COMMAND"]
 
@@ -52,7 +52,7 @@ def _show_bundle(folder: Path, report: CommandReport) -> None:
     """
     manifest = BundleFiles(folder, trust=True).manifest
     report.data = {"bundle": asdict(manifest)}
-    facts = [("model", manifest.name), ("size", size_text(sum(f.size for f in manifest.files)))]
+    facts = [("model", manifest.name), ("size", in_bytes(sum(f.size for f in manifest.files)))]
     facts += [(f"{name} version", version) for name, version in manifest.versions.items()]
     facts += [(f"dimension {name}", str(size)) for name, size in manifest.symbols.items()]
     for backend in manifest.backends:
@@ -67,7 +67,7 @@ def _show_bundle(folder: Path, report: CommandReport) -> None:
             one.id,
             one.backend,
             str(len(one.nodes)),
-            size_text(one.engine.size) if one.engine else "none, compiled when opened",
+            in_bytes(one.engine.size) if one.engine else "none, compiled when opened",
         )
         for one in manifest.subgraphs
     ]

@@ -13,8 +13,8 @@ from subgraphkit.backend.options import Option
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.values import counted
 from subgraphkit.errors import CallerError
+from subgraphkit.texts import counted
 
 __all__ = ["COMMAND", "render_options"]
 

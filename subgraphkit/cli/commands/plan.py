@@ -4,18 +4,17 @@ import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Command
-from subgraphkit.cli.dot import as_dot
+from subgraphkit.cli.drawings import as_dot, as_node_data
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.node_data import as_node_data
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import file_to_write, size_text
+from subgraphkit.cli.values import file_to_write
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Node
@@ -24,14 +23,15 @@ from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.memory import Memory, check_memory
 from subgraphkit.partitioning.reports.moves import Move, find_moves
 from subgraphkit.partitioning.reports.renderings import dry_run_lines
+from subgraphkit.texts import in_bytes
 
 __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Load, bind and partition a model, and show what came of it."""
-    file_to_write(arguments.html, "the page cannot be written")
-    file_to_write(arguments.model_explorer, "the node data cannot be written")
+    html = file_to_write(arguments.html, "the page cannot be written")
+    node_data = file_to_write(arguments.model_explorer, "the node data cannot be written")
     with report.doing("partitioning"):
         model = load_as_told(arguments)
         bound = bind_as_told(model, arguments, require=arguments.min_coverage)
@@ -42,7 +42,12 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.data = _data(partitioning, arguments, nodes)
     if against is not None:
         report.data["moves"] = [asdict(move) for move in moves]
-    _write(partitioning, against, arguments, report)
+    report.keep(html, partial(partitioning.to_html, against=against))
+    report.keep(
+        node_data,
+        lambda: json.dumps(as_node_data(partitioning), indent=2) + "\n",
+        "node data: {}; load it beside the model",
+    )
     if arguments.dot or nodes:  # else it is part of what is shown
         for line in dry_run_lines(partitioning):
             report.note(line)
@@ -82,23 +87,6 @@ def _show(
     report.show(partitioning.report(verbose=arguments.reasons, width=report.width).rstrip("\n"))
     if arguments.reasons and partitioning.refusals:
         report.show(_reasons(partitioning))
-
-
-def _write(
-    partitioning: Partitioning,
-    against: Partitioning | None,
-    arguments: Namespace,
-    report: CommandReport,
-) -> None:
-    """Write the files that were asked for."""
-    if arguments.html:
-        page = partitioning.to_html(against=against)
-        Path(arguments.html).write_text(page, encoding="utf-8")
-        report.note(f"page: {arguments.html}")
-    if arguments.model_explorer:
-        data = json.dumps(as_node_data(partitioning), indent=2)
-        Path(arguments.model_explorer).write_text(data + "\n", encoding="utf-8")
-        report.note(f"node data: {arguments.model_explorer}; load it beside the model")
 
 
 def _moved(moves: Sequence[Move], flops: int) -> Table | str:
@@ -166,7 +154,7 @@ def _memory_of_parts(memory: Memory) -> Table:
     parts += [
         (step.subgraph, (step.held, step.opening, step.work, step.waiting)) for step in memory.steps
     ]
-    rows = [(name, *(size_text(size) if size else "" for size in sizes)) for name, sizes in parts]
+    rows = [(name, *(in_bytes(size) if size else "" for size in sizes)) for name, sizes in parts]
     columns = ("part", "held", "to open", "to run", "waiting")
     return Table(columns, tuple(rows), frozenset(columns[1:]))
 

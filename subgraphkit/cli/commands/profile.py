@@ -5,12 +5,11 @@ from typing import Final
 
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import tell_feeds
+from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
-from subgraphkit.cli.values import counting, file_to_write, merge_pairs
+from subgraphkit.cli.values import counting, file_to_write
 from subgraphkit.cli.words import add_feed_words, add_road_words
-from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
@@ -24,8 +23,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     chrome = file_to_write(arguments.chrome, "the trace cannot be written")
     html = file_to_write(arguments.html, "the page cannot be written")
     bound = bind_as_told(load_as_told(arguments), arguments)
-    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
-    tell_feeds(feeds, arguments.seed, report)
+    feeds = feeds_as_told(bound, arguments, report)
     with report.doing("compiling") as progress:
         partitioning = partition(bound)
         planned = plan(partitioning, compile_subgraphs(partitioning, progress=progress))
@@ -42,9 +40,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     if chrome is not None:
         profile.to_chrome(chrome)
         report.note(f"trace: {chrome}; open it at https://ui.perfetto.dev")
-    if html is not None:
-        html.write_text(profile.to_html(), encoding="utf-8")
-        report.note(f"page: {html}")
+    report.keep(html, profile.to_html)
     return ExitCode.OK
 
 

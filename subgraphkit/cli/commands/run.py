@@ -17,19 +17,20 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleCall, open_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import tell_feeds
+from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import counted, file_to_write, merge_options, merge_pairs
+from subgraphkit.cli.values import file_to_write, merge_options
 from subgraphkit.cli.words import add_feed_words, add_road_words
-from subgraphkit.comparing.feeding import Feed, make_feeds
+from subgraphkit.comparing.feeding import Feed
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
+from subgraphkit.texts import counted
 
 __all__ = ["COMMAND"]
 
@@ -57,7 +58,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Run a model once; show the outputs in figures and, if asked to, store them."""
     target = file_to_write(arguments.output, "the outputs cannot be stored")
     watch = _Stopwatch(report)
-    feeds_of = partial(_feeds, arguments=arguments, report=report)
+    feeds_of = partial(feeds_as_told, arguments=arguments, report=report)
     is_bundle = os.path.isdir(arguments.model)  # noqa: PTH112 (no name makes it raise)
     planned, feeds = (_opened if is_bundle else _compiled)(arguments, watch, feeds_of)
     bound = planned.graph
@@ -78,12 +79,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         _store(target, outputs)
         report.note(f"stored {counted(len(outputs), 'output')} in {target}")
     return ExitCode.OK
-
-
-def _feeds(bound: BoundModel, arguments: Namespace, report: CommandReport) -> dict[str, Feed]:
-    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
-    tell_feeds(feeds, arguments.seed, report)
-    return feeds
 
 
 def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:

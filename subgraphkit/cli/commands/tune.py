@@ -6,12 +6,11 @@ from typing import Final
 from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import tell_feeds
+from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
-from subgraphkit.cli.values import counting, file_to_write, merge_options, merge_pairs, seconds
+from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
 from subgraphkit.cli.words import add_bind_words, add_feed_words
-from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.placing import tune
 
 __all__ = ["COMMAND"]
@@ -28,8 +27,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         options=merge_options(arguments.option) or None,
         threads=arguments.threads,
     )
-    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
-    tell_feeds(feeds, arguments.seed, report)
+    feeds = feeds_as_told(bound, arguments, report)
     with report.doing("measuring") as progress:
         found = tune(
             bound,
@@ -43,12 +41,9 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.show(found.report(width=report.width).rstrip("\n"))
     if not found.measured:
         report.note("nothing was measured: this was found in the cache; --again measures anew")
-    if output is not None:
-        output.write_text(found.placement.to_json(), encoding="utf-8")
-        report.note(f"plan: {output}; use it as --backend @{output}")
-    if html is not None:
-        html.write_text(found.to_html(), encoding="utf-8")
-        report.note(f"page: {html}")
+    words = "plan: {0}; use it as --backend @{0}"
+    report.keep(output, found.placement.to_json, words)
+    report.keep(html, found.to_html)
     return ExitCode.OK
 
 

@@ -5,19 +5,18 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import tell_feeds
+from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.scripts import tolerance_words
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs, tolerance
+from subgraphkit.cli.values import file_to_write, merge_options, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.comparing import (
     Bisection,
@@ -30,7 +29,6 @@ from subgraphkit.comparing import (
     tolerance_for,
     verify,
 )
-from subgraphkit.comparing.feeding import make_feeds
 
 __all__ = ["COMMAND"]
 
@@ -41,13 +39,12 @@ _GIVE = "worst output type range"
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Compare, and end with an exit code that says whether all agrees."""
-    file_to_write(arguments.html, "the page cannot be written")
+    html = file_to_write(arguments.html, "the page cannot be written")
     shapes = shapes_as_told(arguments)
     options = merge_options(arguments.option) or None
     model = load_as_told(arguments)
     plain = bind(model, shapes, backend="none")
-    feeds = make_feeds(plain, merge_pairs(arguments.input, "--input"), arguments.seed)
-    tell_feeds(feeds, arguments.seed, report)
+    feeds = feeds_as_told(plain, arguments, report)
     arrays = {name: feed.array for name, feed in feeds.items()}
     both = {
         "backend": arguments.backend,
@@ -65,9 +62,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         found = verify(model, arrays, **both, per_subgraph=arguments.per_subgraph)
     report.data = _data(found)
     _show(found, report)
-    if arguments.html:
-        Path(arguments.html).write_text(found.to_html(), encoding="utf-8")
-        report.note(f"page: {arguments.html}")
+    report.keep(html, found.to_html)
     return ExitCode.OK if found.agrees else ExitCode.CHECK_FAILED
 
 

@@ -16,6 +16,7 @@ from subgraphkit.partitioning.claiming.borders import forbidden_edges
 from subgraphkit.partitioning.claiming.copies import all_copies, fitting_copies, most_copies
 from subgraphkit.partitioning.claiming.turn_input import TurnInput
 from subgraphkit.partitioning.claiming.work_table import Region
+from subgraphkit.texts import counted
 
 __all__ = ["Candidates", "keep_sound", "passed", "reject_bad_edges"]
 
@@ -155,7 +156,7 @@ def _fits(turn: TurnInput, units: list[int], limit: int) -> bool:
 
 def _too_large(turn: TurnInput, units: list[int], limit: int) -> Refusal:
     count = turn.view.node_count(units)
-    what, shown = "a region that may not be cut", _nodes(count)
+    what, shown = "a region that may not be cut", counted(count, "node")
     if count == 1 or count <= limit:
         what, shown = "a region", f"{shown} and cannot do without copies of others"
     elif len(units) == 1:
@@ -192,7 +193,7 @@ def _refusal_of(turn: TurnInput, region: Region) -> Refusal | None:
     """Say why a region is not taken, too small or not accepted; None if it is."""
     count, minimum = len(region.ranks), turn.property_.min_nodes
     if count < minimum:
-        text = f"region of {_nodes(count)}, the property's minimum is {minimum}"
+        text = f"region of {counted(count, 'node')}, the property's minimum is {minimum}"
         return Refusal("too_small", text)
     work, claim, accept = turn.work, turn.inquiry.claim, turn.property_.accept
     if work.worth is not None and (refusal := work.worth(work, region)) is not None:
@@ -209,9 +210,7 @@ def _refusal_of(turn: TurnInput, region: Region) -> Refusal | None:
     first = work.node(region.ranks[0])
     refusal = turn.inquiry.ask("accept", first, lambda: accept(subgraph), "SGK122")
     if refusal is not None and refusal.code == "declined":
-        return Refusal("not_accepted", f"the review did not accept the region of {_nodes(count)}")
+        return Refusal(
+            "not_accepted", f"the review did not accept the region of {counted(count, 'node')}"
+        )
     return refusal
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"

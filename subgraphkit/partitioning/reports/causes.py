@@ -13,6 +13,7 @@ from typing import Final
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.texts import counted
 from subgraphkit.types import TensorType, ValueType, slot
 
 __all__ = [
@@ -219,5 +220,5 @@ def main_reason(causes: Iterable[Cause]) -> str:
     most = max(causes, key=lambda one: len(one.nodes), default=None)
     if most is None:
         return ""
-    nodes = "1 node" if len(most.nodes) == 1 else f"{len(most.nodes):,} nodes"
+    nodes = counted(len(most.nodes), "node")
     return f"Main reason why not all are on {most.backend}: {most.text} ({nodes})."

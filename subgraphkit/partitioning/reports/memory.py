@@ -18,7 +18,7 @@ from subgraphkit.ir import Node, Subgraph, last_uses
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.viewing import in_bytes
+from subgraphkit.texts import in_bytes
 
 __all__ = ["Memory", "StepMemory", "check_memory", "foresee"]
 

@@ -18,15 +18,12 @@ from subgraphkit.partitioning.reports.causes import (
 )
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
-from subgraphkit.texts import aligned, printable
-from subgraphkit.viewing import in_bytes
+from subgraphkit.texts import aligned, counted, in_bytes, printable
 
 __all__ = [
-    "aligned",
     "as_data",
     "as_networkx",
     "as_text",
-    "counted",
     "dry_run_lines",
     "find_all_causes",
     "left_out_lines",
@@ -355,11 +352,6 @@ def _fewer(count: int, noun: str) -> list[str]:
 
 def _known(number: int | None) -> str:
     return "-" if number is None else str(number)
-
-
-def counted(count: int, noun: str) -> str:
-    """Write a number with its noun, in the plural where there is not one."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _share(part: int, whole: int) -> str:

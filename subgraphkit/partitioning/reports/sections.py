@@ -13,13 +13,13 @@ from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.moves import find_moves, homes, move_table
 from subgraphkit.partitioning.reports.quality import Quality
 from subgraphkit.partitioning.reports.renderings import (
-    counted,
     dry_run_lines,
     find_all_causes,
     left_out_lines,
     refused_for_good,
 )
-from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, in_bytes, page
+from subgraphkit.texts import counted, in_bytes
+from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, page
 
 __all__ = ["as_fragment", "as_page", "sections_of"]
 

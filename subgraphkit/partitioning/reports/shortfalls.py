@@ -27,7 +27,7 @@ from subgraphkit.partitioning.reports.causes import (
 )
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, home_nodes
-from subgraphkit.texts import printable
+from subgraphkit.texts import counted, printable
 
 __all__ = ["LITTLE", "Shortfall", "find_shortfall"]
 
@@ -185,7 +185,7 @@ class _Work:
         message, remedy = "; ".join(sentences), ""
         if cause is not None:
             reason = _clipped(cause.text, _LONGEST_REASON)
-            nodes = "1 node" if len(cause.nodes) == 1 else f"{len(cause.nodes)} nodes"
+            nodes = counted(len(cause.nodes), "node")
             message += f". Main reason: {reason} ({nodes}, {cause.backend})"
             remedy = "partitioning.report() or 'subgraphkit plan' says more; "
         if cause is not None and cause.sizes:

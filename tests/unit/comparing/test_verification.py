@@ -17,6 +17,7 @@ from tests.models import DIAMOND, parsed
 X = np.array([[1, -2, 3, -4], [-5, 6, -7, 8]], np.float32)
 
 CHAIN = SILENT.replace("Relu", "Abs")
+LATE_SILENCE = "g (float[N, 4] x) => (float[N, 4] y) { a = Exp(x)  b = Neg(a)  y = Relu(b) }"
 
 TWICE = """
 twice (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) {
@@ -233,6 +234,15 @@ def test_an_output_that_means_nothing_beside_one_that_does_is_a_warning() -> Non
     text = "g (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) { y = Abs(x)  z = Sub(x, x) }"
     with pytest.warns(sk.errors.SubgraphkitWarning, match="the others do agree: 'z'"):
         assert _verified(text, claiming(["Abs"], "right")).outcome == "agrees"
+
+
+def test_silent_outputs_are_no_alarm_where_a_subgraph_before_them_was_verified() -> None:
+    with pytest.warns(sk.errors.SubgraphkitWarning, match="the others do agree: 'y'"):
+        found = _verified(LATE_SILENCE, claiming(["Exp"], "right"), per_subgraph=True)
+    assert found.outcome == "agrees"
+    with pytest.warns(sk.errors.SubgraphkitWarning, match="nothing was verified"):
+        found = _verified(LATE_SILENCE, claiming(["Exp"], "right"))
+    assert found.outcome == "means nothing"
 
 
 def test_what_means_nothing_can_still_be_wrong() -> None:

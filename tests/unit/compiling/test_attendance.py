@@ -1,5 +1,8 @@
 """Whoever waits for a library is free at once when it is cancelled, and nothing is leaked."""
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -9,11 +12,11 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext, Progress
+from subgraphkit.backend import BindContext, Progress, ProgressEvent
 from subgraphkit.compiling import Means, attendance, compile_subgraph
 from subgraphkit.compiling.attendance import attended
 from subgraphkit.errors import CompileTimeoutError
-from tests.fakes import ReferenceOperator, backend_of
+from tests.fakes import ReferenceOperator, backend_of, claiming
 from tests.interrupting import interrupt
 from tests.models import CHAIN, parsed
 
@@ -134,6 +137,35 @@ def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
                 sk.InferenceSession(parsed(CHAIN), [backend, "numpy"], **settings)
     monkeypatch.setenv("SUBGRAPH_TIMEOUT_S", "60")
     sk.InferenceSession(parsed(CHAIN), "numpy").close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the calls are those of Linux")
+def test_a_program_that_left_a_library_at_work_ends_as_it_wants_and_still_aborts() -> None:
+    begin = "import ctypes\nfrom subgraphkit.compiling import attendance\n"
+    begin += "attendance._leave_without_it()\n"
+    for rest, status in (
+        ("raise SystemExit(7)", 7),
+        ("ctypes.CDLL('libstdc++.so.6')._ZSt9terminatev()", -signal.SIGABRT),
+    ):
+        words = [sys.executable, "-c", begin + rest]
+        ended = subprocess.run(words, check=False, timeout=60, capture_output=True)
+        assert ended.returncode == status
+
+
+def test_a_listener_that_raises_at_the_last_step_leaves_no_operator_open() -> None:
+    made: list[ReferenceOperator] = []
+
+    def make(subgraph: sk.Subgraph) -> ReferenceOperator:
+        made.append(ReferenceOperator(subgraph))
+        return made[-1]
+
+    def listen(event: ProgressEvent) -> None:
+        if event.done == event.total:
+            raise RuntimeError("full")
+
+    with pytest.raises(RuntimeError, match="full"):
+        sk.InferenceSession(parsed(CHAIN), [claiming(["Neg"], make=make), "numpy"], progress=listen)
+    assert [one.closed for one in made] == [1]
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "tvm"])

@@ -15,6 +15,7 @@ from subgraphkit.backend import InnerTime
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.errors import CallerError, ExecutionError
 from subgraphkit.running import Profile
+from subgraphkit_numpy.operator import NumpyOperator
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, parsed
 
@@ -186,6 +187,30 @@ def test_new_weights_end_the_times_inside_and_are_what_is_computed_with() -> Non
     assert sum(row.part for row in leaves(profile)) == pytest.approx(1, rel=1e-9)
 
 
+@pytest.mark.parametrize("moment", ["while twins are made", "in a turn that is not measured"])
+def test_weights_that_change_while_nobody_listens_end_the_times_inside_as_well(
+    moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiled, zeros = NumpyOperator.profiled, {"w": np.zeros(4, np.float32)}
+
+    def slow(self: NumpyOperator, record: Callable[[InnerTime], object]) -> NumpyOperator:
+        twin = profiled(self, record)
+        session.update_weights(zeros)
+        return twin
+
+    with opened(WEIGHTED, "numpy") as session:
+        if moment == "while twins are made":
+            monkeypatch.setattr(NumpyOperator, "profiled", slow)
+        with session.profile() as profile:
+            if moment != "while twins are made":
+                profile._listen(None)
+                session.update_weights(zeros)
+                profile._listen(profile._recorder)
+            (result,) = session.run(None, FEEDS)
+        assert not result.any()
+    assert profile.notes == ("weights or operators changed; no times from inside after that",)
+
+
 def test_a_library_that_cannot_be_looked_into_says_why() -> None:
     class Refusing(ReferenceOperator):
         def profiled(self, record: Any) -> Any:
@@ -290,3 +315,23 @@ def test_what_is_composed_is_looked_into_and_the_rest_of_it_is_one_thing() -> No
         assert [one.name for one in told][1] == "plain_1"
         twin.close()
         session.run(None, FEEDS)  # what was closed is the twin's alone
+
+
+def test_what_is_composed_closes_what_it_made_if_one_part_cannot_be_looked_into() -> None:
+    class Refusing(ReferenceOperator):
+        def profiled(self, record: Any) -> Any:
+            raise OSError("no counters here")
+
+    twins: list[Telling] = []
+
+    class Kept(Telling):
+        def profiled(self, record: Any) -> Telling:
+            twins.append(super().profiled(record))
+            return twins[-1]
+
+    backends = claiming(["Relu"], "kept", make=Kept), claiming(["Neg"], "two", make=Refusing)
+    with opened(CHAIN, *backends, "numpy") as session:
+        steps = [(one.subgraph, one.operator) for one in session.plan.steps]
+        with pytest.raises(OSError, match="no counters"):
+            ComposedOperator(session.graph, steps).profiled(print)
+    assert [one.closed for one in twins] == [1]

@@ -156,6 +156,9 @@ def test_libraries_show_phases_as_bars_with_the_step_beside_them(
         part("compiling", 1, 3, "tvm_1")
         time.sleep(0.2)
     text = stream.getvalue()
+    for phase in ("compiling", "pruning"):
+        part(phase, 2, 3, "tvm_2")  # what was given up comes to its next step
+    assert stream.getvalue() == text
     assert "compiling" in text
     assert "tuning" in text
     assert "1/3" in text
