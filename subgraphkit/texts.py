@@ -18,6 +18,8 @@ __all__ = [
     "aligned",
     "counted",
     "in_bytes",
+    "in_seconds",
+    "listed",
     "logger_of",
     "paragraph",
     "printable",
@@ -56,6 +58,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def listed(texts: Sequence[str], most: int) -> str:
+    """Write the first of some texts in a row, and how many more there are."""
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def in_bytes(count: float) -> str:
     """Write a number of bytes in the unit that suits it."""
     for unit in ("bytes", "KiB", "MiB"):
@@ -63,6 +71,14 @@ def in_bytes(count: float) -> str:
             return f"{count:,.0f} bytes" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} GiB"
+
+
+def in_seconds(seconds: float) -> str:
+    """Write a time with three digits, in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if abs(seconds) >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
 
 
 def width_of(text: str) -> int:
@@ -200,6 +216,10 @@ def _wrapped(cell: str, width: int) -> list[str]:
     return parts or [""]
 
 
+_redrawn: Final[set[TextIO]] = set()
+"""Terminals whose last line is to be replaced; what else is written there takes its place too."""
+
+
 class Screen:
     """A stream on which text is text: whatever a terminal would obey is written as an escape.
 
@@ -245,13 +265,19 @@ class Screen:
         """Write one line in place of the one that is there, on a terminal; below it elsewhere."""
         if self.is_terminal:
             room = (self.width or 80) - 1  # in the last cell some terminals begin a line
+            _redrawn.discard(self.stream)
             self._put(f"{_ERASE}{shortened(printable(line), room)}")
+            if line:
+                _redrawn.add(self.stream)
         elif line:
             self._put(f"{printable(line)}\n")
         self.stream.flush()
 
     def _put(self, text: str) -> int:
         encoding = self.stream.encoding or "utf-8"
+        if self.stream in _redrawn:
+            _redrawn.discard(self.stream)
+            self.stream.write(_ERASE)
         self.stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 

@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, Protocol, TextIO
 
 from subgraphkit.backend.progress import Progress, ProgressEvent, ProgressListener
 from subgraphkit.errors import ConfigError
-from subgraphkit.texts import Screen, logger_of, printable
+from subgraphkit.texts import Screen, logger_of, printable, width_of
 
 __all__ = ["ShownAs", "display_missing", "shown"]
 
@@ -27,6 +28,9 @@ _LINE_SECONDS: Final = 10.0
 
 _REDRAW_SECONDS: Final = 0.2
 _WIDTH: Final = 30
+"""Of a bar, at most."""
+
+_NARROWEST: Final = 5
 
 
 class _Display(Protocol):
@@ -69,7 +73,7 @@ def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
 
 
 def _displays() -> dict[str, Callable[[Screen], _Display]]:
-    return {"auto": _Written, "log": lambda _: _Logged(), "rich": _Rich, "tqdm": _Tqdm}
+    return {"auto": _written, "log": _logged, "rich": _Rich, "tqdm": _Tqdm}
 
 
 class _Last:
@@ -94,10 +98,15 @@ class _Last:
 
 
 class _Lines:
-    """The words of events, now and then."""
+    """The words of events, now and then.
 
-    def __init__(self, wait: float) -> None:
-        self._wait, self._phase = wait, ""
+    Args:
+        wait: Seconds between two lines.
+        write: Writes the line of an event, and at the end, of None, nothing in its place.
+    """
+
+    def __init__(self, wait: float, write: Callable[[ProgressEvent | None], object]) -> None:
+        self._wait, self._write, self._phase = wait, write, ""
         self._written = time.monotonic()
 
     def __call__(self, event: ProgressEvent) -> None:
@@ -108,54 +117,34 @@ class _Lines:
             self._written = now
             self._write(event)
 
-    def _write(self, event: ProgressEvent) -> None:
-        raise NotImplementedError
-
     def close(self) -> None:
-        """There is nothing to close."""
+        self._write(None)
 
 
-class _Logged(_Lines):
-    def __init__(self) -> None:
-        super().__init__(_LINE_SECONDS)
+def _logged(_: Screen) -> _Display:
+    def write(event: ProgressEvent | None) -> None:
+        if event is not None:
+            _logger.info("%s", _line(event))
 
-    def _write(self, event: ProgressEvent) -> None:
-        _logger.info("%s", _line(event))
+    return _Lines(_LINE_SECONDS, write)
 
 
-class _Written(_Lines):
+def _written(screen: Screen) -> _Display:
+    drawn = screen.is_terminal
+
+    def write(event: ProgressEvent | None) -> None:
+        line = _line(event) if event is not None else ""
+        if drawn and event is not None and event.total:
+            line = _with_bar(line, event, (screen.width or 80) - 1)
+        screen.redraw(line)
+
+    return _Lines(_REDRAW_SECONDS if drawn else _LINE_SECONDS, write)
+
+
+class _Rich:
+    """A bar for each phase, of rich."""
+
     def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        super().__init__(_REDRAW_SECONDS if screen.is_terminal else _LINE_SECONDS)
-
-    def _write(self, event: ProgressEvent) -> None:
-        self._screen.redraw(_line(event, drawn=self._screen.is_terminal))
-
-    def close(self) -> None:
-        self._screen.redraw()
-
-
-class _Bars:
-    """Bars of another library, one for each phase."""
-
-    def __init__(self) -> None:
-        self._bars: dict[str, Any] = {}
-
-    def __call__(self, event: ProgressEvent) -> None:
-        if event.phase not in self._bars:
-            self._bars[event.phase] = self._made(event)
-        self._update(self._bars[event.phase], event)
-
-    def _made(self, event: ProgressEvent) -> Any:
-        raise NotImplementedError
-
-    def _update(self, bar: Any, event: ProgressEvent) -> None:
-        raise NotImplementedError
-
-
-class _Rich(_Bars):
-    def __init__(self, screen: Screen) -> None:
-        super().__init__()
         rich = _imported("rich", "rich.progress")
         self._all = rich.Progress(
             rich.TextColumn("{task.description}", markup=False),
@@ -167,27 +156,29 @@ class _Rich(_Bars):
             transient=True,
         )
         self._all.start()
+        self._bars: dict[str, Any] = {}
 
-    def _made(self, event: ProgressEvent) -> Any:
-        return self._all.add_task(event.phase, total=event.total, words="")
-
-    def _update(self, bar: Any, event: ProgressEvent) -> None:
-        words = printable(_step(event))
-        self._all.update(bar, completed=event.done, total=event.total, words=words)
+    def __call__(self, event: ProgressEvent) -> None:
+        if event.phase not in self._bars:
+            self._bars[event.phase] = self._all.add_task(event.phase, total=event.total, words="")
+        facts = {"total": event.total, "words": printable(_step(event))}
+        self._all.update(self._bars[event.phase], completed=event.done, **facts)
 
     def close(self) -> None:
         self._all.stop()
 
 
-class _Tqdm(_Bars):
+class _Tqdm:
+    """A bar for each phase, of tqdm."""
+
     def __init__(self, screen: Screen) -> None:
-        super().__init__()
-        self._make, self._stream = _imported("tqdm", "tqdm.auto").tqdm, screen.stream
+        self._made = partial(_imported("tqdm", "tqdm.auto").tqdm, file=screen.stream, leave=False)
+        self._bars: dict[str, Any] = {}
 
-    def _made(self, event: ProgressEvent) -> Any:
-        return self._make(desc=event.phase, total=event.total, file=self._stream, leave=False)
-
-    def _update(self, bar: Any, event: ProgressEvent) -> None:
+    def __call__(self, event: ProgressEvent) -> None:
+        if event.phase not in self._bars:
+            self._bars[event.phase] = self._made(desc=event.phase, total=event.total)
+        bar = self._bars[event.phase]
         bar.n, bar.total = event.done, event.total
         bar.set_postfix_str(printable(_step(event)))
 
@@ -213,12 +204,10 @@ def display_missing(name: str, error: ImportError) -> ConfigError:
     )
 
 
-def _line(event: ProgressEvent, *, drawn: bool = False) -> str:
+def _line(event: ProgressEvent) -> str:
     words = []
     if event.total:
-        filled = _WIDTH * event.done // event.total
-        bar = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] " if drawn else ""
-        words.append(f"{bar}{event.done} of {event.total}")
+        words.append(f"{event.done} of {event.total}")
     elif event.done and not event.message:
         words.append(f"{event.done} done")
     if event.message:
@@ -237,3 +226,13 @@ def _step(event: ProgressEvent) -> str:
     """Return the step under way in words, with the backend that takes it."""
     is_whole = event.backend and event.message == event.subgraph
     return f"{event.message} on {event.backend}" if is_whole else event.message
+
+
+def _with_bar(line: str, event: ProgressEvent, room: int) -> str:
+    """Put a bar behind the phase, as wide as there is room for; none where there is too little."""
+    width = min(_WIDTH, room - width_of(line) - len("[] "))
+    if width < _NARROWEST or not event.total:
+        return line
+    phase, _, words = line.partition(": ")
+    filled = width * event.done // event.total
+    return f"{phase}: [{'#' * filled}{'.' * (width - filled)}] {words}"
