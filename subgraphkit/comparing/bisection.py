@@ -90,6 +90,10 @@ class Bisection:
             lines.append(f"Reproduce: {self.command}")
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        """Render as ``Bisection('Nothing is wrong, so nothing was cut.')``."""
+        return f"Bisection({self.summary.splitlines()[0]!r})"
+
 
 def _listed(nodes: Sequence[str]) -> str:
     if len(nodes) <= 2 * _SHOWN:

@@ -88,6 +88,10 @@ class NotFinite:
             )
         return f"{self.backend}: no node makes NaN or infinity."
 
+    def __repr__(self) -> str:
+        """Render as ``NotFinite('numpy: no node makes NaN or infinity.')``."""
+        return f"NotFinite({self.text.splitlines()[0]!r})"
+
 
 def find_not_finite(
     source: ModelSource | Model, feeds: Mapping[str, Any], backend: Any = None, **settings: Any

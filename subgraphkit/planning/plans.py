@@ -61,6 +61,10 @@ class Plan:
         steps[index] = replace(steps[index], operator=operator)
         return replace(self, steps=tuple(steps))
 
+    def __repr__(self) -> str:
+        """Render as ``Plan(Partitioning('m.onnx', 9 nodes in 1 subgraph: numpy 1))``."""
+        return f"Plan({self.partitioning!r})"
+
 
 def plan(partitioning: Partitioning, operators: CompiledSubgraphs) -> Plan:
     """Order the operators and find the last use of every value.

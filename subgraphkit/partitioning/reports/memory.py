@@ -158,6 +158,10 @@ class Memory:
             lines.append(f"{self.unsized} values of unknown size are not counted: give shapes")
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        """Render as ``Memory('loading 4.0 MiB, opening 9.0 MiB, ...: 30.7 MiB at most')``."""
+        return f"Memory({str(self).splitlines()[0]!r})"
+
 
 def foresee(partitioning: PartitioningData) -> Memory:
     """Say what memory a session of a partitioning will take; nothing is compiled or read.

@@ -115,6 +115,7 @@ def test_a_fault_that_comes_and_goes_is_said_to() -> None:
     found = bisect(_grown(20), {"v0": X}, planted("v7", by_turns=True))
     assert found.verdict == "unsteady"
     assert found.summary.startswith("Not always wrong")
+    assert repr(found) == f"Bisection({found.summary.splitlines()[0]!r})"
 
 
 def test_a_name_that_a_terminal_would_obey_is_written_as_what_it_is() -> None:

@@ -53,6 +53,7 @@ def test_what_is_fed_and_what_is_constant_may_be_anything() -> None:
     found = find_not_finite(parsed(masked), {"x": HOT, "m": one}, "numpy")
     assert (found.node, found.outputs) == ("", ())
     assert found.text == "numpy: no node makes NaN or infinity."
+    assert repr(found) == f"NotFinite({found.text!r})"
     found = find_not_finite(parsed(masked), {"x": HOT, "m": none}, "numpy")
     assert found.node == "#2 Softmax"
     assert "reads a float32[2,2]: 1 .. 1, 3 infinite" in found.text

@@ -26,6 +26,7 @@ def test_a_region_nobody_reads_from_has_no_step() -> None:
     text = "g (float[2] x) => (float[2] y) { dead = Neg(x) y = Relu(x) }"
     plan = planned(text, claiming(["Neg"], "a"), claiming(["Relu"], "b"))
     assert [step.subgraph.backend for step in plan.steps] == ["b"]  # type: ignore[attr-defined]
+    assert repr(plan) == f"Plan({plan.partitioning!r})"  # type: ignore[attr-defined]
 
 
 def test_operators_of_another_partitioning_are_refused() -> None:
