@@ -3,6 +3,7 @@
 ``register_extension(Metrics())`` keeps them, in the registry that the application serves.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Summary
@@ -33,7 +34,9 @@ class Metrics:
     """
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
-        def made(kind: type[_Metric], name: str, labels: str, words: str, **how: Any) -> _Metric:
+        def made(
+            kind: Callable[..., _Metric], name: str, labels: str, words: str, **how: Any
+        ) -> _Metric:
             return kind(f"subgraphkit_{name}", words, labels.split(), registry=registry, **how)
 
         self._runs = made(
