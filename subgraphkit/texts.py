@@ -216,6 +216,10 @@ def _wrapped(cell: str, width: int) -> list[str]:
     return parts or [""]
 
 
+_redrawn: Final[set[TextIO]] = set()
+"""Terminals whose last line is to be replaced; what else is written there takes its place too."""
+
+
 class Screen:
     """A stream on which text is text: whatever a terminal would obey is written as an escape.
 
@@ -261,13 +265,19 @@ class Screen:
         """Write one line in place of the one that is there, on a terminal; below it elsewhere."""
         if self.is_terminal:
             room = (self.width or 80) - 1  # in the last cell some terminals begin a line
+            _redrawn.discard(self.stream)
             self._put(f"{_ERASE}{shortened(printable(line), room)}")
+            if line:
+                _redrawn.add(self.stream)
         elif line:
             self._put(f"{printable(line)}\n")
         self.stream.flush()
 
     def _put(self, text: str) -> int:
         encoding = self.stream.encoding or "utf-8"
+        if self.stream in _redrawn:
+            _redrawn.discard(self.stream)
+            self.stream.write(_ERASE)
         self.stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 

@@ -134,7 +134,11 @@ def convexity() -> Drawn:
         _wrapped(sheet, at * 196, panel.height + 48, verdict, 27)
         said.append(f"the region {_set(region)} is {verdict}")
     made = sk.partition(bound, [_claiming("one", "Relu", "Neg", "Add"), "numpy"])
-    homes = {node: one.backend for one in made.subgraphs for node in one.nodes}
+    homes = {
+        node: one.id if one.backend == "one" else one.backend  # two pieces, two colours
+        for one in made.subgraphs
+        for node in one.nodes
+    }
     sheet.put(_nodes_drawn(bound, homes), 588, 0)
     names = ", ".join(f"{one.id} {_set(one.nodes)}" for one in made.subgraphs)
     sheet.text(588, panel.height + 22, "as partitioned", bold=True)

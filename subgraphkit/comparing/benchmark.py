@@ -154,9 +154,12 @@ class Benchmark:
         return all(one.agrees for one in self.measured)
 
     def ratio(self, one: Measured) -> float | None:
-        """Return the median of a contender by that of the first; None if one of them is out."""
+        """Return what a contender takes by what the first takes; None if one of them is out.
+
+        It is the median over the rounds, so what slows the machine down in one is in both times.
+        """
         first = self.measured[0]
-        return one.median / first.median if one.ran and first.ran else None
+        return ratio(one.turns, first.turns).median if one.ran and first.ran else None
 
     @property
     def fastest(self) -> Measured | None:

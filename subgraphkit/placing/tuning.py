@@ -37,10 +37,12 @@ class Tuning:
     Attributes:
         placement: The placement that measured best; its ``figures`` hold what was measured.
         measured: Whether anything was measured for it now; False if it was in the cache.
+        model: What the model is called.
     """
 
     placement: Placement
     measured: bool
+    model: str
 
     @property
     def figures(self) -> Mapping[str, Any]:
@@ -79,16 +81,16 @@ class Tuning:
 
         To be written as UTF-8.
         """
-        return page("Who runs this model best", *_sections(self.figures))
+        return page(f"{self.model}: who runs it best", *_sections(self.figures))
 
     def _repr_html_(self) -> str:
         return fragment(*_sections(self.figures))
 
     def __repr__(self) -> str:
-        """Render as ``Tuning('numpy', at 1.000 (1.000 to 1.000) of 'numpy' alone)``."""
+        """Render as ``Tuning('m.onnx', 'numpy' at 1.000 (1.000 to 1.000) of 'numpy' alone)``."""
         figures = self.figures
         return (
-            f"Tuning({figures['best']!r}, at {_ratio(figures['ratio'])} of "
+            f"Tuning({self.model!r}, {figures['best']!r} at {_ratio(figures['ratio'])} of "
             f"{figures['single']!r} alone)"
         )
 
@@ -99,8 +101,9 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
     single = figures["single"]
     rows = [_contender(one, figures) for one in figures["contenders"]]
     what = (
-        f"Everybody runs the whole model. A ratio is a turn by the turn of {single} beside it, and "
-        "below 1 is faster. From and to hold the true median with a confidence of 95 %."
+        f"Everybody runs the whole model; the numbers behind a backend are the regions it has, as "
+        f"listed below. A ratio is the time of a turn by that of {single} beside it: below 1 is "
+        "faster. The true median is between from and to with a confidence of 95 %."
     )
     yield contender_table(single, rows, what, "subgraphs")
     if figures["regions"]:
@@ -166,7 +169,7 @@ def _regions(figures: Mapping[str, Any]) -> Table:
         "Parts of the model, each run by every backend inside of the running whole. A backend that "
         "is faster here may not have it, since values then have to be handed over."
     )
-    columns = ("places", "first value", "last value", "nodes", *times, "goes to")
+    columns = ("region", "first value", "last value", "nodes", *times, "goes to")
     return Table(columns, rows, "Regions", what, bars=times)
 
 
@@ -259,7 +262,7 @@ def tune(
     anybody = settings.selecting((BackendChoice(AUTO, origin=origin),), "call", origin)
     found = None if again else find_placement(bound, anybody)
     if found is not None and found.figures.get("asked") == asked and found.figures["complete"]:
-        return Tuning(found, measured=False)
+        return Tuning(found, measured=False, model=bound.name)
     arena = Arena(
         bound,
         _options(bound, choices, origin),
@@ -272,7 +275,7 @@ def tune(
     if placement.circumstances:
         keep_placement(placement, anybody)
         Costs(bound, anybody).learn(_of_one_backend(placement), placement.figures["handing"])
-    return Tuning(placement, measured=True)
+    return Tuning(placement, measured=True, model=bound.name)
 
 
 def _of_one_backend(placement: Placement) -> dict[str, float]:

@@ -303,7 +303,8 @@ class Profile:
         partitioning = self._plan.partitioning
         times: dict[str | int, float] = dict(self.subgraph_seconds.items())
         head = fragment(Text(self._summary(), self.model))
-        return head + as_fragment(partitioning, partitioning.quality, times)
+        longest, *_ = profile_tables(self.rows)
+        return head + as_fragment(partitioning, partitioning.quality, times) + fragment(longest)
 
     def __repr__(self) -> str:
         """Render as ``Profile('m.onnx', 20 runs of 1.3 ms (1.2 ms to 1.5 ms))``."""

@@ -49,20 +49,22 @@ _Place = tuple[float, float, float, float]
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each name, in whatever order they come.
+    """Return a colour for each name; neither colours nor their order depend on that of the names.
 
     The backends of this project have one each in every picture. Any other name has the one that
     its letters lead to, or the next that no name before it in the alphabet has; more names than
     there are colours share them.
     """
-    colours = {name: _COLOURS.get(name, "") for name in names}
-    spare = [one for name, one in _COLOURS.items() if name not in colours]
-    for name in sorted(name for name, colour in colours.items() if not colour):
+    wanted = set(names)
+    known = {name: one for name, one in _COLOURS.items() if name in wanted}
+    spare = [one for name, one in _COLOURS.items() if name not in wanted]
+    others: dict[str, str] = {}
+    for name in sorted(wanted - known.keys()):
         first = crc32(name.encode(errors="replace")) % len(_MORE_COLOURS)
         ranked = [*_MORE_COLOURS[first:], *_MORE_COLOURS[:first]]
-        taken = set(colours.values())
-        colours[name] = next((one for one in [*ranked, *spare] if one not in taken), ranked[0])
-    return colours
+        taken = set(others.values())
+        others[name] = next((one for one in [*ranked, *spare] if one not in taken), ranked[0])
+    return others | known
 
 
 def legend(drawing: Drawing) -> str:
@@ -97,10 +99,9 @@ def drawn(drawing: Drawing) -> Iterator[tuple[str, str]]:
 
 def _colours(drawing: Drawing) -> dict[str, str]:
     """Return the colours of the groups that have boxes."""
-    used = dict.fromkeys(box.group for box in drawing.boxes)
+    used = {box.group for box in drawing.boxes}
     colours = drawing.colours or colours_of(used)
-    first = [group for group in colours if group in used]
-    return {group: colours[group] for group in first}
+    return {group: colour for group, colour in colours.items() if group in used}
 
 
 def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:

@@ -78,7 +78,7 @@ def fragment(*sections: Section) -> str:
 def _coloured(sections: Sequence[Section]) -> tuple[Section, ...]:
     """Give a group the same colour in all drawings that leave their colours to the page."""
     left = [one for one in sections if isinstance(one, Drawing) and not one.colours]
-    colours = colours_of(dict.fromkeys(box.group for one in left for box in one.boxes))
+    colours = colours_of(box.group for one in left for box in one.boxes)
     return tuple(
         replace(one, colours=colours) if isinstance(one, Drawing) and not one.colours else one
         for one in sections

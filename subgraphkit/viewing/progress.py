@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TextIO
 
 from subgraphkit.backend.progress import Progress, ProgressEvent, ProgressListener
 from subgraphkit.errors import ConfigError
-from subgraphkit.texts import Screen, logger_of, printable
+from subgraphkit.texts import Screen, logger_of, printable, width_of
 
 __all__ = ["ShownAs", "display_missing", "shown"]
 
@@ -28,6 +28,9 @@ _LINE_SECONDS: Final = 10.0
 
 _REDRAW_SECONDS: Final = 0.2
 _WIDTH: Final = 30
+"""Of a bar, at most."""
+
+_NARROWEST: Final = 5
 
 
 class _Display(Protocol):
@@ -128,10 +131,14 @@ def _logged(_: Screen) -> _Display:
 
 def _written(screen: Screen) -> _Display:
     drawn = screen.is_terminal
-    return _Lines(
-        _REDRAW_SECONDS if drawn else _LINE_SECONDS,
-        lambda event: screen.redraw(_line(event, drawn=drawn) if event is not None else ""),
-    )
+
+    def write(event: ProgressEvent | None) -> None:
+        line = _line(event) if event is not None else ""
+        if drawn and event is not None and event.total:
+            line = _with_bar(line, event, (screen.width or 80) - 1)
+        screen.redraw(line)
+
+    return _Lines(_REDRAW_SECONDS if drawn else _LINE_SECONDS, write)
 
 
 class _Rich:
@@ -197,12 +204,10 @@ def display_missing(name: str, error: ImportError) -> ConfigError:
     )
 
 
-def _line(event: ProgressEvent, *, drawn: bool = False) -> str:
+def _line(event: ProgressEvent) -> str:
     words = []
     if event.total:
-        filled = _WIDTH * event.done // event.total
-        bar = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] " if drawn else ""
-        words.append(f"{bar}{event.done} of {event.total}")
+        words.append(f"{event.done} of {event.total}")
     elif event.done and not event.message:
         words.append(f"{event.done} done")
     if event.message:
@@ -221,3 +226,13 @@ def _step(event: ProgressEvent) -> str:
     """Return the step under way in words, with the backend that takes it."""
     is_whole = event.backend and event.message == event.subgraph
     return f"{event.message} on {event.backend}" if is_whole else event.message
+
+
+def _with_bar(line: str, event: ProgressEvent, room: int) -> str:
+    """Put a bar behind the phase, as wide as there is room for; none where there is too little."""
+    width = min(_WIDTH, room - width_of(line) - len("[] "))
+    if width < _NARROWEST or not event.total:
+        return line
+    phase, _, words = line.partition(": ")
+    filled = width * event.done // event.total
+    return f"{phase}: [{'#' * filled}{'.' * (width - filled)}] {words}"

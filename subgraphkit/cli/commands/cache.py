@@ -177,6 +177,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "action",
         metavar="ACTION",
         type=_action,
+        choices=_ACTIONS,
         help="ls: list the engines; verify: check every one; prune: remove those least recently "
         "used; clear: remove all",
     )

@@ -25,6 +25,7 @@ TYPED = {
     "plan mod": ["model.onnx"],
     "convert model.onnx --precision ": ["fp16", "bf16", "int8"],
     "completion z": ["zsh"],
+    "cache ": ["ls", "verify", "prune", "clear"],
 }
 
 

@@ -313,12 +313,21 @@ def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page() -> None:
         "notes": [],
     }
     placement = Placement(backends={}, nodes={}, circumstances={}, figures=figures)
-    found = Tuning(placement, measured=True)
-    assert repr(found) == "Tuning('quick 1, slow 2', at 0.910 (0.880 to 0.950) of 'slow' alone)"
+    found = Tuning(placement, measured=True, model="m.onnx")
+    assert repr(found) == (
+        "Tuning('m.onnx', 'quick 1, slow 2' at 0.910 (0.880 to 0.950) of 'slow' alone)"
+    )
     page = found.to_html()
-    for words in ("Best is quick 1, slow 2", "not surely faster", "no device", "slow, ms", "17.2"):
+    for words in (
+        "m.onnx: who runs it best",
+        "Best is quick 1, slow 2",
+        "not surely faster",
+        "no device",
+        "slow, ms",
+        "17.2",
+    ):
         assert words in page
     alone = {**figures, "best": "slow", "ratio": [1.0, 1.0, 1.0]}
-    told = Tuning(replace(placement, figures=alone), measured=True)._repr_html_()
+    told = replace(found, placement=replace(placement, figures=alone))._repr_html_()
     assert "Best is slow alone" in told
     assert "<script" not in told

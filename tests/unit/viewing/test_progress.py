@@ -11,6 +11,7 @@ import pytest
 
 from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.errors import ConfigError
+from subgraphkit.texts import Screen
 from subgraphkit.viewing.progress import shown
 
 
@@ -51,6 +52,31 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(
     assert text.endswith("\r\x1b[K" if terminal else "\n")
     progress("calibrating", 2, 4)  # an operator may keep on reporting
     assert stream.getvalue() == text
+
+
+@pytest.mark.parametrize(("columns", "bar"), [(120, 30), (60, 25), (38, 0)])
+def test_a_bar_is_as_wide_as_its_line_has_room_for(
+    monkeypatch: pytest.MonkeyPatch, passing: Callable[[float], None], columns: int, bar: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = Stream(terminal=True)
+    with shown("auto", stream) as progress:
+        passing(1)
+        progress("compiling", 0, 1, message="tvm_0 on tvm")
+    drawn = f"[{'.' * bar}] " if bar else ""
+    assert f"compiling: {drawn}0 of 1, tvm_0 on tvm\r" in stream.getvalue()
+
+
+def test_what_is_written_meanwhile_takes_the_place_of_the_bar(
+    passing: Callable[[float], None],
+) -> None:
+    stream = Stream(terminal=True)
+    with shown("auto", stream) as progress:
+        passing(1)
+        progress("compiling", 0, 1)
+        Screen(stream).write("warning: a\n")
+        Screen(stream).write("warning: b\n")
+    assert stream.getvalue().endswith("0 of 1\r\x1b[Kwarning: a\nwarning: b\n\r\x1b[K")
 
 
 def test_words_stand_in_place_of_a_number_of_which_nobody_knows_the_end(
