@@ -130,7 +130,8 @@ def _show(found: Verification, report: CommandReport) -> None:
         sizes = f"\n  Sizes: {report.assumption}." if report.assumption else ""
         report.show(f"The run failed:\n{found.error}{sizes}")
     if found.outputs:
-        report.show(_table(_COLUMNS, ((one.name, one) for one in found.outputs)))
+        rows = map(_row, found.outputs)
+        report.show(Table.of(_COLUMNS, rows, right=_FIGURES, give=_GIVE))
     if found.subgraphs is not None:
         _show_subgraphs(found.subgraphs, report)
     report.show(found.conclusion)
@@ -143,22 +144,17 @@ def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport)
         facts = one.subgraph, str(one.nodes)
         if one.error:
             rows.append((*facts, "-", "FAIL", "-", *[""] * 6, one.error.splitlines()[0]))
-        rows += [(*facts, *_row(found.name, found)) for found in one.differences]
+        rows += [(*facts, *_row(found)) for found in one.differences]
     report.show(Table.of(columns, rows, right=f"nodes {_FIGURES}", give=_GIVE))
 
 
-def _table(columns: str, rows: Iterable[tuple[str, Difference]]) -> Table:
-    cells = [_row(name, one) for name, one in rows]
-    return Table.of(columns, cells, right=_FIGURES, give=_GIVE)
-
-
-def _row(name: str, one: Difference) -> tuple[str, ...]:
+def _row(one: Difference) -> tuple[str, ...]:
     if one.problem:
-        return name, one.result, one.type, *[""] * 6, one.remark
+        return one.name, one.result, one.type, *[""] * 6, one.remark
     cosine = "-" if math.isnan(one.cosine) else f"{one.cosine:.6f}"
     figures = (f"{one.wrong}", f"{one.max_abs:.3g}", f"{one.max_rel:.3g}", cosine)
     signal = (f"{one.rms:.3g}", f"{one.low:.3g} .. {one.high:.3g}")
-    return name, one.result, one.type, *figures, *signal, one.remark
+    return one.name, one.result, one.type, *figures, *signal, one.remark
 
 
 def _arguments(parser: ArgumentParser) -> None:
