@@ -88,7 +88,7 @@ class InferenceSession(Session):
             super().__init__(open_bundle(Path(source), call, trust=trust))
             return
         model = load(source, data_roots=settings.get("data_roots"))
-        how = {"progress": progress} if isinstance(progress, str) else {}
+        how: Any = {} if progress is None or callable(progress) else {"progress": progress}
         bound = bind(model, shapes, backend=backend, options=options, **settings, **how)
         progress = bound.settings.progress if progress is None else progress
         tuning = wanted_tuning(bound, constraints)

@@ -15,7 +15,7 @@ import subgraphkit as sk
 from subgraphkit.backend import BindContext, Progress, ProgressEvent
 from subgraphkit.compiling import Means, attendance, compile_subgraph
 from subgraphkit.compiling.attendance import attended
-from subgraphkit.errors import CompileTimeoutError
+from subgraphkit.errors import CompileTimeoutError, ConfigError
 from tests.fakes import ReferenceOperator, backend_of, claiming
 from tests.interrupting import interrupt
 from tests.models import CHAIN, parsed
@@ -179,3 +179,9 @@ def test_a_library_that_can_be_stopped_is_not_taken_for_one_that_refuses(name: s
     means = replace(Means.of(partitioning, progress), cache=None)
     with pytest.raises(KeyboardInterrupt):  # there is no next step to stop at
         compile_subgraph(partitioning, subgraph, means)
+
+
+@pytest.mark.parametrize("wrong", [5, "loud", {}])
+def test_what_cannot_show_progress_is_an_error_of_the_caller(wrong: object) -> None:
+    with pytest.raises(ConfigError, match=r"^\[SGK108\] argument progress="):
+        sk.InferenceSession(parsed(CHAIN), "numpy", progress=wrong)
