@@ -18,6 +18,8 @@ __all__ = [
     "aligned",
     "counted",
     "in_bytes",
+    "in_seconds",
+    "listed",
     "logger_of",
     "paragraph",
     "printable",
@@ -56,6 +58,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def listed(texts: Sequence[str], most: int) -> str:
+    """Write the first of some texts in a row, and how many more there are."""
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def in_bytes(count: float) -> str:
     """Write a number of bytes in the unit that suits it."""
     for unit in ("bytes", "KiB", "MiB"):
@@ -63,6 +71,14 @@ def in_bytes(count: float) -> str:
             return f"{count:,.0f} bytes" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} GiB"
+
+
+def in_seconds(seconds: float) -> str:
+    """Write a time with three digits, in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if abs(seconds) >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
 
 
 def width_of(text: str) -> int:

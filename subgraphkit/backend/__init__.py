@@ -53,6 +53,7 @@ _HOMES: Final = {
     "fill_buffers": "subgraphkit.backend.operator",
     "hookimpl": "subgraphkit.backend.hookspecs",
     "hookspec": "subgraphkit.backend.hookspecs",
+    "is_elementwise": "subgraphkit.backend.footprint",
     "option_out_of_range": "subgraphkit.backend.messages",
     "options_of": "subgraphkit.backend.manifest",
     "parse_manifest": "subgraphkit.backend.manifest",

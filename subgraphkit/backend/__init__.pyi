@@ -22,6 +22,7 @@ from subgraphkit.backend.footprint import (
     Footprint,
     attention_scores,
     constant_bytes,
+    is_elementwise,
     peak_of_values,
     scaled_weights,
 )
@@ -130,6 +131,7 @@ __all__ = [
     "fill_buffers",
     "hookimpl",
     "hookspec",
+    "is_elementwise",
     "option_out_of_range",
     "options_of",
     "parse_manifest",

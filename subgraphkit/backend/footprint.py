@@ -17,12 +17,16 @@ __all__ = [
     "ValuesPeak",
     "attention_scores",
     "constant_bytes",
+    "is_elementwise",
     "peak_of_values",
     "scaled_weights",
 ]
 
 _SAME_MEMORY: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_ELEMENTWISE: Final = frozenset(
+    ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
+)
 _PASSED_ON: Final = frozenset({"Add", "Div", "Mul", "Where"})
 """What attention may do to scores between their product and their softmax."""
 
@@ -113,6 +117,11 @@ def peak_of_values(
         hidden: Values that are never whole in memory, since what makes and reads them is one.
     """
     return _Lives(subgraph, views or _changes_shape, hidden).peak(overwrites)
+
+
+def is_elementwise(node: Node) -> bool:
+    """Say whether most libraries write what a node makes over what it reads, as ``overwrites``."""
+    return node.op_type in _ELEMENTWISE
 
 
 def attention_scores(subgraph: Subgraph) -> frozenset[str]:

@@ -78,8 +78,16 @@ class CommandReport:
 
     @contextmanager
     def doing(self, what: str) -> Iterator[Progress]:
-        """Show on standard error what is being done, and how far it is, for as long as it takes."""
-        with import_module("subgraphkit.viewing.progress").shown("auto", sys.stderr) as progress:
+        """Show on standard error what is being done, and how far it is, for as long as it takes.
+
+        That is as the setting ``progress`` says, if anybody has set it.
+
+        Raises:
+            ConfigError: A setting is wrong, or a library that is to show it is missing.
+        """
+        settings = import_module("subgraphkit.configuration.config").resolve()
+        how = settings.progress if settings.sources["progress"][0] != "default" else "auto"
+        with import_module("subgraphkit.viewing.progress").shown(how, sys.stderr) as progress:
             progress(what, 0)
             yield progress
 

@@ -16,13 +16,12 @@ from typing import Any, Final
 from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.binding import bind
 from subgraphkit.comparing.stored_values import restore_values, store_values
-from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.comparing.verification import planned
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import answering
 from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.loading import load
-from subgraphkit.partitioning import partition
-from subgraphkit.planning import Plan, plan
+from subgraphkit.planning import Plan
 from subgraphkit.processes.memory import peak_bytes, resident_bytes
 from subgraphkit.running import Session
 
@@ -130,14 +129,9 @@ class _Contender:
 
 def _planned(job: Namespace) -> Plan:
     settings = {"threads": job.threads, **job.settings}
-    bound = bind(
-        load(job.model, data_roots=settings.get("data_roots")),
-        backend=job.selection,
-        # what another backend has computed in its place is not its own time
-        **settings | {"on_run_error": "raise"},
-    )
-    partitioning = partition(bound)
-    return plan(partitioning, compile_subgraphs(partitioning))
+    model = load(job.model, data_roots=settings.get("data_roots"))
+    # what another backend has computed in its place is not its own time
+    return planned(bind(model, backend=job.selection, **settings | {"on_run_error": "raise"}))
 
 
 if __name__ == "__main__":

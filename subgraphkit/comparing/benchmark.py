@@ -9,11 +9,11 @@ import numpy as np
 from subgraphkit.comparing.differences import Difference
 from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.errors import CallerError
-from subgraphkit.texts import counted
+from subgraphkit.texts import counted, in_seconds
 from subgraphkit.viewing import Section, Table, Text, fragment, page
 from subgraphkit.viewing.sections import Cell
 
-__all__ = ["Benchmark", "Measured", "Schedule", "Share"]
+__all__ = ["Benchmark", "Measured", "Schedule", "Share", "contender_table"]
 
 _MEBIBYTE = 1 << 20
 
@@ -180,7 +180,7 @@ class Benchmark:
     def __repr__(self) -> str:
         """Render as ``Benchmark('m.onnx', 10 turns: numpy 12.3 ms, openvino SGK104)``."""
         found = (
-            f"{one.selection} {_milliseconds(one.median) if one.ran else one.code}"
+            f"{one.selection} {in_seconds(one.median) if one.ran else one.code}"
             for one in self.measured
         )
         turns = counted(self.schedule.rounds, "turn")
@@ -231,7 +231,7 @@ def _verdict(found: Benchmark) -> Iterator[str]:
     if best is None:
         yield "Nobody: no contender ran with the results that were expected."
         return
-    yield f"{best.selection} is fastest: {_milliseconds(best.median)} a run."
+    yield f"{best.selection} is fastest: {in_seconds(best.median)} a run."
     others = [one for one in found.measured if one.ran and one is not best]
     for one in sorted(others, key=lambda one: one.median):
         slower = ratio(one.turns, best.turns)
@@ -248,16 +248,6 @@ def _verdict(found: Benchmark) -> Iterator[str]:
 
 def _contenders(found: Benchmark) -> Table:
     first = found.measured[0]
-    columns = [
-        "contender",
-        "verdict",
-        "median, ms",
-        "from",
-        "to",
-        f"ratio to {first.selection}",
-        "ratio from",
-        "ratio to",
-    ]
     what = (
         "Half of all runs take less than the median. The true one is between from and to with a "
         f"confidence of 95 %. Ratios are to {first.selection}, the first one: below 1 is faster."
@@ -272,7 +262,21 @@ def _contenders(found: Benchmark) -> Table:
         if one is not first:
             against = ratio(one.turns, first.turns) if first.ran else (None,) * 3
         rows.append((one.selection, _word(found, one), *times, *against))
-    return Table(columns, rows, "Contenders", what, bars=("median, ms",))
+    return contender_table(first.selection, rows, what)
+
+
+def contender_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more: str) -> Table:
+    """Return the table of who takes how long, and what of the time of the first one that is.
+
+    Args:
+        first: Whom the others are compared with.
+        rows: A name, a verdict, median and interval in ms, median and interval of the ratio.
+        what: What the rows are.
+        *more: The heads of further columns.
+    """
+    times = ("median, ms", "from", "to", f"ratio to {first}", "ratio from", "ratio to")
+    columns = ("contender", "verdict", *times, *more)
+    return Table(columns, rows, "Contenders", what, bars=times[:1])
 
 
 def _further(found: Benchmark) -> Table:
@@ -315,7 +319,3 @@ def _word(found: Benchmark, one: Measured) -> str:
 
 def _words(found: Interval) -> str:
     return f"{found.median:.2f} times ({found.low:.2f} to {found.high:.2f})"
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"

@@ -23,7 +23,7 @@ from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import plan
-from subgraphkit.texts import counted, printable
+from subgraphkit.texts import counted, listed, printable
 from subgraphkit.types import DataType
 
 __all__ = ["Bisection", "bisect"]
@@ -83,10 +83,7 @@ class Bisection:
             whole = counted(self.size, "node")
             lines.append(f"  In {self.subgraph}, {whole}; parts built: {self.builds}")
         if self.others:
-            shown = ", ".join(self.others[:_SHOWN])
-            more = len(self.others) - _SHOWN
-            rest = f" and {more} more" if more > 0 else ""
-            lines.append(f"  At fault as well, not searched: {shown}{rest}")
+            lines.append(f"  At fault as well, not searched: {listed(self.others, _SHOWN)}")
         if self.model is not None and not self.reproduces:
             lines.append("  As a model of its own the part is right.")
         if self.command:
@@ -154,7 +151,7 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
         trusted=trusted,
         feeds=feeds,
         tolerance=tolerance,
-        progress=progress or Progress(),
+        progress=tested.extensions.hearing(progress),
     )
     verdict = search.search(lambda: first in _verified(tested, trusted, feeds, tolerance)[1])
     part = search.part(search.smallest)

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from subgraphkit.comparing.messages import crashed, hung
@@ -97,11 +96,6 @@ class Contender:
         """Return the contender, which is stopped on leaving."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Tell the child that there is nothing more to do, and see it off."""
         self._process.stop(_PATIENCE_AT_THE_END if kind is None else 0)

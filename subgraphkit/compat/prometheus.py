@@ -3,7 +3,8 @@
 ``register_extension(Metrics())`` keeps them, in the registry that the application serves.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Summary
 
@@ -11,6 +12,8 @@ from subgraphkit.backend.events import CompileEvent, FallbackEvent, RunEvent, St
 from subgraphkit.backend.hookspecs import hookimpl
 
 __all__ = ["Metrics"]
+
+_Metric = TypeVar("_Metric")
 
 _BUCKETS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Seconds, from a run of a small network to one of a large one."""
@@ -31,42 +34,38 @@ class Metrics:
     """
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
-        self._runs = Histogram(
-            "subgraphkit_run_seconds",
+        def made(
+            kind: Callable[..., _Metric], name: str, labels: str, words: str, **how: Any
+        ) -> _Metric:
+            return kind(f"subgraphkit_{name}", words, labels.split(), registry=registry, **how)
+
+        self._runs = made(
+            Histogram,
+            "run_seconds",
+            "model",
             "How long runs took, those that failed included",
-            ["model"],
             buckets=_BUCKETS,
-            registry=registry,
         )
-        self._under_way = Gauge(
-            "subgraphkit_runs_in_progress",
-            "Runs under way",
-            ["model"],
-            registry=registry,
-        )
-        self._errors = Counter(
-            "subgraphkit_run_errors",
+        self._under_way = made(Gauge, "runs_in_progress", "model", "Runs under way")
+        self._errors = made(
+            Counter,
+            "run_errors",
+            "model subgraph error",
             "Runs that failed, by the subgraph that did, if one did, and the type of the error",
-            ["model", "subgraph", "error"],
-            registry=registry,
         )
-        self._steps = Summary(
-            "subgraphkit_step_seconds",
-            "How long subgraphs took in runs",
-            ["model", "subgraph", "backend"],
-            registry=registry,
-        )
-        self._compiled = Summary(
-            "subgraphkit_compile_seconds",
+        where = "model subgraph backend"
+        self._steps = made(Summary, "step_seconds", where, "How long subgraphs took in runs")
+        self._compiled = made(
+            Summary,
+            "compile_seconds",
+            "model backend from_cache",
             "How long subgraphs took to compile, or to restore from the cache",
-            ["model", "backend", "from_cache"],
-            registry=registry,
         )
-        self._fallbacks = Counter(
-            "subgraphkit_fallbacks",
+        self._fallbacks = made(
+            Counter,
+            "fallbacks",
+            "model backend target level code",
             "How often something ran, or was to run, elsewhere than asked",
-            ["model", "backend", "target", "level", "code"],
-            registry=registry,
         )
 
     @hookimpl

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
 from subgraphkit.configuration.demands import Pin
@@ -295,12 +295,7 @@ class ConfigUndo:
         """Return the object; the settings hold already."""
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Take the settings back."""
         self._undo()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
+from subgraphkit.comparing.benchmark import contender_table
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.configuration import messages
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
@@ -99,23 +100,12 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
     yield Text("\n".join(_reasons(figures)), "The decision")
     single = figures["single"]
     rows = [_contender(one, figures) for one in figures["contenders"]]
-    columns = (
-        "contender",
-        "verdict",
-        "median, ms",
-        "from",
-        "to",
-        f"ratio to {single}",
-        "ratio from",
-        "ratio to",
-        "subgraphs",
-    )
     what = (
         f"Everybody runs the whole model; the numbers behind a backend are the regions it has, as "
         f"listed below. A ratio is the time of a turn by that of {single} beside it: below 1 is "
         "faster. The true median is between from and to with a confidence of 95 %."
     )
-    yield Table(columns, rows, "Contenders", what, bars=("median, ms",))
+    yield contender_table(single, rows, what, "subgraphs")
     if figures["regions"]:
         yield _regions(figures)
     out = [(label, why) for label, why in figures["out"].items()]

@@ -6,23 +6,16 @@ from typing import Any, Final
 from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
 from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes
-from subgraphkit.texts import printable, shortened
+from subgraphkit.texts import in_seconds, printable, shortened
 from subgraphkit.viewing import Table
 
-__all__ = ["clock", "profile_lines", "profile_tables", "trace"]
+__all__ = ["profile_lines", "profile_tables", "trace"]
 
 _HEAD: Final = f"{'TIME':>9} {'SHARE':>6} {'CALLS':>6}  "
 _MICRO: Final = 1e6
 _ROUNDING: Final = 1e-9
 _MOST_TRACKS: Final = 1000
 """Tracks of a thread."""
-
-
-def clock(seconds: float) -> str:
-    """Write a time with three digits."""
-    if abs(seconds) >= 1:
-        return f"{seconds:.3g} s"
-    return f"{seconds * 1e3:.3g} ms" if abs(seconds) >= 1e-3 else f"{seconds * _MICRO:.3g} us"  # noqa: PLR2004 (a millisecond)
 
 
 def profile_lines(rows: Sequence[ProfileRow], most: int, width: int | None = None) -> Iterator[str]:
@@ -67,7 +60,7 @@ def _largest(rows: Sequence[ProfileRow], most: int, indent: str) -> Iterator[tup
 
 
 def _line(seconds: float, part: float, calls: float, label: str) -> tuple[str, str]:
-    return f"{clock(seconds):>9} {part:>6.1%} {calls:>6.4g}  ", printable(label)
+    return f"{in_seconds(seconds):>9} {part:>6.1%} {calls:>6.4g}  ", printable(label)
 
 
 def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:

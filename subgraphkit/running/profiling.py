@@ -20,8 +20,8 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning.reports.sections import as_fragment, sections_of
 from subgraphkit.planning import Plan
 from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes, profile_rows
-from subgraphkit.running.profile_texts import clock, profile_lines, profile_tables, trace
-from subgraphkit.texts import counted, printable
+from subgraphkit.running.profile_texts import profile_lines, profile_tables, trace
+from subgraphkit.texts import counted, in_seconds, printable
 from subgraphkit.viewing import Text, fragment, page
 
 __all__ = ["Profile", "Recorder"]
@@ -313,9 +313,10 @@ class Profile:
     def _summary(self) -> str:
         if not (walls := self.walls):
             return "no run was measured"
-        span = f"{clock(min(walls))} to {clock(max(walls))}"
+        span = f"{in_seconds(min(walls))} to {in_seconds(max(walls))}"
         cost = "" if self.overhead is None else f"; measuring costs {max(self.overhead, 0.0):.1%}"
-        return f"{counted(len(walls), 'run')} of {clock(sum(walls) / len(walls))} ({span}){cost}"
+        mean = in_seconds(sum(walls) / len(walls))
+        return f"{counted(len(walls), 'run')} of {mean} ({span}){cost}"
 
     def _know(self, plan: Plan) -> None:
         self._plan, self.model = plan, plan.graph.name

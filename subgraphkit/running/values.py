@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from subgraphkit.ir import BoundGraph
 from subgraphkit.running.messages import no_output, not_a_list
-from subgraphkit.texts import printable
+from subgraphkit.texts import listed, printable
 from subgraphkit.types import Dim, TensorType, ValueType
 
 __all__ = ["NodeArg", "described", "node_args", "places_of"]
@@ -64,9 +64,8 @@ def described(kind: str, graph: BoundGraph, summary: str, state: str) -> str:
     head = ", ".join(filter(None, (repr(graph.name), summary, state)))
     lines = [f"{kind}({head})"]
     for what, names in (("in", graph.inputs), ("out", graph.outputs)):
-        shown = [f"{name} {graph.types.get(name, '?')}" for name in names[:_SHOWN]]
-        more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
-        lines.append(f"  {what}: {printable(', '.join([*shown, *more]))}")
+        shown = [f"{name} {graph.types.get(name, '?')}" for name in names]
+        lines.append(f"  {what}: {printable(listed(shown, _SHOWN))}")
     return "\n".join(lines)
 
 

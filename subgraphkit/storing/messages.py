@@ -1,10 +1,10 @@
-"""Messages about faults of folders for kept files; see the golden tests."""
+"""Messages about faults of the cache: of its folders, and of its engines; see the golden tests."""
 
 from pathlib import Path
 
 from subgraphkit.errors import CacheError, describe_exception
 
-__all__ = ["untrusted", "unusable"]
+__all__ = ["engine_failed", "untrusted", "unusable"]
 
 _OTHERWISE = "Or keep engines elsewhere with SUBGRAPH_CACHE_DIR, or none with SUBGRAPH_CACHE=off."
 
@@ -27,4 +27,16 @@ def unusable(path: Path | str, doing: str, error: Exception) -> CacheError:
         hint="Engines are compiled again each time, with the same results.\n"
         f"Make room there, or let yourself write there.\n{_OTHERWISE}",
         path=str(path),
+    )
+
+
+def engine_failed(backend: str, subgraph: str, doing: str, problem: str) -> CacheError:
+    """SGK152: a backend broke its side; the results are right, but nothing is gained."""
+    return CacheError(
+        "SGK152",
+        f"backend {backend!r} failed to {doing} the engine of subgraph {subgraph!r}: {problem}",
+        hint="The engine is compiled each time, with the same results.\n"
+        "This is a fault of the backend; report it to its author.",
+        backend=backend,
+        subgraph=subgraph,
     )

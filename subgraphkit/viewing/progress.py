@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, Protocol, TextIO
 
@@ -72,7 +73,7 @@ def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
 
 
 def _displays() -> dict[str, Callable[[Screen], _Display]]:
-    return {"auto": _Written, "log": lambda _: _Logged(), "rich": _Rich, "tqdm": _Tqdm}
+    return {"auto": _written, "log": _logged, "rich": _Rich, "tqdm": _Tqdm}
 
 
 class _Last:
@@ -97,10 +98,15 @@ class _Last:
 
 
 class _Lines:
-    """The words of events, now and then."""
+    """The words of events, now and then.
 
-    def __init__(self, wait: float) -> None:
-        self._wait, self._phase = wait, ""
+    Args:
+        wait: Seconds between two lines.
+        write: Writes the line of an event, and at the end, of None, nothing in its place.
+    """
+
+    def __init__(self, wait: float, write: Callable[[ProgressEvent | None], object]) -> None:
+        self._wait, self._write, self._phase = wait, write, ""
         self._written = time.monotonic()
 
     def __call__(self, event: ProgressEvent) -> None:
@@ -111,57 +117,34 @@ class _Lines:
             self._written = now
             self._write(event)
 
-    def _write(self, event: ProgressEvent) -> None:
-        raise NotImplementedError
-
     def close(self) -> None:
-        """There is nothing to close."""
+        self._write(None)
 
 
-class _Logged(_Lines):
-    def __init__(self) -> None:
-        super().__init__(_LINE_SECONDS)
+def _logged(_: Screen) -> _Display:
+    def write(event: ProgressEvent | None) -> None:
+        if event is not None:
+            _logger.info("%s", _line(event))
 
-    def _write(self, event: ProgressEvent) -> None:
-        _logger.info("%s", _line(event))
+    return _Lines(_LINE_SECONDS, write)
 
 
-class _Written(_Lines):
+def _written(screen: Screen) -> _Display:
+    drawn = screen.is_terminal
+
+    def write(event: ProgressEvent | None) -> None:
+        line = _line(event) if event is not None else ""
+        if drawn and event is not None and event.total:
+            line = _with_bar(line, event, (screen.width or 80) - 1)
+        screen.redraw(line)
+
+    return _Lines(_REDRAW_SECONDS if drawn else _LINE_SECONDS, write)
+
+
+class _Rich:
+    """A bar for each phase, of rich."""
+
     def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        super().__init__(_REDRAW_SECONDS if screen.is_terminal else _LINE_SECONDS)
-
-    def _write(self, event: ProgressEvent) -> None:
-        line = _line(event)
-        if self._screen.is_terminal and event.total:
-            line = _with_bar(line, event, (self._screen.width or 80) - 1)
-        self._screen.redraw(line)
-
-    def close(self) -> None:
-        self._screen.redraw()
-
-
-class _Bars:
-    """Bars of another library, one for each phase."""
-
-    def __init__(self) -> None:
-        self._bars: dict[str, Any] = {}
-
-    def __call__(self, event: ProgressEvent) -> None:
-        if event.phase not in self._bars:
-            self._bars[event.phase] = self._made(event)
-        self._update(self._bars[event.phase], event)
-
-    def _made(self, event: ProgressEvent) -> Any:
-        raise NotImplementedError
-
-    def _update(self, bar: Any, event: ProgressEvent) -> None:
-        raise NotImplementedError
-
-
-class _Rich(_Bars):
-    def __init__(self, screen: Screen) -> None:
-        super().__init__()
         rich = _imported("rich", "rich.progress")
         self._all = rich.Progress(
             rich.TextColumn("{task.description}", markup=False),
@@ -173,27 +156,29 @@ class _Rich(_Bars):
             transient=True,
         )
         self._all.start()
+        self._bars: dict[str, Any] = {}
 
-    def _made(self, event: ProgressEvent) -> Any:
-        return self._all.add_task(event.phase, total=event.total, words="")
-
-    def _update(self, bar: Any, event: ProgressEvent) -> None:
-        words = printable(_step(event))
-        self._all.update(bar, completed=event.done, total=event.total, words=words)
+    def __call__(self, event: ProgressEvent) -> None:
+        if event.phase not in self._bars:
+            self._bars[event.phase] = self._all.add_task(event.phase, total=event.total, words="")
+        facts = {"total": event.total, "words": printable(_step(event))}
+        self._all.update(self._bars[event.phase], completed=event.done, **facts)
 
     def close(self) -> None:
         self._all.stop()
 
 
-class _Tqdm(_Bars):
+class _Tqdm:
+    """A bar for each phase, of tqdm."""
+
     def __init__(self, screen: Screen) -> None:
-        super().__init__()
-        self._make, self._stream = _imported("tqdm", "tqdm.auto").tqdm, screen.stream
+        self._made = partial(_imported("tqdm", "tqdm.auto").tqdm, file=screen.stream, leave=False)
+        self._bars: dict[str, Any] = {}
 
-    def _made(self, event: ProgressEvent) -> Any:
-        return self._make(desc=event.phase, total=event.total, file=self._stream, leave=False)
-
-    def _update(self, bar: Any, event: ProgressEvent) -> None:
+    def __call__(self, event: ProgressEvent) -> None:
+        if event.phase not in self._bars:
+            self._bars[event.phase] = self._made(desc=event.phase, total=event.total)
+        bar = self._bars[event.phase]
         bar.n, bar.total = event.done, event.total
         bar.set_postfix_str(printable(_step(event)))
 

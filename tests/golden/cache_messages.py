@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from subgraphkit.compiling.caching import messages
 from subgraphkit.errors import SubgraphkitError
+from subgraphkit.storing import messages
 
 FOLDER = Path("cache", "subgraphkit", "engines")
 

@@ -102,6 +102,7 @@ CONTRACT = [
     "fill_buffers",
     "hookimpl",
     "hookspec",
+    "is_elementwise",
     "option_out_of_range",
     "options_of",
     "parse_manifest",

@@ -205,7 +205,7 @@ manager = ExtensionManager.from_config(resolve())
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for _ in range(2):
-        manager.notify("subgraphkit_compiled", event=CompileEvent("a", 1, 0.0))
+        manager.notify("subgraphkit_compiled", event=CompileEvent("a", 1, 0.0, subgraph="a_0"))
 print(json.dumps([str(warning.message) for warning in caught]))
 """
     (text,) = run_program(program)

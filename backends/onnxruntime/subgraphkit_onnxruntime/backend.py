@@ -22,6 +22,7 @@ from subgraphkit.backend import (
     SubgraphSelector,
     Unsupported,
     constant_bytes,
+    is_elementwise,
     peak_of_values,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
@@ -49,9 +50,6 @@ _SESSION_OF_A_NODE: Final = 8 << 10
 """Bytes that a session has for a node beside its constants."""
 _LIBRARY: Final = 4 << 20
 """Bytes of code and of threads that ONNX Runtime touches with the first model of some size."""
-_OVERWRITING: Final = frozenset(
-    ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
-)
 
 
 class _Selector(SubgraphSelector):
@@ -166,7 +164,7 @@ class OnnxRuntimeBackend(Backend[Options]):
         are reordered in the model first. A run takes its values from the arena one by one, where
         they lie scattered, and from the second run on as one block beside it.
         """
-        values = peak_of_values(subgraph, overwrites=_writes_over)
+        values = peak_of_values(subgraph, overwrites=is_elementwise)
         held = constant_bytes(subgraph) + len(subgraph.members) * _SESSION_OF_A_NODE
         opening = constant_bytes(subgraph, _is_filter) * 3 // 2
         opening += constant_bytes(subgraph, _is_factor) * 2 // 3
@@ -265,10 +263,6 @@ def assigned_nodes(session: Any) -> dict[str, int]:
     for group in recorded():
         counts[group.ep_name] = counts.get(group.ep_name, 0) + len(group.get_nodes())
     return counts
-
-
-def _writes_over(node: Node) -> bool:
-    return node.op_type in _OVERWRITING
 
 
 def _is_filter(node: Node, place: int) -> bool:

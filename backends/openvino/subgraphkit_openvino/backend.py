@@ -19,6 +19,7 @@ from subgraphkit.backend import (
     SubgraphSelector,
     attention_scores,
     constant_bytes,
+    is_elementwise,
     peak_of_values,
     scaled_weights,
 )
@@ -44,9 +45,6 @@ _CONVERTING: Final = 6 << 20
 """Bytes that the importer and the compiler of the device work in and give back."""
 _LIBRARY: Final = 14 << 20
 """Bytes of code and of threads that OpenVINO touches with the first model of some size."""
-_OVERWRITING: Final = frozenset(
-    ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
-)
 
 
 class _Answered(SubgraphSelector):
@@ -168,7 +166,7 @@ class OpenVINOBackend(Backend[Options]):
         processor nobody can say, and this is what the host may need meanwhile.
         """
         values = peak_of_values(
-            subgraph, overwrites=_writes_over, hidden=attention_scores(subgraph)
+            subgraph, overwrites=is_elementwise, hidden=attention_scores(subgraph)
         )
         scaled = scaled_weights(subgraph)
         held = constant_bytes(subgraph, lambda node, place: node.inputs[place] in scaled)
@@ -186,10 +184,6 @@ class OpenVINOBackend(Backend[Options]):
 
 def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:
     return ProbeResult(available=False, versions=versions, problems=(problem,), hint=hint)
-
-
-def _writes_over(node: Node) -> bool:
-    return node.op_type in _OVERWRITING
 
 
 def _is_packed(node: Node, place: int) -> bool:

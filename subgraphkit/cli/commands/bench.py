@@ -17,10 +17,10 @@ from subgraphkit.cli.tables import Table, markdown_table
 from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
 from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_words
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
+from subgraphkit.texts import in_bytes, in_seconds
 
 __all__ = ["COMMAND"]
 
-_MEBIBYTE = 2**20
 _MANY = 12
 
 
@@ -100,18 +100,14 @@ def _row(found: Benchmark, one: Measured) -> Sequence[str]:
     memory = one.memory_bytes
     return (
         one.selection,
-        *(_time(seconds) for seconds in (one.median, one.percentile(90), one.percentile(99))),
+        *(in_seconds(seconds) for seconds in (one.median, one.percentile(90), one.percentile(99))),
         f"{one.throughput:.4g}",
         "-" if ratio is None else f"{ratio:.3f}",
-        _time(one.bind_seconds),
-        _time(one.first_seconds),
-        "-" if memory is None else f"{memory / _MEBIBYTE:.0f} MiB",
+        in_seconds(one.bind_seconds),
+        in_seconds(one.first_seconds),
+        "-" if memory is None else in_bytes(memory),
         f"{one.largest_difference:.1e}{'' if one.agrees else ' DIFFERS'}",
     )
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _shares(found: Benchmark) -> Table:
@@ -119,12 +115,12 @@ def _shares(found: Benchmark) -> Table:
     for one in found.measured:
         largest = sorted(one.shares, key=lambda share: -share.seconds)
         rows += [
-            (one.selection, s.subgraph, str(s.nodes), _time(s.seconds), f"{s.part:.1%}")
+            (one.selection, s.subgraph, str(s.nodes), in_seconds(s.seconds), f"{s.part:.1%}")
             for s in largest[:_MANY]
         ]
         if rest := largest[_MANY:]:
             nodes, part = sum(s.nodes for s in rest), sum(s.part for s in rest)
-            seconds = _time(sum(s.seconds for s in rest))
+            seconds = in_seconds(sum(s.seconds for s in rest))
             rows.append((one.selection, f"{len(rest)} more", str(nodes), seconds, f"{part:.1%}"))
     return Table.of("backends subgraph nodes time share", rows, right="nodes time share")
 

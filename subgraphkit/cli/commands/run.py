@@ -30,7 +30,7 @@ from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
-from subgraphkit.texts import counted
+from subgraphkit.texts import counted, listed
 
 __all__ = ["COMMAND"]
 
@@ -169,9 +169,7 @@ def _show(report: CommandReport, partitioning: Partitioning) -> None:
         if one["not_finite"]:
             verb = "is" if one["not_finite"] == 1 else "are"
             report.note(f"{one['name']}: {counted(one['not_finite'], 'value')} {verb} not finite")
-    subgraphs = ", ".join(subgraph.id for subgraph in partitioning.subgraphs[:4])
-    more = len(partitioning.subgraphs) - 4
-    report.note(f"subgraphs: {subgraphs}{f' and {more} more' if more > 0 else ''}")
+    report.note(f"subgraphs: {listed([one.id for one in partitioning.subgraphs], 4)}")
     times = [f"{name} {seconds * 1e3:.1f} ms" for name, seconds in data["seconds"].items()]
     report.show(f"times: {', '.join(times)}")
 

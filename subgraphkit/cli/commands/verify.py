@@ -2,7 +2,7 @@
 
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -113,15 +113,11 @@ def _subgraph_data(one: SubgraphFinding) -> dict[str, Any]:
 
 
 def _described(one: Difference) -> dict[str, Any]:
-    return _in_json({**asdict(one), "agrees": one.agrees})
-
-
-def _in_json(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Write numbers that JSON has no word for as text, and complex ones too."""
-    return {name: _finite(value) for name, value in facts.items()}
+    return {**{name: _finite(value) for name, value in asdict(one).items()}, "agrees": one.agrees}
 
 
 def _finite(value: Any) -> Any:
+    """Write numbers that JSON has no word for as text, and complex ones too."""
     special = isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value))
     return str(value) if special else value
 

@@ -15,7 +15,6 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.property import BindContext
-from subgraphkit.compiling.caching import messages
 from subgraphkit.compiling.caching.entries import About, DamagedError, Description
 from subgraphkit.compiling.caching.keying import (
     BackendIdentity,
@@ -29,6 +28,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.ir.digests import data_digest
 from subgraphkit.ir.structure import NoKeyError
 from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.storing import messages
 from subgraphkit.texts import logger_of
 
 __all__ = ["EngineCache", "stores_engines"]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from subgraphkit.compiling.caching import messages
 from subgraphkit.compiling.caching.entries import (
     DamagedError,
     Description,
@@ -24,6 +23,7 @@ from subgraphkit.compiling.caching.entries import (
 )
 from subgraphkit.compiling.caching.keying import EngineKey
 from subgraphkit.errors import CacheError
+from subgraphkit.storing import messages
 from subgraphkit.storing.files import open_plain, write_whole
 from subgraphkit.storing.folders import default_cache_dir, private_folder
 from subgraphkit.storing.locks import locked

@@ -13,7 +13,7 @@ from typing import Final
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node
-from subgraphkit.texts import counted
+from subgraphkit.texts import counted, listed
 from subgraphkit.types import TensorType, ValueType, slot
 
 __all__ = [
@@ -179,8 +179,7 @@ def operators_of(graph: BoundGraph, nodes: Iterable[int]) -> str:
     """Name the operators of nodes, the most frequent first, two at most."""
     counts = Counter(Node(graph, node).qualified_op_type for node in nodes)
     ranked = sorted(counts, key=lambda name: (-counts[name], name))
-    more = len(ranked) - 2
-    return ", ".join(ranked[:2]) + (f" and {more} more" if more > 0 else "")
+    return listed(ranked, 2)
 
 
 def _of_sizes(sizes: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Renderings of a partitioning: text for people, plain data for machines, a graph for networkx."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from subgraphkit.backend.refusal import Refusal
@@ -221,15 +222,10 @@ def _subgraph_rows(subgraph: Subgraph, *, verbose: bool) -> list[Sequence[str]]:
     inputs = _typed(subgraph, subgraph.inputs, verbose=verbose)
     outputs = _typed(subgraph, subgraph.outputs, verbose=verbose)
     rows: list[Sequence[str]] = []
-    for line in range(max(len(inputs), len(outputs), 1)):
-        values = (inputs[line] if line < len(inputs) else "", _at(outputs, line))
+    for line, values in enumerate(zip_longest(inputs or [""], outputs, fillvalue="")):
         lead = (subgraph.id, subgraph.backend, count, *ends) if not line else ("",) * 5
         rows.append((*lead, *values))
     return rows
-
-
-def _at(texts: Sequence[str], line: int) -> str:
-    return texts[line] if line < len(texts) else ""
 
 
 def _typed(subgraph: Subgraph, names: Sequence[str], *, verbose: bool) -> list[str]:

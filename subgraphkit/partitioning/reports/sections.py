@@ -18,7 +18,7 @@ from subgraphkit.partitioning.reports.renderings import (
     left_out_lines,
     refused_for_good,
 )
-from subgraphkit.texts import counted, in_bytes
+from subgraphkit.texts import counted, in_bytes, in_seconds, listed
 from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, page
 
 __all__ = ["as_fragment", "as_page", "sections_of"]
@@ -125,18 +125,15 @@ class _Portrait:
         nodes = self._running(subgraph)
         flops, seconds = self._flops(subgraph), self.times.get(subgraph.id)
         share = _share(flops, self.quality.flops)
-        worth = f"{seconds * 1e3:.3g} ms" if seconds is not None else share
-        graph, types = self.partitioning.graph, self.partitioning.graph.types
+        worth = in_seconds(seconds) if seconds is not None else share
+        graph = self.partitioning.graph
         facts = [
             ("backend", subgraph.backend),
             ("nodes", _most(Counter(Node(graph, node).qualified_op_type for node in nodes))),
             ("arithmetic", f"{flops / _MILLION:,.4g} MFLOPs, {share}" if flops else ""),
             ("time", worth if seconds is not None else ""),
-            ("reads", _first([f"{name}: {types.get(name, '?')}" for name in subgraph.inputs])),
-            (
-                "hands over",
-                _first([f"{name}: {types.get(name, '?')}" for name in subgraph.outputs]),
-            ),
+            ("reads", self._typed(subgraph.inputs)),
+            ("hands over", self._typed(subgraph.outputs)),
             *self._why_not(nodes),
         ]
         return Box(
@@ -147,6 +144,10 @@ class _Portrait:
             [(name, value) for name, value in facts if value],
             marked=any(self._moved(node, subgraph) for node in subgraph.home),
         )
+
+    def _typed(self, names: Sequence[str]) -> str:
+        types = self.partitioning.graph.types
+        return listed([f"{name}: {types.get(name, '?')}" for name in names], _SHOWN_VALUES)
 
     def _why_not(self, nodes: Sequence[int]) -> list[tuple[str, str]]:
         """Say by backend why it does not have the nodes, each reason with how many have it."""
@@ -176,8 +177,7 @@ class _Portrait:
                     crossing.setdefault(maker[name], []).append(name)
             for source, names in crossing.items():
                 size = sum(bytes_of(types.get(name)) for name in names)
-                detail = _first([f"{name}: {types.get(name, '?')}" for name in names])
-                arrows.append(Arrow(source, at, size, detail))
+                arrows.append(Arrow(source, at, size, self._typed(names)))
         return arrows
 
     def _nodes(self) -> Table:
@@ -357,9 +357,3 @@ def _most(counts: Counter[str]) -> str:
     shown = [f"{count} {name}" for name, count in counts.most_common(_SHOWN_OPERATORS)]
     more = len(counts) - len(shown)
     return ", ".join([*shown, *([f"{more} more kinds"] if more else [])])
-
-
-def _first(texts: Sequence[str]) -> str:
-    shown = list(texts[:_SHOWN_VALUES])
-    more = len(texts) - len(shown)
-    return ", ".join([*shown, *([f"and {more} more"] if more else [])])

@@ -5,7 +5,6 @@ The library is not given an error recorder: on the build side one hides errors, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Self
 
 from subgraphkit.errors import CompileError
@@ -70,12 +69,7 @@ class ParsedNetwork:
         """Enter a block at whose end ``close`` is called."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let go of everything."""
         self.close()
 
