@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from subgraphkit.comparing.differences import Difference
-from subgraphkit.texts import counted
 from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Section, Table, Text, fragment, page
 
 __all__ = ["Outcome", "SubgraphFinding", "Verification"]
@@ -109,7 +108,9 @@ class Verification:
                 "They do not agree, though every subgraph is right on the reference's values: "
                 "small differences add up, or the model turns them into large ones."
             )
-        return f"At fault, on right inputs: {', '.join(map(_named, self.at_fault))}"
+        named = ", ".join(map(_named, self.at_fault[:_NAMED]))
+        more = len(self.at_fault) - _NAMED
+        return f"At fault, on right inputs: {named}" + (f" and {more} more" if more > 0 else "")
 
     def sections(self) -> Iterator[Section]:
         """Go through the sections of a page, for ``subgraphkit.viewing``."""
@@ -163,6 +164,7 @@ class Verification:
         )
 
 
+_NAMED = 3
 _TITLE = "Subgraphs on right inputs"
 _COLUMNS = (
     *("value", "result", "type", "wrong", "max abs", "max rel", "cosine", "RMS", "low", "high"),
@@ -171,7 +173,9 @@ _COLUMNS = (
 
 
 def _named(one: SubgraphFinding) -> str:
-    return f"{one.subgraph} ({counted(one.nodes, 'node')}, {one.first} .. {one.last})"
+    if one.nodes == 1:
+        return f"{one.subgraph} ({one.first})"
+    return f"{one.subgraph} ({one.nodes} nodes, {one.first} .. {one.last})"
 
 
 def _facts(one: SubgraphFinding) -> tuple[str | int, ...]:
