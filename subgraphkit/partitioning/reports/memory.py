@@ -124,9 +124,10 @@ class Memory:
         """Return what ``ahead`` is made of, in words and bytes, the biggest first."""
         found = [("the data of the model", self.model), ("graph and session", self.base)]
         found += [(f"the library of {name}", taken) for name, taken in self.libraries.items()]
+        is_of_opening = self.opening > self.running
         for step in self.steps:
             found.append((f"what {step.subgraph} holds beside it", step.held))
-            if self.opening > self.running:
+            if is_of_opening:
                 found.append((f"compiling {step.subgraph}", step.opening))
             else:
                 at = f", most of it at node {step.node}" if step.node else ""
