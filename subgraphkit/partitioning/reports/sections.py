@@ -205,7 +205,7 @@ class _Portrait:
             node.name or f"({next(filter(None, node.outputs), '')})",
             subgraph.backend,
             self.before[node.id] if self._moved(node.id, subgraph) else "",
-            estimate_flops(node) / _MILLION,
+            self._flops_of[node.id] / _MILLION,
             None if seconds is None else seconds * 1e3,
             ", ".join(str(types.get(name, "?")) for name in node.inputs if name),
             ", ".join(str(types.get(name, "?")) for name in node.outputs if name),
@@ -278,8 +278,12 @@ class _Portrait:
         return [node for node in subgraph.nodes if not graph.is_constant_node(node)]
 
     def _flops(self, subgraph: Subgraph) -> int:
-        graph = self.partitioning.graph
-        return sum(estimate_flops(Node(graph, node)) for node in subgraph.nodes)
+        return sum(self._flops_of[node] for node in subgraph.nodes)
+
+    @cached_property
+    def _flops_of(self) -> Mapping[int, int]:
+        graph, several = self.partitioning.graph, self.partitioning.subgraphs
+        return {n: estimate_flops(Node(graph, n)) for one in several for n in one.nodes}
 
     def _moved(self, node: int, subgraph: Subgraph) -> bool:
         return self.before.get(node, subgraph.backend) != subgraph.backend
