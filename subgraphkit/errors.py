@@ -141,6 +141,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK214": "the model breaks the ONNX specification",
         "SGK215": "a node has more or fewer inputs or outputs than its operator",
         "SGK218": "an attribute of a node is not what its operator allows",
+        "SGK219": "a model made a step of the road fail in a way that nobody foresaw",
         # binding
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",

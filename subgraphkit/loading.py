@@ -29,7 +29,7 @@ def load(source: ModelSource | Model, *, data_roots: Folders = None) -> Model:
 
     Raises:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
-        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215).
+        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK219).
         UnsupportedModelError: It needs a newer onnx (SGK206).
         CallerError: The source is of another kind, or a URL (SGK213).
         ConfigError: ``data_roots`` are not folders (SGK108).

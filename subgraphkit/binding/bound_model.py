@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from subgraphkit.binding.folding import BoundFolding, fold
 from subgraphkit.binding.shapes import Shapes, given_shapes
+from subgraphkit.boundary import walking
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import InvalidModelError
@@ -143,7 +144,12 @@ def bind(
         ConfigError: A setting cannot be read (SGK107 to SGK109).
     """
     resolved = resolve(backend=backend, options=options, **settings)
-    symbols, input_shapes = given_shapes(model.graph, shapes or {}, strict=resolved.strict)
+    with walking("bind", model.name):
+        return _bound_as_told(model, shapes or {}, resolved)
+
+
+def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> BoundModel:
+    symbols, input_shapes = given_shapes(model.graph, shapes, strict=resolved.strict)
     inlined, inferred = model, infer(model, symbols, input_shapes)
     if resolved.fold and inferred.conditions:
         inlined, inferred = _with_branches(model, inferred, symbols, input_shapes)

@@ -6,6 +6,7 @@ library sees a node.
 
 import difflib
 from collections.abc import Mapping
+from sys import intern
 from typing import Any, Final
 
 import onnx
@@ -134,7 +135,7 @@ class NodeCheck:
         self, attribute: AttributeProto, node: onnx.NodeProto, index: int
     ) -> tuple[str, Rule | None]:
         """Return where the value of an attribute is, and what it may be."""
-        name, kind = attribute.name, attribute.type
+        name, kind = intern(attribute.name), attribute.type  # TypeError if it is no text
         if not name or kind not in _FIELDS:
             raise _broken(node, index, f"has an attribute {name!r} without a name or a type")
         known = self._types

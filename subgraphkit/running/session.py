@@ -137,7 +137,7 @@ class Session:
         with self._gate.passage():
             try:
                 results = self._execute(input_feed)
-            except Exception as error:  # noqa: BLE001 (raised again unless it moves)
+            except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
                 failure = movable(error, self._emitted, self._plan, input_feed)
             else:
                 return results if places is None else picked(results, places)
@@ -170,7 +170,7 @@ class Session:
                 self._bound = self._emit(self._plan, buffered=True)
             try:
                 results = self._bound.execute(feeds, buffers)
-            except Exception as error:  # noqa: BLE001 (raised again unless it moves)
+            except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
                 failure = movable(error, self._bound, self._plan, feeds)
             else:
                 binding.accept(results)
