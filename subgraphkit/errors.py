@@ -140,6 +140,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK213": "the source is of a kind that cannot be loaded",
         "SGK214": "the model breaks the ONNX specification",
         "SGK215": "a node has more or fewer inputs or outputs than its operator",
+        "SGK216": "a model asks for more than the limits allow",
+        "SGK217": "a step would make or need something larger than the limits allow",
         # binding
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",

@@ -25,6 +25,7 @@ _HOMES: Final = {
     "FallbackEvent": "subgraphkit.backend.events",
     "Footprint": "subgraphkit.backend.footprint",
     "InnerTime": "subgraphkit.backend.operator",
+    "LoadLimits": "subgraphkit.limits",
     "Manifest": "subgraphkit.backend.manifest",
     "ModelOpener": "subgraphkit.backend.selftest",
     "OpSelector": "subgraphkit.backend.selector",

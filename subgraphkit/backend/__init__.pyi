@@ -86,6 +86,9 @@ from subgraphkit.backend.selftest import (
     ModelOpener,
     OpenedModel,
 )
+from subgraphkit.limits import (
+    LoadLimits,
+)
 
 __all__ = [
     "ON_DEVICE",
@@ -103,6 +106,7 @@ __all__ = [
     "FallbackEvent",
     "Footprint",
     "InnerTime",
+    "LoadLimits",
     "Manifest",
     "ModelOpener",
     "OpSelector",

@@ -140,9 +140,11 @@ def bind(
         BindError: A name that the model does not have (SGK220), or a shape that contradicts it
             (SGK221).
         InvalidModelError: Types or shapes of the model contradict each other (SGK222).
+        UnsupportedModelError: The model asks for more than the limits allow (SGK216).
         ConfigError: A setting cannot be read (SGK107 to SGK109).
     """
     resolved = resolve(backend=backend, options=options, **settings)
+    resolved.limits.require_all(model.asks)
     symbols, input_shapes = given_shapes(model.graph, shapes or {}, strict=resolved.strict)
     inlined, inferred = model, infer(model, symbols, input_shapes)
     if resolved.fold and inferred.conditions:

@@ -67,11 +67,12 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
 
 def check_graph(
     graph: onnx.GraphProto, opsets: Mapping[str, int], folders: DataFolders | None
-) -> set[str]:
+) -> tuple[set[str], dict[str, int]]:
     """Check operators, tensors and nesting of a graph and all bodies in it.
 
     Returns:
-        The domains of the operators, as nodes write them.
+        The domains of the operators, as nodes write them; and what the model asks for, by the limit
+        of ``LoadLimits`` that bounds it.
 
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
@@ -80,6 +81,7 @@ def check_graph(
             outputs than its operator has (SGK215).
     """
     schemas: dict[tuple[str, str], defs.OpSchema | None] = {}
+    nodes = operands = deepest = rank = 0
     for body, depth in _walk(graph):
         if depth > MAX_DEPTH:
             raise InvalidModelError(
@@ -88,13 +90,15 @@ def check_graph(
                 hint="Flatten the control flow; no runtime accepts such a model.",
             )
         _check_tensors(body, folders)
+        nodes, deepest = nodes + len(body.node), max(deepest, depth)
+        rank = max([rank, *[len(tensor.dims) for tensor in body.initializer]])
         for index, node in enumerate(body.node):
             key = (node.domain, node.op_type)
             if key not in schemas:
                 schemas[key] = _checked_schema(node, index, opsets)
-            if (schema := schemas[key]) is not None:
-                _check_counts(node, index, schema)
-    return {domain for domain, _ in schemas}
+            operands = max(operands, _check_counts(node, index, schemas[key]))
+    asks = {"nodes": nodes, "operands": operands, "depth": deepest, "rank": rank}
+    return {domain for domain, _ in schemas}, {f"max_{name}": one for name, one in asks.items()}
 
 
 def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
@@ -142,15 +146,17 @@ def _label(node: onnx.NodeProto, index: int) -> str:
     return f"node #{index} {node.op_type}{f' {node.name!r}' if node.name else ''}"
 
 
-def _check_counts(node: onnx.NodeProto, index: int, schema: defs.OpSchema) -> None:
-    """Check how many inputs and outputs a node has."""
+def _check_counts(node: onnx.NodeProto, index: int, schema: defs.OpSchema | None) -> int:
+    """Check how many inputs and outputs a node has; return the larger number."""
     read, made = len(node.input), len(node.output)
+    if schema is None:
+        return max(read, made)
     if not schema.min_input <= read <= schema.max_input:
         what, have, least, most = "input", read, schema.min_input, schema.max_input
     elif not schema.min_output <= made <= schema.max_output:
         what, have, least, most = "output", made, schema.min_output, schema.max_output
     else:
-        return
+        return max(read, made)
     expected = f"{least}" if least == most else f"{least} to {most}"
     raise InvalidModelError(
         "SGK215",

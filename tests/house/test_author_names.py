@@ -72,6 +72,7 @@ CONTRACT = [
     "FallbackEvent",
     "Footprint",
     "InnerTime",
+    "LoadLimits",
     "Manifest",
     "ModelOpener",
     "ON_DEVICE",

@@ -28,6 +28,7 @@ PUBLIC = [
     "Unsupported",
     "Backend",
     "Option",
+    "LoadLimits",
     "ProbeResult",
     "register_backend",
     "unregister_backend",
