@@ -142,6 +142,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK215": "a node has more or fewer inputs or outputs than its operator",
         "SGK216": "a model asks for more than the limits allow",
         "SGK217": "a step would make or need something larger than the limits allow",
+        "SGK218": "an attribute of a node is not what its operator allows",
         # binding
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",

@@ -17,6 +17,7 @@ from subgraphkit.errors import InvalidModelError, UnsupportedModelError
 from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
+from subgraphkit.onnx_io.node_checks import NodeCheck, label_of
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.onnx_io.weights import check_tensor
 
@@ -77,10 +78,10 @@ def check_graph(
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
             (SGK208), bodies nested too deeply (SGK209), external data out of bounds (SGK210) or
-            missing (SGK211), a name given twice (SGK204), a node with more or fewer inputs or
-            outputs than its operator has (SGK215).
+            missing (SGK211), a name given twice (SGK204), a node that is not as its operator is
+            (SGK214, SGK215, SGK218).
     """
-    schemas: dict[tuple[str, str], defs.OpSchema | None] = {}
+    checks: dict[tuple[str, str], NodeCheck] = {}
     nodes = operands = deepest = rank = 0
     for body, depth in _walk(graph):
         if depth > MAX_DEPTH:
@@ -94,11 +95,13 @@ def check_graph(
         rank = max([rank, *[len(tensor.dims) for tensor in body.initializer]])
         for index, node in enumerate(body.node):
             key = (node.domain, node.op_type)
-            if key not in schemas:
-                schemas[key] = _checked_schema(node, index, opsets)
-            operands = max(operands, _check_counts(node, index, schemas[key]))
+            check = checks.get(key)
+            if check is None:
+                check = checks[key] = NodeCheck(_checked_schema(node, index, opsets), *key)
+            check(node, index)
+            operands = max(operands, len(node.input), len(node.output))
     asks = {"nodes": nodes, "operands": operands, "depth": deepest, "rank": rank}
-    return {domain for domain, _ in schemas}, {f"max_{name}": one for name, one in asks.items()}
+    return {domain for domain, _ in checks}, {f"max_{name}": one for name, one in asks.items()}
 
 
 def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
@@ -142,36 +145,12 @@ def _check_tensors(graph: onnx.GraphProto, folders: DataFolders | None) -> None:
                 check_tensor(attribute.t, folders, f"node {node.name or node.op_type!r}")
 
 
-def _label(node: onnx.NodeProto, index: int) -> str:
-    return f"node #{index} {node.op_type}{f' {node.name!r}' if node.name else ''}"
-
-
-def _check_counts(node: onnx.NodeProto, index: int, schema: defs.OpSchema | None) -> int:
-    """Check how many inputs and outputs a node has; return the larger number."""
-    read, made = len(node.input), len(node.output)
-    if schema is None:
-        return max(read, made)
-    if not schema.min_input <= read <= schema.max_input:
-        what, have, least, most = "input", read, schema.min_input, schema.max_input
-    elif not schema.min_output <= made <= schema.max_output:
-        what, have, least, most = "output", made, schema.min_output, schema.max_output
-    else:
-        return max(read, made)
-    expected = f"{least}" if least == most else f"{least} to {most}"
-    raise InvalidModelError(
-        "SGK215",
-        f"{_label(node, index)} has {have} {what}{'s'[have == 1 :]}; {node.op_type} of version "
-        f"{schema.since_version} has {expected}",
-        hint="The model is of another operator set than it imports, or was cut; export it again.",
-    )
-
-
 def _checked_schema(
     node: onnx.NodeProto, index: int, opsets: Mapping[str, int]
 ) -> defs.OpSchema | None:
     """Return the schema of an operator; None of one that is somebody's own."""
     domain = normal_domain(node.domain)
-    label = _label(node, index)
+    label = label_of(node, index)
     if domain not in opsets:
         raise InvalidModelError(
             "SGK207",
