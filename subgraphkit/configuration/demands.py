@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from subgraphkit.backend.option_values import read_float, read_list
 from subgraphkit.backend.plugin_api import BACKEND_NAME
+from subgraphkit.configuration.selection import NONE
 
-__all__ = ["Pin", "backend_name", "pins", "shares"]
+__all__ = ["EVERYBODY", "Pin", "backend_name", "isolated", "pins", "shares"]
+
+EVERYBODY: Final = "process"
+"""The word of the setting ``isolate`` that stands for all backends."""
 
 
 class Pin(NamedTuple):
@@ -81,3 +85,19 @@ def backend_name(value: object) -> str:
     if isinstance(value, str) and BACKEND_NAME.fullmatch(value.strip()) is not None:
         return value.strip()
     raise ValueError("the name of one backend, 'auto' or 'none'")
+
+
+def isolated(value: object) -> frozenset[str]:
+    """Read ``none``, ``process`` for all backends, or the names of some.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if isinstance(value, set | frozenset):
+        value = sorted(value)
+    names = read_list(value)
+    if names in ((), (NONE,)):
+        return frozenset()
+    if NONE in names or (EVERYBODY in names and len(names) > 1):
+        raise ValueError(f"{NONE!r}, {EVERYBODY!r}, or names of backends with commas between them")
+    return frozenset(map(backend_name, names))
