@@ -80,6 +80,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK133": "weights cannot be updated",
         "SGK134": "a session would need more memory than it may take",
         "SGK135": "compiling took longer than it may",
+        "SGK136": "the process in which a backend ran on its own ended",
+        "SGK137": "a backend cannot run in a process of its own",
         "SGK140": "an input has the wrong shape",
         "SGK141": "an input has the wrong dtype",
         "SGK142": "an input is missing, unknown or given twice",

@@ -81,17 +81,20 @@ def check_graph(
             missing (SGK211), a name given twice (SGK204), a node that is not as its operator is
             (SGK214, SGK215, SGK218).
     """
+    bodies = list(_walk(graph))
+    deepest = max(depth for _, depth in bodies)
+    if deepest > MAX_DEPTH:
+        body = next(body for body, depth in bodies if depth == deepest)
+        raise InvalidModelError(
+            "SGK209",
+            f"bodies are nested more than {MAX_DEPTH} deep, down to graph {body.name!r}",
+            hint="Flatten the control flow; no runtime accepts such a model.",
+        )
     checks: dict[tuple[str, str], NodeCheck] = {}
-    nodes = operands = deepest = rank = 0
-    for body, depth in _walk(graph):
-        if depth > MAX_DEPTH:
-            raise InvalidModelError(
-                "SGK209",
-                f"bodies are nested more than {MAX_DEPTH} deep, down to graph {body.name!r}",
-                hint="Flatten the control flow; no runtime accepts such a model.",
-            )
+    nodes = operands = rank = 0
+    for body, _ in bodies:
         _check_tensors(body, folders)
-        nodes, deepest = nodes + len(body.node), max(deepest, depth)
+        nodes += len(body.node)
         rank = max([rank, *[len(tensor.dims) for tensor in body.initializer]])
         for index, node in enumerate(body.node):
             key = (node.domain, node.op_type)
