@@ -73,6 +73,7 @@ from subgraphkit.planning import (
     plan,
 )
 from subgraphkit.running import (
+    RunOptions,
     Session,
 )
 
@@ -86,6 +87,7 @@ __all__ = [
     "PatternSelector",
     "ProbeResult",
     "Refusal",
+    "RunOptions",
     "Session",
     "Subgraph",
     "SubgraphOperator",

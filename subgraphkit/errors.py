@@ -35,6 +35,8 @@ __all__ = [
     "ModelError",
     "ModelNotFoundError",
     "OptionError",
+    "RunCancelledError",
+    "RunTimeoutError",
     "SelectorContractError",
     "SubgraphkitError",
     "SubgraphkitWarning",
@@ -80,6 +82,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK133": "weights cannot be updated",
         "SGK134": "a session would need more memory than it may take",
         "SGK135": "compiling took longer than it may",
+        "SGK138": "a run took longer than it may",
+        "SGK139": "a run was cancelled",
         "SGK140": "an input has the wrong shape",
         "SGK141": "an input has the wrong dtype",
         "SGK142": "an input is missing, unknown or given twice",
@@ -277,6 +281,14 @@ class WeightUpdateError(CallerError, ValueError):
 
 class CompileTimeoutError(CallerError, TimeoutError):
     """Compiling took longer than it may."""
+
+
+class RunTimeoutError(CallerError, TimeoutError):
+    """A run took longer than it may; the session can be run again."""
+
+
+class RunCancelledError(CallerError):
+    """A run was cancelled; the session can be run again."""
 
 
 class BackendError(SubgraphkitError):

@@ -30,6 +30,10 @@ from subgraphkit.backend.hookspecs import (
     hookimpl,
     hookspec,
 )
+from subgraphkit.backend.interruption import (
+    Interrupted,
+    interruptible,
+)
 from subgraphkit.backend.manifest import (
     Manifest,
     options_of,
@@ -103,6 +107,7 @@ __all__ = [
     "FallbackEvent",
     "Footprint",
     "InnerTime",
+    "Interrupted",
     "Manifest",
     "ModelOpener",
     "OpSelector",
@@ -131,6 +136,7 @@ __all__ = [
     "fill_buffers",
     "hookimpl",
     "hookspec",
+    "interruptible",
     "is_elementwise",
     "option_out_of_range",
     "options_of",
