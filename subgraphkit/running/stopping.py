@@ -92,6 +92,8 @@ class RunOptions:
                 yield progress
                 return
             limit = float(seconds)
+            if limit == 0:
+                progress.cancel(_too_long(limit))
             with limited_to(limit, progress, lambda: _too_long(limit)):
                 yield progress
         finally:
