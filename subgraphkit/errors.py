@@ -35,6 +35,8 @@ __all__ = [
     "ModelError",
     "ModelNotFoundError",
     "OptionError",
+    "RunCancelledError",
+    "RunTimeoutError",
     "SelectorContractError",
     "SubgraphkitError",
     "SubgraphkitWarning",
@@ -82,6 +84,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK135": "compiling took longer than it may",
         "SGK136": "the process in which a backend ran on its own ended",
         "SGK137": "a backend cannot run in a process of its own",
+        "SGK138": "a run took longer than it may",
+        "SGK139": "a run was cancelled",
         "SGK140": "an input has the wrong shape",
         "SGK141": "an input has the wrong dtype",
         "SGK142": "an input is missing, unknown or given twice",
@@ -282,6 +286,14 @@ class WeightUpdateError(CallerError, ValueError):
 
 class CompileTimeoutError(CallerError, TimeoutError):
     """Compiling took longer than it may."""
+
+
+class RunTimeoutError(CallerError, TimeoutError):
+    """A run took longer than it may; the session can be run again."""
+
+
+class RunCancelledError(CallerError):
+    """A run was cancelled; the session can be run again."""
 
 
 class BackendError(SubgraphkitError):
