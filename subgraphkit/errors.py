@@ -75,6 +75,9 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK123": "a constraint on the partitioning cannot be met",
         "SGK124": "a plan file cannot be read, or is of another model",
         "SGK125": "a backend that was named has less of a model than was asked for",
+        # whom to trust
+        "SGK128": "the metadata of an installed package cannot be read",
+        "SGK129": "a package has a backend by the name of one that ships with subgraphkit",
         # compiling and running
         "SGK130": "a backend claimed a subgraph but failed to compile it",
         "SGK131": "a subgraph failed while running",
