@@ -7,7 +7,7 @@ then fail in the middle. Acyclicity and single assignment are checked where the 
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -99,11 +99,12 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
 
 def check_graph(
     graph: onnx.GraphProto, opsets: Mapping[str, int], folders: DataFolders | None
-) -> set[str]:
+) -> tuple[set[str], dict[str, int]]:
     """Check operators, tensors and nesting of a graph and all bodies in it.
 
     Returns:
-        The domains of the operators, as nodes write them.
+        The domains of the operators, as nodes write them; and what the model asks for, by the limit
+        of ``LoadLimits`` that bounds it.
 
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
@@ -111,38 +112,45 @@ def check_graph(
             missing (SGK211), a name given twice (SGK204), a node that is not as its operator is
             (SGK214, SGK215, SGK218).
     """
+    bodies = list(_walk(graph))
+    deepest = max(depth for _, depth in bodies)
+    if deepest > MAX_DEPTH:
+        body = next(body for body, depth in bodies if depth == deepest)
+        raise InvalidModelError(
+            "SGK209",
+            f"bodies are nested more than {MAX_DEPTH} deep, down to graph {body.name!r}",
+            hint="Flatten the control flow; no runtime accepts such a model.",
+        )
     checks: dict[tuple[str, str], NodeCheck] = {}
-    for body in _with_bodies(graph):
+    nodes = operands = rank = 0
+    for body, _ in bodies:
         _check_tensors(body, folders)
+        nodes += len(body.node)
+        rank = max([rank, *[len(tensor.dims) for tensor in body.initializer]])
         for index, node in enumerate(body.node):
             key = (node.domain, node.op_type)
             check = checks.get(key)
             if check is None:
                 check = checks[key] = NodeCheck(_checked_schema(node, index, opsets), *key)
             check(node, index)
-    return {domain for domain, _ in checks}
+            operands = max(operands, len(node.input), len(node.output))
+    asks = {"nodes": nodes, "operands": operands, "depth": deepest, "rank": rank}
+    return {domain for domain, _ in checks}, {f"max_{name}": one for name, one in asks.items()}
 
 
-def _with_bodies(graph: onnx.GraphProto) -> Sequence[onnx.GraphProto]:
-    """Return the graph and every body below it, found without recursion."""
-    found = [graph]
-    deepest = [graph]
-    for depth in range(MAX_DEPTH + 1):
-        deepest = [
-            body
-            for outer in deepest
-            for node in outer.node
-            if node.attribute
-            for body in body_protos(node).values()
-        ]
-        if deepest and depth == MAX_DEPTH:
-            raise InvalidModelError(
-                "SGK209",
-                f"bodies are nested more than {MAX_DEPTH} deep, down to graph {deepest[0].name!r}",
-                hint="Flatten the control flow; no runtime accepts such a model.",
-            )
-        found += deepest
-    return found
+def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
+    """Yield the graph and every body below it with its depth, without recursion."""
+    stack = [(graph, 0)]
+    while stack:
+        body, depth = stack.pop()
+        yield body, depth
+        if depth <= MAX_DEPTH:
+            stack += [
+                (inner, depth + 1)
+                for node in body.node
+                if node.attribute
+                for inner in body_protos(node).values()
+            ]
 
 
 def _check_tensors(graph: onnx.GraphProto, folders: DataFolders | None) -> None:
