@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping
 from functools import lru_cache, partial
+from sys import intern
 from typing import Any, Final
 
 import onnx
@@ -172,7 +173,7 @@ def _dim(proto: onnx.TensorShapeProto.Dimension, inferred: bool) -> Dim:  # noqa
         return int(proto.dim_value) if proto.dim_value >= 0 else None
     if kind != "dim_param":
         return None
-    name = str(proto.dim_param)
+    name = intern(proto.dim_param)  # TypeError if it is no text
     return name if inferred and name.startswith("unk__") else named(name)
 
 
