@@ -21,6 +21,7 @@ from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import picked
 from subgraphkit.running.failures import fails_again, movable
+from subgraphkit.running.forking import follow, goes_on, run_forked
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import other_model, run_closed
 from subgraphkit.running.observing import Observer
@@ -58,6 +59,7 @@ class Session:
         self._variants: Variants
         self._execute: Callable[..., list[Any]]
         self._take(plan)
+        follow(self)
 
     # -- what the session is -----------------------------------------------------------------
 
@@ -128,7 +130,7 @@ class Session:
         Raises:
             InputError: The feeds do not fit the model (SGK140 to SGK142, SGK145), an output does
                 not exist (SGK143).
-            CallerError: The session is closed (SGK144).
+            CallerError: The session is closed (SGK144), or a parent's in a forked child (SGK127).
             ExecutionError: A subgraph failed (SGK131) or returned something wrong (SGK132).
             RunTimeoutError: It took longer than it may (SGK138); or it was cancelled (SGK139).
         """
@@ -302,6 +304,12 @@ class Session:
         self._execute = run_closed
         close_all(step.operator for step in self._plan.steps)
 
+    def leave_parent(self) -> None:
+        """Go on in a forked child if all operators can, or refuse to; called there."""
+        self._gate = Gate()  # a thread that is not here may have been inside
+        if not self._closed and not goes_on(self._plan):
+            self._closed, self._execute = True, run_forked
+
     def __enter__(self) -> Self:
         """Return the session, which is closed on leaving."""
         return self
@@ -348,7 +356,7 @@ class Session:
 
     def _check_open(self) -> None:
         if self._closed:
-            run_closed({})
+            self._execute({})
 
     def _move_to_fallback(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> None:
         """Give the subgraph that failed to the fallback backend, for good, and say so once.
