@@ -119,6 +119,8 @@ class NodeCheck:
             what, have, least, most = "input", read, schema.min_input, schema.max_input
         elif not schema.min_output <= made <= schema.max_output:
             what, have, least, most = "output", made, schema.min_output, schema.max_output
+        elif node.op_type == "Split" and (stated := _stated_outputs(node, made)) != made:
+            what, have, least, most = "output", made, stated, stated
         else:
             return
         expected = f"{least}" if least == most else f"{least} to {most}"
@@ -155,6 +157,11 @@ class NodeCheck:
         if not self._has_rules:
             return _FIELDS[kind], None
         return _FIELDS[kind], rule_of(self._op_type, name, kind, is_standard=self._is_standard)
+
+
+def _stated_outputs(node: onnx.NodeProto, made: int) -> int:
+    """Return how many outputs a Split says it has; inference makes as many before it looks."""
+    return next((one.i for one in node.attribute if one.name == "num_outputs"), made)
 
 
 _WITH_RULES: Final = frozenset({"", "ai.onnx.ml", "com.microsoft"})
