@@ -153,6 +153,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK216": "a model asks for more than the limits allow",
         "SGK217": "a step would make or need something larger than the limits allow",
         "SGK218": "an attribute of a node is not what its operator allows",
+        "SGK219": "a model made a step of the road fail in a way that nobody foresaw",
         # binding
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",
