@@ -32,6 +32,7 @@ from subgraphkit.configuration.settings import (
     SettingValues,
     make_layer,
 )
+from subgraphkit.limits import LoadLimits
 
 __all__ = ["Config", "ConfigUndo", "ResolvedConfig", "config", "resolve"]
 
@@ -70,6 +71,7 @@ class ResolvedConfig:
         threads: How many threads a run computes with, on every backend; None where nobody said and
             nothing limits the process, so that each library takes as many as it finds right.
         max_memory: How many bytes a session may take in memory; None for no limit.
+        limits: What a model may ask for while it is opened, and how large its values may be.
         tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
             beside it; ``"off"``, ``"first"`` or ``"background"``.
         tune_seconds: About how long to measure.
@@ -106,6 +108,7 @@ class ResolvedConfig:
     cache_size: int
     threads: int | None
     max_memory: int | None
+    limits: LoadLimits
     tune: Literal["off", "first", "background"]
     tune_seconds: float
     build: Literal["now", "background"]

@@ -21,9 +21,10 @@ from subgraphkit.backend.option_values import (
     read_path,
 )
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.demands import backend_name, isolated, pins, shares
+from subgraphkit.configuration.demands import backend_name, isolated, limits, pins, shares
 from subgraphkit.configuration.selection import AUTO, NONE, Selection, parse_selection
 from subgraphkit.errors import ConfigError
+from subgraphkit.limits import LoadLimits
 
 __all__ = [
     "ENV_PREFIX",
@@ -73,6 +74,7 @@ class OtherSettings(TypedDict, total=False):
     cache_size: int | str | None
     threads: int | str | None
     max_memory: int | str | None
+    limits: LoadLimits | Mapping[str, int | str] | str | None
     tune: str | None
     tune_seconds: float | str | None
     build: str | None
@@ -239,6 +241,13 @@ _ALL: Final = (
         None,
         "How much memory a session may take, such as 2GiB: one that needs more is refused before "
         "anything is compiled.",
+    ),
+    Setting(
+        "limits",
+        limits,
+        LoadLimits(),
+        "What a model may ask for while it is opened, and how large its values may be: "
+        "NAME=NUMBER, ..., or unlimited.",
     ),
     _choice(
         "tune",

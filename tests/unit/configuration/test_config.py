@@ -11,6 +11,7 @@ import pytest
 
 from subgraphkit.configuration.config import config, resolve
 from subgraphkit.errors import ConfigError, SubgraphkitWarning
+from subgraphkit.limits import LoadLimits
 
 LAYERS = ("call", "context", "process", "environment", "file", "user file")
 
@@ -68,6 +69,7 @@ def test_without_any_layer_the_defaults_hold() -> None:
     assert (resolved.block, resolved.plugins, resolved.cache_dir) == (frozenset(), None, None)
     assert (resolved.cache, resolved.cache_size) == (True, 16 << 30)
     assert (resolved.tune, resolved.tune_seconds) == ("off", 20.0)
+    assert resolved.limits == LoadLimits()
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("now", None, "none")
     assert resolved.isolate == frozenset()
     assert {layer for layer, _ in resolved.sources.values()} == {"default"}
@@ -104,6 +106,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
         "MAX_MEMORY": "1.5GiB",
+        "LIMITS": "max_nodes=7, max_value_bytes=2GiB",
     }.items():
         monkeypatch.setenv(f"SUBGRAPH_{variable}", text)
     resolved = resolve()
@@ -117,6 +120,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
     assert (resolved.cache_size, resolved.threads, resolved.max_memory) == (2 << 30, 3, 3 << 29)
+    assert resolved.limits == LoadLimits(max_nodes=7, max_value_bytes=2 << 30)
     assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)
