@@ -76,6 +76,9 @@ class FaultyOperator(SubgraphOperator):
 class FaultyProperty(SubgraphProperty):
     """Takes every Mul."""
 
+    def prepare(self, graph: Any, context: Any) -> None:
+        FAULTS.get(context.options.asking, int)()
+
     def create_selector(self, graph: Any) -> OpSelector:
         return OpSelector(graph, {"Mul"})
 
@@ -87,10 +90,14 @@ class FaultyProperty(SubgraphProperty):
 
 
 class Faulty(Backend):
-    """The backend; its option says what happens while it compiles."""
+    """The backend; its options say what happens while it is asked, and while it compiles."""
 
     name = "faulty"
-    options: ClassVar[Sequence[Option]] = (Option("compiling", "int", 0, "The fault."),)
+    evidence = "asked"
+    options: ClassVar[Sequence[Option]] = (
+        Option("asking", "int", 0, "The fault."),
+        Option("compiling", "int", 0, "The fault."),
+    )
 
     def properties(self) -> list[SubgraphProperty]:
         return [FaultyProperty()]

@@ -11,10 +11,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -32,6 +34,7 @@ from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 from subgraphkit.partitioning.claiming.turns import Turns
+from subgraphkit.partitioning.division import claimed
 from subgraphkit.processes.shared_area import Kind, SharedArea
 from subgraphkit.types import DataType, TensorType
 
@@ -85,7 +88,7 @@ class _Workshop:
         """Compile a subgraph, or restore it from the cache."""
         recipe = request["create"]
         subgraph = self._subgraph(recipe, self._given(request))
-        claims = self._claims_of(*recipe["backend"])
+        claims = self._claims_of(recipe["backend"])
         claim = next(one for one in claims if one.property_name == recipe["property"])
         if claim not in self._prepared:
             self._prepared.add(claim)
@@ -100,6 +103,14 @@ class _Workshop:
         self._operators[number], self._kinds[number] = (operator, _kinds(subgraph, operator))
         kept = means.cache is not None and subgraph.id in means.cache.kept
         return {"number": number, "made_by": operator.made_by, "restored": restored, "kept": kept}
+
+    def rehearse(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask backends what they will be asked, to see whether one takes the process down."""
+        tell = Progress(self._tell)
+        with suppress(Exception):  # which comes up again, where they are asked in earnest
+            claims = self._chosen(request["rehearse"])
+            claimed(self._graph, claims, told=lambda one: tell("asking", 0, None, one.backend.name))
+        return {}
 
     def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run an operator."""
@@ -147,16 +158,17 @@ class _Workshop:
         }
         return Subgraph(graph=self._graph, constants=constants, **fields)
 
-    def _claims_of(self, name: str, place: str) -> list[Claim]:
-        if name not in self._claims:
-            module, _, attribute = place.partition(":")
-            target = getattr(import_module(module), attribute) if place else None
-            choice = BackendChoice(name, target=target, origin="the setting isolate")
-            settings = self._graph.settings.selecting((choice,), "isolate", choice.origin)
-            graph = replace(self._graph, settings=settings)
-            found = next(choose_claimants(graph, settings, lambda _: False))
-            self._claims[name] = [one for one in found if one.backend.name == name]
-        return self._claims[name]
+    def _claims_of(self, backend: Mapping[str, Any]) -> list[Claim]:
+        key = json.dumps(backend)
+        if key not in self._claims:
+            self._claims[key] = self._chosen([backend])
+        return [one for one in self._claims[key] if one.backend.name == backend["name"]]
+
+    def _chosen(self, backends: Sequence[Mapping[str, Any]]) -> list[Claim]:
+        """List the properties of backends, and of the fallback after them."""
+        settings = self._graph.settings.selecting(tuple(map(_choice, backends)), "call", "isolate")
+        graph = replace(self._graph, settings=settings)
+        return next(choose_claimants(graph, settings, lambda _: False))
 
     def _partitioning(
         self, subgraph: Subgraph, claim: Claim, recipe: Mapping[str, Any]
@@ -169,6 +181,13 @@ class _Workshop:
             claimed_by=(0,),
             constraints=ResolvedConstraints(dict(recipe["pinned"]), excluded),
         )
+
+
+def _choice(backend: Mapping[str, Any]) -> BackendChoice:
+    module, _, attribute = backend["place"].partition(":")
+    target = getattr(import_module(module), attribute) if module else None
+    options = MappingProxyType(backend["options"])
+    return BackendChoice(backend["name"], options=options, target=target, origin="isolate")
 
 
 def _itself(array: Any) -> Any:
