@@ -41,6 +41,7 @@ class NumpyOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
 
     def __init__(self, subgraph: Subgraph, options: Options, threads: int | None = None) -> None:
         self._threads = threads
