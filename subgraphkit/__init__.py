@@ -15,6 +15,7 @@ _HOMES: Final = {
     "Backend": "subgraphkit.backend.contract",
     "Graph": "subgraphkit.ir",
     "InferenceSession": "subgraphkit.placing",
+    "LoadLimits": "subgraphkit.limits",
     "Node": "subgraphkit.ir",
     "OpSelector": "subgraphkit.backend.selector",
     "Option": "subgraphkit.backend.options",

@@ -60,6 +60,9 @@ from subgraphkit.ir import (
     Node,
     Subgraph,
 )
+from subgraphkit.limits import (
+    LoadLimits,
+)
 from subgraphkit.loading import (
     load,
 )
@@ -81,6 +84,7 @@ __all__ = [
     "Backend",
     "Graph",
     "InferenceSession",
+    "LoadLimits",
     "Node",
     "OpSelector",
     "Option",

@@ -75,6 +75,9 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK123": "a constraint on the partitioning cannot be met",
         "SGK124": "a plan file cannot be read, or is of another model",
         "SGK125": "a backend that was named has less of a model than was asked for",
+        # whom to trust
+        "SGK128": "the metadata of an installed package cannot be read",
+        "SGK129": "a package has a backend by the name of one that ships with subgraphkit",
         # compiling and running
         "SGK130": "a backend claimed a subgraph but failed to compile it",
         "SGK131": "a subgraph failed while running",
@@ -82,6 +85,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK133": "weights cannot be updated",
         "SGK134": "a session would need more memory than it may take",
         "SGK135": "compiling took longer than it may",
+        "SGK136": "the process in which a backend ran on its own ended",
+        "SGK137": "a backend cannot run in a process of its own",
         "SGK138": "a run took longer than it may",
         "SGK139": "a run was cancelled",
         "SGK140": "an input has the wrong shape",
@@ -145,6 +150,9 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK213": "the source is of a kind that cannot be loaded",
         "SGK214": "the model breaks the ONNX specification",
         "SGK215": "a node has more or fewer inputs or outputs than its operator",
+        "SGK216": "a model asks for more than the limits allow",
+        "SGK217": "a step would make or need something larger than the limits allow",
+        "SGK218": "an attribute of a node is not what its operator allows",
         # binding
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",

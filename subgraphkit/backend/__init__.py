@@ -26,6 +26,7 @@ _HOMES: Final = {
     "Footprint": "subgraphkit.backend.footprint",
     "InnerTime": "subgraphkit.backend.operator",
     "Interrupted": "subgraphkit.backend.interruption",
+    "LoadLimits": "subgraphkit.limits",
     "Manifest": "subgraphkit.backend.manifest",
     "ModelOpener": "subgraphkit.backend.selftest",
     "OpSelector": "subgraphkit.backend.selector",

@@ -90,6 +90,9 @@ from subgraphkit.backend.selftest import (
     ModelOpener,
     OpenedModel,
 )
+from subgraphkit.limits import (
+    LoadLimits,
+)
 
 __all__ = [
     "ON_DEVICE",
@@ -108,6 +111,7 @@ __all__ = [
     "Footprint",
     "InnerTime",
     "Interrupted",
+    "LoadLimits",
     "Manifest",
     "ModelOpener",
     "OpSelector",

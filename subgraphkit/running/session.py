@@ -379,7 +379,7 @@ class Session:
             # The last is what the weights are that only an engine of a bundle has.
             raise failure from error
         before, after = self._plan, self._plan.with_operator(index, operator)
-        if type(operator) is type(step.operator):
+        if type(operator) is type(step.operator) and operator.made_by == step.operator.made_by:
             self._close_unless_used(after)
             raise failure
         self._take(after)

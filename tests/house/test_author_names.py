@@ -73,6 +73,7 @@ CONTRACT = [
     "Footprint",
     "InnerTime",
     "Interrupted",
+    "LoadLimits",
     "Manifest",
     "ModelOpener",
     "ON_DEVICE",

@@ -29,6 +29,7 @@ PUBLIC = [
     "Unsupported",
     "Backend",
     "Option",
+    "LoadLimits",
     "ProbeResult",
     "register_backend",
     "unregister_backend",
