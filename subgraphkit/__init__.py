@@ -22,6 +22,7 @@ _HOMES: Final = {
     "PatternSelector": "subgraphkit.backend.selector",
     "ProbeResult": "subgraphkit.backend.contract",
     "Refusal": "subgraphkit.backend.refusal",
+    "RunOptions": "subgraphkit.running",
     "Session": "subgraphkit.running",
     "Subgraph": "subgraphkit.ir",
     "SubgraphOperator": "subgraphkit.backend.operator",

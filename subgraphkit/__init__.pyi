@@ -76,6 +76,7 @@ from subgraphkit.planning import (
     plan,
 )
 from subgraphkit.running import (
+    RunOptions,
     Session,
 )
 
@@ -90,6 +91,7 @@ __all__ = [
     "PatternSelector",
     "ProbeResult",
     "Refusal",
+    "RunOptions",
     "Session",
     "Subgraph",
     "SubgraphOperator",

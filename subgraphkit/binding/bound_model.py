@@ -9,6 +9,7 @@ from typing import Any, Final, Self, Unpack
 import numpy.typing as npt
 
 from subgraphkit.binding.folding import BoundFolding, fold
+from subgraphkit.binding.isolation import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes
 from subgraphkit.binding.sizes import require_bounded
 from subgraphkit.configuration.config import ResolvedConfig, resolve
@@ -60,6 +61,11 @@ class BoundModel(BoundGraph):
         if not self.order:
             raise NoKeyError("there are no nodes")
         return structure_digest(make_subgraph(self, self.order, "model"), with_names=True)
+
+    @cached_property
+    def process(self) -> ModelProcess:
+        """The child process in which isolated backends compile and run; not started yet."""
+        return ModelProcess(self)
 
     def reshape(
         self, sizes: Mapping[str, int], shapes: Mapping[str, Shape]

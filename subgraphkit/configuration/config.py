@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
-from subgraphkit.configuration.demands import Pin
+from subgraphkit.configuration.demands import EVERYBODY, Pin
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
 from subgraphkit.configuration.names import BACKEND_NAMES
@@ -77,6 +77,7 @@ class ResolvedConfig:
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
         timeout_s: How many seconds compiling a model may take; None for as long as it takes.
+        isolate: Backends that compile and run in a child process; ``"process"`` stands for all.
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
         verbose: How much to log to standard error, 0 to 3.
@@ -112,6 +113,7 @@ class ResolvedConfig:
     tune_seconds: float
     build: Literal["now", "background"]
     timeout_s: float | None
+    isolate: frozenset[str]
     progress: Literal["none", "auto", "log", "rich", "tqdm"]
     data_roots: tuple[Path, ...]
     verbose: int
@@ -133,6 +135,10 @@ class ResolvedConfig:
         """The choice ``auto``, with a plan or without, where it is all of the selection."""
         names = [one.name for one in self.backends]
         return self.backends[0] if names == [AUTO] else None
+
+    def isolates(self, backend: str) -> bool:
+        """Say whether a backend compiles and runs in a child process."""
+        return not self.isolate.isdisjoint({backend, EVERYBODY})
 
     def selecting(
         self, choices: tuple[BackendChoice, ...], layer: str, location: str

@@ -3,14 +3,18 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from subgraphkit.backend.option_values import read_bytes, read_float, read_list
 from subgraphkit.backend.plugin_api import BACKEND_NAME
+from subgraphkit.configuration.selection import NONE
 from subgraphkit.errors import ConfigError
 from subgraphkit.limits import LoadLimits
 
-__all__ = ["Pin", "backend_name", "limits", "pins", "shares"]
+__all__ = ["EVERYBODY", "Pin", "backend_name", "isolated", "limits", "pins", "shares"]
+
+EVERYBODY: Final = "process"
+"""The word of the setting ``isolate`` that stands for all backends."""
 
 
 class Pin(NamedTuple):
@@ -112,3 +116,19 @@ def limits(value: object) -> LoadLimits:
         pass
     known = ", ".join(names)
     raise ValueError(f"'unlimited', or limits with numbers such as 'max_nodes=1000': {known}")
+
+
+def isolated(value: object) -> frozenset[str]:
+    """Read ``none``, ``process`` for all backends, or the names of some.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if isinstance(value, set | frozenset):
+        value = sorted(value)
+    names = read_list(value)
+    if names in ((), (NONE,)):
+        return frozenset()
+    if NONE in names or (EVERYBODY in names and len(names) > 1):
+        raise ValueError(f"{NONE!r}, {EVERYBODY!r}, or names of backends with commas between them")
+    return frozenset(map(backend_name, names))

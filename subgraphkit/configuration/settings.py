@@ -21,7 +21,7 @@ from subgraphkit.backend.option_values import (
     read_path,
 )
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.demands import backend_name, limits, pins, shares
+from subgraphkit.configuration.demands import backend_name, isolated, limits, pins, shares
 from subgraphkit.configuration.selection import AUTO, NONE, Selection, parse_selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.limits import LoadLimits
@@ -79,6 +79,7 @@ class OtherSettings(TypedDict, total=False):
     tune_seconds: float | str | None
     build: str | None
     timeout_s: float | str | None
+    isolate: object
     data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
@@ -269,6 +270,13 @@ _ALL: Final = (
         _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
         None,
         "How many seconds compiling a model may take; as long as it takes, if nobody says.",
+    ),
+    Setting(
+        "isolate",
+        isolated,
+        frozenset(),
+        "Which backends compile and run in a child process, which may crash or be ended: none, "
+        "process for all of them, or their names.",
     ),
     _choice(
         "progress",

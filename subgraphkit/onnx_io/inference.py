@@ -19,6 +19,7 @@ from onnx import shape_inference
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.limits import LoadLimits
+from subgraphkit.onnx_io.attribute_fits import require_fitting
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
@@ -120,7 +121,7 @@ class _Inference:
         # Values whose types rest on what the model says of them.
         self._unsure: set[str] = set()
         table = self._graph.table
-        # Values that ConstantOfShape makes of stored shapes.
+        # Values that ConstantOfShape makes of stored shapes: most state weights, few are read.
         self._fillings = {
             name
             for op_type, inputs, outputs in zip(
@@ -147,13 +148,13 @@ class _Inference:
     def result(self) -> Inferred:
         """Look at every node in order."""
         graph, table = self._graph, self._graph.table
-        op_types, inputs = table.op_types, table.inputs
+        op_types, inputs, outputs = table.op_types, table.inputs, table.outputs
         special = {"If", *TARGETED, *(name for name, _ in self._silent)}
         for node in graph.order:
             op_type = op_types[node]
             if op_type in EVALUATED:
                 may_be = op_type in _SIZES or self._knowable.issuperset(inputs[node])
-                if may_be and not self._is_filling(node) and self._evaluated(node):
+                if may_be and self._fillings.isdisjoint(outputs[node]) and self._evaluated(node):
                     continue
             if op_type in RAISING or node in table.bodies:
                 self._ranks.note(node, self._flush)
@@ -167,6 +168,7 @@ class _Inference:
                 if len(self._pending) >= self._slice_size:
                     self._flush()
         self._flush()
+        require_fitting(graph, self._sure_type, self._bodies, graph.order)
         self._fill_gaps()
         known = {name: one for name, one in self._values.items() if name not in self._open}
         require_conditions(self._model, self._truth)
@@ -246,10 +248,6 @@ class _Inference:
             self._evaluated(self._graph.producers[name])
             value = self._values.get(name)
         return value
-
-    def _is_filling(self, node: int) -> bool:
-        """Say whether a node fills a stored shape: most state weights, so few are looked at."""
-        return not self._fillings.isdisjoint(self._graph.table.outputs[node])
 
     def _size(self, node: Node) -> tuple[npt.NDArray[Any], ...] | None:
         """Compute a size of what inference, and not the model, says of a value."""
@@ -356,7 +354,12 @@ class _Inference:
             if by != "function" and _MISSING not in str(error):
                 raise self._contradiction(node, str(error)) from error
 
+    def _sure_type(self, name: str) -> ValueType | None:
+        """Return what is inferred of a value; what a model says of it may be old."""
+        return None if name in self._unsure else self._types.get(name)
+
     def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:
+        require_fitting(self._graph, self._sure_type, self._bodies, [node.id])
         read = ", ".join(
             f"{name!r} {self._types.get(name, _UNKNOWN)}" for name in node.inputs if name
         )

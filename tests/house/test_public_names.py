@@ -15,6 +15,7 @@ PUBLIC = [
     "plan",
     "Session",
     "InferenceSession",
+    "RunOptions",
     "register_property",
     "SubgraphSelector",
     "OpSelector",

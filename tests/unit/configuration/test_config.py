@@ -71,6 +71,7 @@ def test_without_any_layer_the_defaults_hold() -> None:
     assert (resolved.tune, resolved.tune_seconds) == ("off", 20.0)
     assert resolved.limits == LoadLimits()
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("now", None, "none")
+    assert resolved.isolate == frozenset()
     assert {layer for layer, _ in resolved.sources.values()} == {"default"}
 
 
@@ -99,6 +100,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "TUNE_SECONDS": "1.5",
         "BUILD": "background",
         "TIMEOUT_S": "90",
+        "ISOLATE": "a, b",
         "PROGRESS": "log",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "VERBOSE": "2",
@@ -123,6 +125,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("background", 90.0, "log")
+    assert resolved.isolate == {"a", "b"}
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
 
@@ -401,3 +404,13 @@ def test_the_table_shows_every_key_with_its_origin() -> None:
     assert table[0] == ("backend", "a?:x=1", "call", "argument backend='a?:x=1'")
     assert ("cache_dir", "/c", "call", "argument cache_dir='/c'") in table
     assert table[-1] == ("options.a.x", "1", "call", "argument backend='a?:x=1'")
+
+
+def test_isolation_is_of_nobody_of_everybody_or_of_those_named() -> None:
+    assert not resolve(isolate="none").isolates("numpy")
+    assert resolve(isolate="process").isolates("numpy")
+    assert resolve(isolate=["numpy", "onednn"]).isolates("onednn")
+    assert not resolve(isolate="numpy, onednn").isolates("openvino")
+    for wrong in ("process,numpy", "none,numpy", "No Name", 3):
+        with pytest.raises(ConfigError, match="SGK108"):
+            resolve(isolate=wrong)

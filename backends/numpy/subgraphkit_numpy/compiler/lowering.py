@@ -48,6 +48,7 @@ class GraphScope:
         names: For values that are another value unchanged, that value.
         limits: How large values may be.
         allowances: How many bytes may still be folded, bodies included: by whether they are filled.
+        shares: Whether BLAS must work on the calling thread alone because of a body.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class GraphScope:
         self.names: dict[str, str] = {}
         self.limits = limits
         self.allowances = {False: FOLD_GROWTH_BYTES, True: FILL_BYTES}
+        self.shares = False
         self._options = options
         self._compile_body = compile_body
 
@@ -88,7 +90,8 @@ class GraphScope:
     def compile_body(self, body: Graph) -> tuple[Callable[..., Any], tuple[str, ...]]:
         """Compile a body; also return the captured values it takes after its inputs, by name."""
         program = self._compile_body(body, self)
-        return program.function, program.captures
+        self.shares = self.shares or program.shares
+        return program.inner, program.captures
 
 
 @dataclass(slots=True)
