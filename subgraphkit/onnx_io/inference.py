@@ -121,7 +121,7 @@ class _Inference:
         # Values whose types rest on what the model says of them.
         self._unsure: set[str] = set()
         table = self._graph.table
-        # Values that ConstantOfShape makes of stored shapes.
+        # Values that ConstantOfShape makes of stored shapes: most state weights, few are read.
         self._fillings = {
             name
             for op_type, inputs, outputs in zip(
@@ -148,13 +148,13 @@ class _Inference:
     def result(self) -> Inferred:
         """Look at every node in order."""
         graph, table = self._graph, self._graph.table
-        op_types, inputs = table.op_types, table.inputs
+        op_types, inputs, outputs = table.op_types, table.inputs, table.outputs
         special = {"If", *TARGETED, *(name for name, _ in self._silent)}
         for node in graph.order:
             op_type = op_types[node]
             if op_type in EVALUATED:
                 may_be = op_type in _SIZES or self._knowable.issuperset(inputs[node])
-                if may_be and not self._is_filling(node) and self._evaluated(node):
+                if may_be and self._fillings.isdisjoint(outputs[node]) and self._evaluated(node):
                     continue
             if op_type in RAISING or node in table.bodies:
                 self._ranks.note(node, self._flush)
@@ -248,10 +248,6 @@ class _Inference:
             self._evaluated(self._graph.producers[name])
             value = self._values.get(name)
         return value
-
-    def _is_filling(self, node: int) -> bool:
-        """Say whether a node fills a stored shape: most state weights, so few are looked at."""
-        return not self._fillings.isdisjoint(self._graph.table.outputs[node])
 
     def _size(self, node: Node) -> tuple[npt.NDArray[Any], ...] | None:
         """Compute a size of what inference, and not the model, says of a value."""

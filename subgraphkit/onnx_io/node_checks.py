@@ -120,7 +120,7 @@ class NodeCheck:
             what, have, least, most = "input", read, schema.min_input, schema.max_input
         elif not schema.min_output <= made <= schema.max_output:
             what, have, least, most = "output", made, schema.min_output, schema.max_output
-        elif node.op_type == "Split" and (stated := _stated_outputs(node, made)) != made:
+        elif (stated := self._stated_outputs(node)) not in {None, made}:
             what, have, least, most = "output", made, stated, stated
         else:
             return
@@ -132,6 +132,12 @@ class NodeCheck:
             hint="The model is of another operator set than it imports, or was cut; "
             "export it again.",
         )
+
+    def _stated_outputs(self, node: onnx.NodeProto) -> int | None:
+        """Return how many outputs a node says that it has; inference makes room for as many."""
+        if "num_outputs" not in self._types:
+            return None
+        return next((one.i for one in node.attribute if one.name == "num_outputs"), None)
 
     def _find_out(
         self, attribute: AttributeProto, node: onnx.NodeProto, index: int
@@ -158,11 +164,6 @@ class NodeCheck:
         if not self._has_rules:
             return _FIELDS[kind], None
         return _FIELDS[kind], rule_of(self._op_type, name, kind, is_standard=self._is_standard)
-
-
-def _stated_outputs(node: onnx.NodeProto, made: int) -> int:
-    """Return how many outputs a Split says it has; inference makes as many before it looks."""
-    return next((one.i for one in node.attribute if one.name == "num_outputs"), made)
 
 
 _WITH_RULES: Final = frozenset({"", "ai.onnx.ml", "com.microsoft"})

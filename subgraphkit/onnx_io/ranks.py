@@ -113,7 +113,8 @@ class RankWatch:
 def _bound(body: Graph, outside: Mapping[str, int]) -> int:
     """Return a bound on the dimensions of the values of a body, given those of others."""
     found = dict.fromkeys(body.inputs, max([_UNKNOWN, *outside.values()]))
-    found |= outside | {name: _rank_of(one.type) for name, one in body.constants.items()}
+    found.update(outside)
+    found.update((name, _rank_of(one.type)) for name, one in body.constants.items())
     table, most = body.table, 0
     for node in body.order:
         read = [found.get(name, _UNKNOWN) for name in table.inputs[node] if name]

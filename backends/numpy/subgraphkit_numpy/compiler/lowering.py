@@ -46,9 +46,9 @@ class GraphScope:
         trusts_shapes: Whether types of values are those of every run. Not so in bodies, where
             a shape may change from one iteration to the next.
         names: For values that are another value unchanged, that value.
-        shares: Whether BLAS must work on the calling thread alone because of a body.
         limits: How large values may be.
         allowances: How many bytes may still be folded, bodies included: by whether they are filled.
+        shares: Whether BLAS must work on the calling thread alone because of a body.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class GraphScope:
         self.constants = constants
         self.trusts_shapes = trusts_shapes
         self.names: dict[str, str] = {}
-        self.shares = False
         self.limits = limits
         self.allowances = {False: FOLD_GROWTH_BYTES, True: FILL_BYTES}
+        self.shares = False
         self._options = options
         self._compile_body = compile_body
 
