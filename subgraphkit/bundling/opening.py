@@ -280,7 +280,7 @@ def _restore(
         return claim.backend.restore(engine, subgraph, context)
     how = {"shares": context.shares_processors, "cached": False}
     demands = partitioning.constraints
-    return isolated(graph, subgraph, claim, demands, context.progress, how, engine)
+    return isolated(subgraph, claim, demands, context.progress, how, engine)
 
 
 def _restored(

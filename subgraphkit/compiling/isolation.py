@@ -1,7 +1,7 @@
 """Operators in the child process of their model: one that stands for each here, and its errors."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
@@ -20,7 +20,6 @@ _LOOK_SECONDS: Final = 0.02
 
 
 def isolated(
-    graph: BoundModel,
     subgraph: Subgraph,
     claim: Claim,
     constraints: ResolvedConstraints,
@@ -31,8 +30,7 @@ def isolated(
     """Have a region compiled, or its engine restored, in the process of its model.
 
     Args:
-        graph: The bound model.
-        subgraph: The region.
+        subgraph: The region, of a bound model.
         claim: Who compiles it.
         constraints: What the user demands.
         progress: Told how far it is; when it is cancelled, the process is ended.
@@ -46,6 +44,7 @@ def isolated(
         BackendError: The backend cannot be opened in another process (SGK137).
         Unsupported: It gives nodes back.
     """
+    graph = cast("BoundModel", subgraph.graph)
     recipe = {
         "backend": described(graph, claim.backend),
         "property": claim.property_name,
