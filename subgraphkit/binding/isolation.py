@@ -23,6 +23,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
+from subgraphkit.ir import Initializer
 from subgraphkit.onnx_io import write_bundled_model
 from subgraphkit.processes import NoAnswer, how_it_ended
 from subgraphkit.processes.answering_child import DirectChild
@@ -219,8 +220,20 @@ getattr(os, "register_at_fork", dict)(after_in_child=_forget)  # not everywhere 
 def _write(graph: Any, folder: Path) -> None:
     with (folder / _WEIGHTS).open("xb") as file:
         constants = graph.constants
-        model = write_bundled_model(graph, constants, constants, file.write, lambda: _WEIGHTS)
+        kept = [name for name, constant in constants.items() if _is_there(constant)]
+        model = write_bundled_model(graph, constants, kept, file.write, lambda: _WEIGHTS)
     (folder / MODEL).write_bytes(model)
+
+
+def _is_there(constant: Initializer) -> bool:
+    """Say whether a constant has data, which may be in the engine of a bundle and nowhere else."""
+    try:
+        constant.array()
+    except errors.InvalidModelError as error:
+        if error.code == "SGK184":
+            return False
+        raise
+    return True
 
 
 def _job(graph: Any) -> dict[str, Any]:

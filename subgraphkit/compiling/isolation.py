@@ -1,7 +1,7 @@
 """Operators in the child process of their model: one that stands for each here, and its errors."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
@@ -20,23 +20,23 @@ _LOOK_SECONDS: Final = 0.02
 
 
 def isolated(
-    graph: BoundModel,
     subgraph: Subgraph,
     claim: Claim,
     constraints: ResolvedConstraints,
     progress: Progress,
-    **how: bool,
+    how: Mapping[str, bool],
+    engine: bytes | None = None,
 ) -> "IsolatedOperator":
-    """Have a region compiled in the process of its model.
+    """Have a region compiled, or its engine restored, in the process of its model.
 
     Args:
-        graph: The bound model.
-        subgraph: The region.
+        subgraph: The region, of a bound model.
         claim: Who compiles it.
         constraints: What the user demands.
         progress: Told how far it is; when it is cancelled, the process is ended.
-        **how: ``shares``, whether the processors are shared, and ``cached``, whether its engine is
-            looked for and kept.
+        how: ``shares``, whether the processors are shared, and ``cached``, whether its engine is
+            looked for in the cache and kept there.
+        engine: An engine to restore; None to compile.
 
     Raises:
         CompileError: The process went down (SGK136), or the backend failed to compile the region
@@ -44,6 +44,7 @@ def isolated(
         BackendError: The backend cannot be opened in another process (SGK137).
         Unsupported: It gives nodes back.
     """
+    graph = cast("BoundModel", subgraph.graph)
     recipe = {
         "backend": described(graph, claim.backend),
         "property": claim.property_name,
@@ -56,7 +57,7 @@ def isolated(
         "excluded": {name: sorted(nodes) for name, nodes in constraints.excluded.items()},
         **how,
     }
-    return IsolatedOperator(graph.process, subgraph, recipe, progress)
+    return IsolatedOperator(graph.process, subgraph, recipe, engine, progress)
 
 
 class IsolatedOperator(SubgraphOperator):
@@ -68,6 +69,7 @@ class IsolatedOperator(SubgraphOperator):
         process: The process.
         subgraph: What the operator runs.
         recipe: How it is made there.
+        engine: What it is restored from; None if it is compiled.
         progress: Told how far compiling is.
 
     Attributes:
@@ -85,11 +87,13 @@ class IsolatedOperator(SubgraphOperator):
         process: ModelProcess,
         subgraph: Subgraph,
         recipe: Mapping[str, Any],
+        engine: bytes | None,
         progress: Progress,
     ) -> None:
         self._process = process
         self._subgraph = subgraph
         self._recipe = recipe
+        self._engine = [] if engine is None else [np.frombuffer(engine, np.uint8)]
         self._weights = {
             name: one.array() for name, one in subgraph.constants.items() if one.version
         }
@@ -186,7 +190,7 @@ class IsolatedOperator(SubgraphOperator):
     def _make(self, progress: Progress | None = None) -> None:
         process = self._process
         generation = process.ready()
-        values = process.inward.store(list(self._weights.values()))
+        values = process.inward.store([*self._weights.values(), *self._engine])
         new = {"names": list(self._weights), "values": values}
         answer = process.ask({"create": self._recipe, **new}, progress)
         self._generation, self._number = generation, answer["number"]
