@@ -18,6 +18,7 @@ from onnx import shape_inference
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
+from subgraphkit.onnx_io.attribute_fits import require_fitting
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
@@ -154,6 +155,7 @@ class _Inference:
                 if len(self._pending) >= self._slice_size:
                     self._flush()
         self._flush()
+        require_fitting(graph, self._sure_type, self._bodies, graph.order)
         self._fill_gaps()
         known = {name: one for name, one in self._values.items() if name not in self._open}
         require_conditions(self._model, self._truth)
@@ -342,7 +344,12 @@ class _Inference:
             if by != "function" and _MISSING not in str(error):
                 raise self._contradiction(node, str(error)) from error
 
+    def _sure_type(self, name: str) -> ValueType | None:
+        """Return what is inferred of a value; what a model says of it may be old."""
+        return None if name in self._unsure else self._types.get(name)
+
     def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:
+        require_fitting(self._graph, self._sure_type, self._bodies, [node.id])
         read = ", ".join(
             f"{name!r} {self._types.get(name, _UNKNOWN)}" for name in node.inputs if name
         )
