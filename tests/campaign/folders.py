@@ -204,7 +204,7 @@ class Scarce(_Folders):
 
         def work() -> Outcome | None:
             if "descriptors" in case:
-                most = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+                most = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
                 limit = most + case["descriptors"]
                 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
             else:
