@@ -151,7 +151,7 @@ class Plugins(Attack):
     def attempt(self, case: Case, backend: str) -> Outcome:
         shutil.rmtree(self._site, ignore_errors=True)
         self._install(case)
-        return in_fork(lambda: self._use(case, backend), 60.0)
+        return in_fork(lambda: self._use(case, backend), 25.0)
 
     def _install(self, case: Case) -> None:
         package, told = self._site / "bad_plugin", self._site / "bad_plugin-1.0.dist-info"
