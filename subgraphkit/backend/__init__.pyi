@@ -30,6 +30,10 @@ from subgraphkit.backend.hookspecs import (
     hookimpl,
     hookspec,
 )
+from subgraphkit.backend.interruption import (
+    Interrupted,
+    interruptible,
+)
 from subgraphkit.backend.manifest import (
     Manifest,
     options_of,
@@ -86,6 +90,9 @@ from subgraphkit.backend.selftest import (
     ModelOpener,
     OpenedModel,
 )
+from subgraphkit.limits import (
+    LoadLimits,
+)
 
 __all__ = [
     "ON_DEVICE",
@@ -103,6 +110,8 @@ __all__ = [
     "FallbackEvent",
     "Footprint",
     "InnerTime",
+    "Interrupted",
+    "LoadLimits",
     "Manifest",
     "ModelOpener",
     "OpSelector",
@@ -131,6 +140,7 @@ __all__ = [
     "fill_buffers",
     "hookimpl",
     "hookspec",
+    "interruptible",
     "is_elementwise",
     "option_out_of_range",
     "options_of",

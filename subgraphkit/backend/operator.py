@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from subgraphkit.backend.progress import Progress
+
 __all__ = ["ON_DEVICE", "InnerTime", "SubgraphOperator", "fill_buffers"]
 
 
@@ -89,6 +91,26 @@ class SubgraphOperator(ABC):
         Raises:
             Exception: Anything; the session wraps it in ``ExecutionError``.
         """
+
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """Compute the outputs, and stop where that can be done when the run is cancelled.
+
+        Called in place of ``run`` where a run has a deadline or may be cancelled, and not if it is
+        cancelled by then. As it comes it is ``run``, which nothing stops.
+
+        Args:
+            progress: Says when to stop: ``progress.stopping`` calls what stops a library,
+                ``interruptible`` stops code in Python, ``progress.check`` asks.
+            inputs: As for ``run``.
+            outputs: As for ``run``.
+
+        Raises:
+            Exception: Anything; if the run is cancelled, that is what the session reports.
+        """
+        del progress
+        return self.run(inputs, outputs)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Take new values of some of the subgraph's constants, by refitting or rebuilding.

@@ -9,6 +9,7 @@ from typing import Any, Final, Self, Unpack
 import numpy.typing as npt
 
 from subgraphkit.binding.folding import BoundFolding, fold
+from subgraphkit.binding.isolation import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
@@ -59,6 +60,11 @@ class BoundModel(BoundGraph):
         if not self.order:
             raise NoKeyError("there are no nodes")
         return structure_digest(make_subgraph(self, self.order, "model"), with_names=True)
+
+    @cached_property
+    def process(self) -> ModelProcess:
+        """The child process in which isolated backends compile and run; not started yet."""
+        return ModelProcess(self)
 
     def reshape(
         self, sizes: Mapping[str, int], shapes: Mapping[str, Shape]
@@ -140,9 +146,11 @@ def bind(
         BindError: A name that the model does not have (SGK220), or a shape that contradicts it
             (SGK221).
         InvalidModelError: Types or shapes of the model contradict each other (SGK222).
+        UnsupportedModelError: The model asks for more than the limits allow (SGK216).
         ConfigError: A setting cannot be read (SGK107 to SGK109).
     """
     resolved = resolve(backend=backend, options=options, **settings)
+    resolved.limits.require_all(model.asks)
     symbols, input_shapes = given_shapes(model.graph, shapes or {}, strict=resolved.strict)
     inlined, inferred = model, infer(model, symbols, input_shapes)
     if resolved.fold and inferred.conditions:

@@ -9,6 +9,8 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.binding import BoundModel
+from subgraphkit.compiling.isolation import isolated
 from subgraphkit.errors import (
     BackendError,
     CompileError,
@@ -31,14 +33,18 @@ class Creation:
     """Asks properties for operators, and gives them what they may call on meanwhile.
 
     Attributes:
+        graph: The bound model.
         constraints: What the user demands; holds inside subgraphs as well.
         shares_processors: What ``BindContext`` says of it.
+        is_cached: Whether engines are looked for in the cache and kept there.
         progress: What a property reports to while it compiles.
         compose: Compiles a division of a subgraph into one operator.
     """
 
+    graph: BoundModel
     constraints: ResolvedConstraints
     shares_processors: bool
+    is_cached: bool
     progress: Progress
     compose: Callable[[Partitioning], SubgraphOperator]
 
@@ -73,6 +79,9 @@ class Creation:
         return operator
 
     def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        if self.graph.settings.isolates(claim.backend.name):
+            how = {"shares": self.shares_processors, "cached": self.is_cached}
+            return isolated(self.graph, subgraph, claim, self.constraints, self.progress, **how)
         operator: object = claim.property.create_operator(subgraph, self.context(claim))
         if not isinstance(operator, SubgraphOperator):
             raise SelectorContractError(

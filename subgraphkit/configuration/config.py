@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
-from subgraphkit.configuration.demands import Pin
+from subgraphkit.configuration.demands import EVERYBODY, Pin
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
 from subgraphkit.configuration.names import BACKEND_NAMES
@@ -32,6 +32,7 @@ from subgraphkit.configuration.settings import (
     SettingValues,
     make_layer,
 )
+from subgraphkit.limits import LoadLimits
 
 __all__ = ["Config", "ConfigUndo", "ResolvedConfig", "config", "resolve"]
 
@@ -70,11 +71,13 @@ class ResolvedConfig:
         threads: How many threads a run computes with, on every backend; None where nobody said and
             nothing limits the process, so that each library takes as many as it finds right.
         max_memory: How many bytes a session may take in memory; None for no limit.
+        limits: What a model may ask for while it is opened, and how large its values may be.
         tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
             beside it; ``"off"``, ``"first"`` or ``"background"``.
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
         timeout_s: How many seconds compiling a model may take; None for as long as it takes.
+        isolate: Backends that compile and run in a child process; ``"process"`` stands for all.
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
         verbose: How much to log to standard error, 0 to 3.
@@ -105,10 +108,12 @@ class ResolvedConfig:
     cache_size: int
     threads: int | None
     max_memory: int | None
+    limits: LoadLimits
     tune: Literal["off", "first", "background"]
     tune_seconds: float
     build: Literal["now", "background"]
     timeout_s: float | None
+    isolate: frozenset[str]
     progress: Literal["none", "auto", "log", "rich", "tqdm"]
     data_roots: tuple[Path, ...]
     verbose: int
@@ -130,6 +135,10 @@ class ResolvedConfig:
         """The choice ``auto``, with a plan or without, where it is all of the selection."""
         names = [one.name for one in self.backends]
         return self.backends[0] if names == [AUTO] else None
+
+    def isolates(self, backend: str) -> bool:
+        """Say whether a backend compiles and runs in a child process."""
+        return not self.isolate.isdisjoint({backend, EVERYBODY})
 
     def selecting(
         self, choices: tuple[BackendChoice, ...], layer: str, location: str

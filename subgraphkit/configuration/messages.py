@@ -10,6 +10,7 @@ __all__ = [
     "bad_selection",
     "bad_setting",
     "unknown_setting",
+    "unreadable_metadata",
 ]
 
 
@@ -46,6 +47,16 @@ def unknown_setting(names: Sequence[str], where: str, valid: Sequence[str]) -> C
         "SGK114",
         f"unknown setting in {where}: {joined}",
         hint=f"Settings:         {listed(valid)}",
+    )
+
+
+def unreadable_metadata(where: str, problem: str) -> ConfigError:
+    """SGK128: a distribution is left out, whatever it may provide."""
+    return ConfigError(
+        "SGK128",
+        f"the metadata of an installed package in {where} cannot be read, so no plugin of it is "
+        f"used: {problem}",
+        hint="Nothing else is affected. Install the package again, or remove that folder.",
     )
 
 

@@ -21,9 +21,10 @@ from subgraphkit.backend.option_values import (
     read_path,
 )
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.demands import backend_name, pins, shares
+from subgraphkit.configuration.demands import backend_name, isolated, limits, pins, shares
 from subgraphkit.configuration.selection import AUTO, NONE, Selection, parse_selection
 from subgraphkit.errors import ConfigError
+from subgraphkit.limits import LoadLimits
 
 __all__ = [
     "ENV_PREFIX",
@@ -73,10 +74,12 @@ class OtherSettings(TypedDict, total=False):
     cache_size: int | str | None
     threads: int | str | None
     max_memory: int | str | None
+    limits: LoadLimits | Mapping[str, int | str] | str | None
     tune: str | None
     tune_seconds: float | str | None
     build: str | None
     timeout_s: float | str | None
+    isolate: object
     data_roots: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
@@ -239,6 +242,13 @@ _ALL: Final = (
         "How much memory a session may take, such as 2GiB: one that needs more is refused before "
         "anything is compiled.",
     ),
+    Setting(
+        "limits",
+        limits,
+        LoadLimits(),
+        "What a model may ask for while it is opened, and how large its values may be: "
+        "NAME=NUMBER, ..., or unlimited.",
+    ),
     _choice(
         "tune",
         "off|first|background",
@@ -260,6 +270,13 @@ _ALL: Final = (
         _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
         None,
         "How many seconds compiling a model may take; as long as it takes, if nobody says.",
+    ),
+    Setting(
+        "isolate",
+        isolated,
+        frozenset(),
+        "Which backends compile and run in a child process, which may crash or be ended: none, "
+        "process for all of them, or their names.",
     ),
     _choice(
         "progress",

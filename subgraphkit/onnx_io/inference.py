@@ -7,7 +7,8 @@ onnx's own propagation of data does the same without a bound on what it computes
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from onnx import shape_inference
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
+from subgraphkit.onnx_io.attribute_fits import require_fitting
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
@@ -154,6 +156,7 @@ class _Inference:
                 if len(self._pending) >= self._slice_size:
                     self._flush()
         self._flush()
+        self._require_fitting(graph.order)
         self._fill_gaps()
         known = {name: one for name, one in self._values.items() if name not in self._open}
         require_conditions(self._model, self._truth)
@@ -342,7 +345,18 @@ class _Inference:
             if by != "function" and _MISSING not in str(error):
                 raise self._contradiction(node, str(error)) from error
 
+    def _require_fitting(self, nodes: Iterable[int]) -> None:
+        """Check attributes beside shapes that are inferred; those that a model states may be old.
+
+        Raises:
+            InvalidModelError: One is not what the operator allows (SGK218).
+        """
+        unsure = dict.fromkeys(self._unsure, _UNKNOWN)
+        types = ChainMap(unsure, self._types) if unsure else self._types
+        require_fitting(self._graph, types, self._bodies, nodes)
+
     def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:
+        self._require_fitting([node.id])
         read = ", ".join(
             f"{name!r} {self._types.get(name, _UNKNOWN)}" for name in node.inputs if name
         )

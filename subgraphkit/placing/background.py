@@ -351,6 +351,11 @@ class _StandIn(SubgraphOperator):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         return self._operator.run(inputs, outputs)
 
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        return self._operator.run_stoppable(progress, inputs, outputs)
+
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Refit, or compile again on the same backend, which the session could not."""
         constants = dict(self._subgraph.constants)

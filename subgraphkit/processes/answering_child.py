@@ -5,7 +5,8 @@ import queue
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, Final, cast
 
@@ -13,6 +14,7 @@ from subgraphkit.processes.child_process import child_command, child_environment
 
 __all__ = ["AnsweringChild", "NoAnswer"]
 
+_LOOK_SECONDS: Final = 0.1
 _CLOSING_SECONDS: Final = 10.0
 """How long to wait for the last words of a child that was stopped."""
 
@@ -39,12 +41,17 @@ class AnsweringChild:
         module: Full name of one of our modules.
         words: Its arguments.
         variables: Environment variables to add or to replace.
+        inherited: Descriptors of this process that are to be open in the child as well.
 
-    Thread-safety: used by one thread, except for ``stop``.
+    Thread-safety: used by one thread, except for ``stop`` and ``kill``.
     """
 
     def __init__(
-        self, module: str, words: Sequence[str] = (), variables: Mapping[str, str] | None = None
+        self,
+        module: str,
+        words: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        inherited: Sequence[int] = (),
     ) -> None:
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -55,6 +62,7 @@ class AnsweringChild:
             stderr=self._printed,
             env=child_environment(variables),
             start_new_session=True,
+            pass_fds=inherited,
             text=True,
             encoding="utf-8",
         )
@@ -78,20 +86,27 @@ class AnsweringChild:
             self._commands.write(json.dumps(what) + "\n")
             self._commands.flush()
 
-    def answer(self, seconds: float) -> Any:
+    def answer(self, seconds: float, look: Callable[[], object] = lambda: None) -> Any:
         """Wait for the next answer.
 
         Args:
             seconds: After how long the child, and whatever it started, is stopped.
+            look: Called ten times a second meanwhile; what it raises ends the wait alone.
 
         Raises:
             NoAnswer: There will be none.
         """
-        try:
-            line = self._answers.get(timeout=seconds)
-        except queue.Empty:
-            self._kill()
-            raise NoAnswer(None) from None
+        end = time.monotonic() + seconds
+        line = None
+        while line is None:
+            try:
+                # In pieces, because a signal that another thread was given wakes nobody here.
+                line = self._answers.get(timeout=max(0, min(_LOOK_SECONDS, end - time.monotonic())))
+            except queue.Empty:
+                look()
+                if time.monotonic() >= end:
+                    self.kill()
+                    raise NoAnswer(None) from None
         if not line:
             raise NoAnswer(self._process.wait())
         return json.loads(line)
@@ -113,11 +128,12 @@ class AnsweringChild:
         if patience:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(patience)
-        self._kill()
+        self.kill()
         self._process.wait()
         self._reader.join(_CLOSING_SECONDS)
         self._printed.close()
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """End the process, and whatever it started, at once; whoever waits for it is told."""
         with suppress(ProcessLookupError, PermissionError):
             stop_child(self._process)

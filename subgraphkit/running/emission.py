@@ -23,7 +23,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from subgraphkit.backend.operator import ON_DEVICE
+from subgraphkit.backend.operator import ON_DEVICE, SubgraphOperator
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.checking import check_result
 from subgraphkit.running.devices import (
@@ -105,8 +105,8 @@ def emit(
     *,
     defaults: Mapping[str, Any],
     constants: Mapping[str, Callable[[], Any]],
-    locks: Mapping[int, Any],
-    checked: bool,
+    run_of: Callable[[SubgraphOperator], Callable[..., Any]],
+    wait: Callable[[Any], object] | None = None,
     buffered: bool = False,
 ) -> Emitted:
     """Write a plan out as one function and compile it.
@@ -115,8 +115,8 @@ def emit(
         plan: The plan.
         defaults: Arrays used for inputs that are not fed.
         constants: For outputs of the graph that are constants, what makes a copy.
-        locks: Locks to hold around the operators that are not thread-safe, by step.
-        checked: Whether what operators return is held against the bound graph.
+        run_of: What is called to run an operator.
+        wait: Called with the lock of an operator that is not thread-safe, before that is taken.
         buffered: Whether the function takes output buffers.
     """
     writer = _Writer()
@@ -125,7 +125,7 @@ def emit(
         writer.names["place"] = placer(plan)
         writer.line("    buffers = place(buffers)")
     _write_inputs(writer, plan, defaults)
-    options = _Options(locks, checked, buffered, left_on_device(plan))
+    options = _Options(run_of, wait, buffered, left_on_device(plan))
     for index, step in enumerate(plan.steps):
         _write_step(writer, plan, index, step, options)
     _write_return(writer, plan, constants, options)
@@ -140,8 +140,8 @@ def emit(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    locks: Mapping[int, Any]
-    checked: bool
+    run_of: Callable[[SubgraphOperator], Callable[..., Any]]
+    wait: Callable[[Any], object] | None
     buffered: bool
     left: frozenset[str]
 
@@ -221,19 +221,22 @@ def _write_symbol_check(writer: _Writer, plan: Plan) -> None:
 
 def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_Options") -> None:
     subgraph = step.subgraph
-    writer.names[f"run{index}"] = step.operator.run
+    writer.names[f"run{index}"] = options.run_of(step.operator)
     arguments = _tuple(_arguments(writer, plan, step, options))
     if options.buffered or not options.left.isdisjoint(subgraph.outputs):
         writer.names["ON_DEVICE"] = ON_DEVICE
         arguments += f", {_buffers(plan, subgraph.outputs, options)}"
     indent = "    "
-    if index in options.locks:
-        writer.names[f"lock{index}"] = options.locks[index]
+    if not step.operator.thread_safe:
+        writer.names[f"lock{index}"] = step.lock
+        if options.wait is not None:
+            writer.names["wait"] = options.wait
+            writer.line(f"    wait(lock{index})", index)
         writer.line(f"    with lock{index}:")
         indent = "        "
     targets = ", ".join(writer.local(name) for name in subgraph.outputs)
     writer.line(f"{indent}{targets}, = run{index}({arguments})", index)
-    if options.checked:
+    if plan.graph.settings.checked:
         _write_checks(writer, index, step, options)
     if step.drops:
         writer.line(f"    del {', '.join(writer.local(name) for name in step.drops)}")

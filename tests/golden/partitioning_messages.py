@@ -1,4 +1,4 @@
-"""Every message about backends that have less of a model than was asked for, with fixed facts."""
+"""Every message about models that are too large, or backends that have too little of one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,9 +27,14 @@ def _too_large() -> object:
     return sk.compile_subgraphs(sk.partition(session))
 
 
+def _too_many_nodes() -> object:
+    return sk.load(parsed(DIAMOND), limits={"max_nodes": 3})
+
+
 MESSAGES: dict[str, Callable[[], object]] = {
     "SGK125_little": _checked(on_fallback="error"),
     "SGK125_required": _checked(require={"fast": 0.9}),
     "SGK134_too_large": _too_large,
+    "SGK216_too_many_nodes": _too_many_nodes,
     "SGK125_required_of_another": _checked(require="other=0.5"),
 }

@@ -7,12 +7,19 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from subgraphkit.backend import InnerTime, SubgraphOperator, fill_buffers
-from subgraphkit.errors import ExecutionError
+from subgraphkit.backend import (
+    InnerTime,
+    Interrupted,
+    Progress,
+    SubgraphOperator,
+    fill_buffers,
+    interruptible,
+)
+from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes
-from subgraphkit_numpy.parallel import BUFFER, allow_threads
+from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
 
 __all__ = ["NumpyOperator"]
 
@@ -58,6 +65,27 @@ class NumpyOperator(SubgraphOperator):
         """
         try:
             results = self._context.copy().run(self._function, *inputs)
+        except Exception as error:
+            raise self._explained(error) from error
+        return fill_buffers(self._subgraph.outputs, outputs, results)
+
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """Compute the outputs, as ``run``; cancelled, it stops where it is in Python.
+
+        Raises:
+            SubgraphkitError: What it was cancelled with; its ``nodes`` are those that were running.
+        """
+        context, program = self._context.copy(), self._program
+        context.run(stop_with, progress)
+        try:
+            with program.surroundings():
+                results = interruptible(progress, context.run, program.inner, *inputs)
+        except SubgraphkitError as error:
+            if isinstance(error.__cause__, Interrupted):
+                error.context["nodes"] = failing_nodes(error.__cause__.__traceback__)
+            raise
         except Exception as error:
             raise self._explained(error) from error
         return fill_buffers(self._subgraph.outputs, outputs, results)

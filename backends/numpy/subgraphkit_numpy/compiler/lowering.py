@@ -46,6 +46,7 @@ class GraphScope:
         trusts_shapes: Whether types of values are those of every run. Not so in bodies, where
             a shape may change from one iteration to the next.
         names: For values that are another value unchanged, that value.
+        shares: Whether BLAS must work on the calling thread alone because of a body.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class GraphScope:
         self.constants = constants
         self.trusts_shapes = trusts_shapes
         self.names: dict[str, str] = {}
+        self.shares = False
         self._options = options
         self._compile_body = compile_body
 
@@ -83,7 +85,8 @@ class GraphScope:
     def compile_body(self, body: Graph) -> tuple[Callable[..., Any], tuple[str, ...]]:
         """Compile a body; also return the captured values it takes after its inputs, by name."""
         program = self._compile_body(body, self)
-        return program.function, program.captures
+        self.shares = self.shares or program.shares
+        return program.inner, program.captures
 
 
 @dataclass(slots=True)

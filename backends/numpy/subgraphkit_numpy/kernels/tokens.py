@@ -1,13 +1,12 @@
-"""Texts cut into tokens.
+"""Regular expressions: texts that match one, and texts cut into tokens.
 
-Source: operator ``Tokenizer`` of the domain ``com.microsoft``, which converters of text pipelines
-write for want of one of ONNX.
+Source: ONNX operator ``RegexFullMatch``; operator ``Tokenizer`` of the domain ``com.microsoft``,
+which converters of text pipelines write for want of one of ONNX. Both have the expressions of RE2,
+whose library takes a time that grows with the text alone, whoever wrote the expression.
 """
 
-import re
-import warnings
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,9 +19,19 @@ __all__: list[str] = []
 
 _START: Final = "\x02"
 _END: Final = "\x03"
-_CHOICE: Final = re.compile(r"\||[?*+}][?]")
-
 _Cut = Callable[[str], list[str]]
+
+
+@kernel("RegexFullMatch")
+def match(site: Site) -> Made:
+    """Say of every text whether the whole of it matches."""
+    matches = _pattern(site, site.attribute("pattern", ""), longest=False).fullmatch
+
+    def compute(texts: Array) -> Array:
+        found = [matches(text) is not None for text in texts.reshape(-1).tolist()]
+        return np.array(found, np.bool_).reshape(texts.shape)
+
+    return compute
 
 
 @kernel("Tokenizer", domain=MICROSOFT)
@@ -62,25 +71,24 @@ def _cutter(site: Site) -> _Cut:
     return cut
 
 
-def _between(pattern: re.Pattern[str], text: str) -> list[str]:
+def _between(pattern: Any, text: str) -> list[str]:
     ends = [found.span() for found in pattern.finditer(text)]
     starts = [0, *(end for _, end in ends)]
     return [text[a:b] for a, b in zip(starts, [*(s for s, _ in ends), len(text)], strict=True)]
 
 
-def _pattern(site: Site, text: str) -> re.Pattern[str]:
-    """Compile an expression of RE2, whose classes are of ASCII letters.
-
-    ONNX Runtime takes the longest match and Python the first alternative that does, so that
-    expressions in which it may matter are refused.
-    """
-    if _CHOICE.search(text):
-        told = f"{site.node.label}: expression {text!r} has alternatives, nothing here takes those"
-        raise Unsupported(told, code="attribute")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # what means something else in RE2, such as [[:alpha:]]
-        try:
-            return re.compile(text, re.ASCII)
-        except (re.error, FutureWarning) as error:
-            told = f"{site.node.label}: expression {text!r} is not understood here: {error}"
-            raise Unsupported(told, code="attribute") from error
+def _pattern(site: Site, text: str, *, longest: bool = True) -> Any:
+    """Compile an expression; of several matches ONNX Runtime takes the longest for a token."""
+    try:
+        import re2  # noqa: PLC0415 (a library that few models need, and not every system has)
+    except ImportError as error:
+        told = f"{site.node.label}: the library of RE2 is not here: pip install google-re2"
+        raise Unsupported(told, code="op_unsupported") from error
+    options = re2.Options()
+    options.log_errors, options.longest_match = False, longest
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        why = error.args[0].decode(errors="replace")
+        told = f"{site.node.label}: expression {text!r} is none of RE2: {why}"
+        raise Unsupported(told, code="attribute") from error
