@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.campaign.folders import BundleDamage, Damage, FullDisk, Kills, Scarce
-from tests.campaign.mutants import Mutants
+from tests.campaign.mutants import Isolated, Mutants
 from tests.campaign.names import Names
 from tests.campaign.outside import External
 from tests.campaign.plugins import Plugins
@@ -12,7 +12,7 @@ from tests.campaign.sessions import Flat, Forks, Interrupts, Threads
 from tests.campaign.trials import Attack
 
 _ALL: Final = (
-    *(Mutants(), External(), Damage(), BundleDamage(), Kills(), FullDisk(), Scarce()),
+    *(Mutants(), Isolated(), External(), Damage(), BundleDamage(), Kills(), FullDisk(), Scarce()),
     *(Threads(), Forks(), Interrupts(), Flat(), Plugins(), Names()),
 )
 

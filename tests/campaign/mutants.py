@@ -21,7 +21,7 @@ _REAL: Final = 0.01
 """The share of mutants that are made of real networks, which take a hundred times as long."""
 _BYTES: Final = 0.15
 """The share of which bytes are spoiled, and not what they mean."""
-_WALL: Final = 5.0
+_LONGEST: Final = 5.0
 """Seconds that a run may take."""
 
 
@@ -61,9 +61,12 @@ class Mutants(Attack):
     def attempt(self, case: Case, backend: str) -> Outcome:
         feeds = models.feeds_of(case)
         with sk.InferenceSession(
-            models.model_of(case), self._selection, cache="off", **self.settings
+            models.model_of(case),
+            self._selection,
+            cache="off",
+            **self.settings,
         ) as session:
-            results = session.run(None, feeds)
+            results = session.run(None, feeds, timeout_s=_LONGEST)
         for name, value in models.feeds_of(case).items():
             if first_difference(feeds[name], value):
                 return Outcome("wrong", "input changed", name[:80])
@@ -86,21 +89,27 @@ class Mutants(Attack):
         return Outcome("wrong", " ".join(operators)[:80], found)
 
     def smaller(self, case: Case) -> Iterator[Case]:
-        data = models.model_of(case)
+        data, feeds = models.model_of(case), models.feeds_of(case)
         try:
-            model = onnx.load_from_string(data)
-        except Exception:  # noqa: BLE001 (protobuf has several)
+            for simpler in _simpler(onnx.load_from_string(data)):
+                used = {one.name for one in simpler.graph.input}
+                rest = {name: value for name, value in feeds.items() if name in used}
+                yield models.case_of(simpler.SerializeToString(), rest)
+        except Exception:  # noqa: BLE001 (protobuf has several for what it cannot read)
             size = len(data) // 2
             while size:
                 for start in range(0, len(data), size):
-                    shorter = data[:start] + data[start + size :]
-                    yield models.case_of(shorter, models.feeds_of(case))
+                    yield models.case_of(data[:start] + data[start + size :], feeds)
                 size //= 2
-            return
-        for simpler in _simpler(model):
-            used = {one.name for one in simpler.graph.input}
-            feeds = {name: value for name, value in models.feeds_of(case).items() if name in used}
-            yield models.case_of(simpler.SerializeToString(), feeds)
+
+
+class Isolated(Mutants):
+    """The same with libraries in processes of their own: there they may crash."""
+
+    name = "isolated"
+    backends = ("onnxruntime", "openvino", "onednn", "tvm")
+    about = 'the same with `isolate="process"`: a library that crashes is an error with a code'
+    settings: ClassVar[dict[str, Any]] = {"on_fallback": "ok", "isolate": "process"}
 
 
 def _simpler(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
