@@ -42,9 +42,10 @@ class LoadLimits:
         max_depth: How deep bodies may be nested.
         max_inlined_nodes: Nodes of a model with functions once these are inlined.
         max_rank: Dimensions of a value.
-        max_elements: Elements of what is computed from constants alone, unless the constants that
-            are stored have half as many; and elements that an operator works in beside what it
-            reads and makes, such as a padded input.
+        max_elements: Elements of a value that is computed from constants alone, unless the stored
+            ones have half as many; what one element fills may have eight times as many. And
+            elements that an operator works in, such as a padded input, unless what it reads and
+            makes has an eighth.
         max_cost: Multiplications and additions that what is computed from constants takes.
         max_value_bytes: Bytes of one value; None is the memory of the machine or the container.
         max_compile_bytes: Memory that a compiler may take where it runs in a process of its own;
@@ -65,7 +66,7 @@ class LoadLimits:
     max_depth: int = 31
     max_inlined_nodes: int = 250_000
     max_rank: int = 64
-    max_elements: int = 1 << 27
+    max_elements: int = 1 << 24
     max_cost: int = 1 << 36
     max_value_bytes: int | None = None
     max_compile_bytes: int | None = None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from subgraphkit.binding.folding import BoundFolding, fold
 from subgraphkit.binding.isolation import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes
+from subgraphkit.binding.sizes import require_bounded
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import InvalidModelError
@@ -156,6 +157,7 @@ def bind(
     if resolved.fold and inferred.conditions:
         inlined, inferred = _with_branches(model, inferred, symbols, input_shapes)
     bound = _bound(inlined, inferred, model.name, symbols)
+    require_bounded(bound, resolved.limits)
     folding = None
     if resolved.fold:
         bound, folding = fold(bound, inferred.values, resolved)

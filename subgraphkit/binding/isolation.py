@@ -21,7 +21,8 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.configuration.handing import plain_options, plain_settings
 from subgraphkit.onnx_io import write_bundled_model
-from subgraphkit.processes import AnsweringChild, NoAnswer, how_it_ended
+from subgraphkit.processes import NoAnswer, how_it_ended
+from subgraphkit.processes.answering_child import DirectChild
 from subgraphkit.processes.shared_area import SharedArea
 from subgraphkit.texts import logger_of
 from subgraphkit.types import TensorType
@@ -89,7 +90,7 @@ class ModelProcess:
     def _begin(self) -> None:
         self.lock = threading.RLock()
         self.inward, self.outward = SharedArea(), SharedArea()
-        self._child: AnsweringChild | None = None
+        self._child: DirectChild | None = None
 
     def forget(self) -> None:
         """Leave the process to the one from which this one was forked."""
@@ -164,7 +165,7 @@ class ModelProcess:
     # -- inside ------------------------------------------------------------------------------
 
     def _gone(
-        self, child: AnsweringChild, code: int | None, progress: Progress | None
+        self, child: DirectChild, code: int | None, progress: Progress | None
     ) -> ProcessEnded:
         printed = child.printed(_LAST_OUTPUT)
         self.end()
@@ -188,7 +189,7 @@ class ModelProcess:
             inherited = [self.inward.descriptor, self.outward.descriptor, theirs]
             words = [os.fspath(folder), *map(str, inherited)]
             try:
-                child = AnsweringChild(_MODULE, words, inherited=inherited)
+                child = DirectChild(_MODULE, words, inherited=inherited)
             finally:
                 os.close(theirs)
             held.callback(child.stop)
@@ -241,7 +242,9 @@ def plain_error(error: BaseException) -> dict[str, Any]:
     """Return an error as plain data, from which ``ModelProcess.ask`` makes it anew."""
     plain = {"kind": type(error).__name__, "notes": list(getattr(error, "__notes__", ()))}
     if isinstance(error, Unsupported):
-        nodes = [node if isinstance(node, int) else repr(node) for node in error.nodes]
+        given: object = error.nodes  # which an author may have got wrong; the pass says so
+        listed = given if isinstance(given, tuple) else (given,)
+        nodes = [node if isinstance(node, int) else repr(node) for node in listed]
         return {**plain, "text": error.refusal.text, "refused": error.refusal.code, "nodes": nodes}
     if isinstance(error, errors.SubgraphkitError):
         facts = {}
@@ -258,10 +261,10 @@ def _error_of(plain: Mapping[str, Any]) -> Exception:
     if "nodes" in plain:
         error = Unsupported(text, nodes=plain["nodes"], code=plain["refused"])
     elif "code" in plain:
-        kind = getattr(errors, plain["kind"])
-        error = kind(plain["code"], text, hint=plain["hint"], **plain["facts"])
+        coded = getattr(errors, plain["kind"])
+        error = coded(plain["code"], text, hint=plain["hint"], **plain["facts"])
     else:
-        kind = getattr(builtins, plain["kind"], None)
+        kind: object = getattr(builtins, plain["kind"], None)
         error = RuntimeError(f"{plain['kind']}: {text}")
         if isinstance(kind, type) and issubclass(kind, Exception):
             with suppress(TypeError):  # it may take more than a text

@@ -6,11 +6,10 @@ operator means something of its own. What is not known of a shape contradicts no
 Source: ONNX operator schemas, all versions; ONNX Runtime, ``docs/ContribOperators.md``.
 """
 
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from onnx import defs
 
@@ -44,10 +43,7 @@ class _Given:
         return size if isinstance(size, int) else 0
 
 
-_Fit = Callable[[Any, _Given], str]
-"""From a value, and what is beside it, to what is allowed; nothing if it is."""
-
-_Fit = Callable[[Any, _Given], str]
+_Fit: TypeAlias = Callable[[Any, _Given], str]
 """From a value, and what is beside it, to what is allowed; nothing if it is."""
 
 
@@ -258,7 +254,7 @@ def _fits_of(op_type: str, domain: str, version: int) -> Mapping[str, _Fit]:
 
 def require_fitting(
     graph: Graph,
-    types: Mapping[str, ValueType],
+    types: Callable[[str], ValueType | None],
     bodies: Mapping[int, Mapping[str, Graph]],
     nodes: Iterable[int],
 ) -> None:
@@ -266,7 +262,7 @@ def require_fitting(
 
     Args:
         graph: The graph of the nodes.
-        types: Types of the values in their scope, as far as they are known.
+        types: Returns the type of a value in their scope, None if it is not known.
         bodies: Bodies with their values typed, by node and attribute name.
         nodes: The nodes.
 
@@ -278,12 +274,18 @@ def require_fitting(
         domain = table.domains[node]
         fits = _fits_of(table.op_types[node], domain, opsets.get(domain, 1))
         if fits and (stated := table.attributes[node]):
-            shapes = [getattr(types.get(name), "shape", None) for name in table.inputs[node]]
+            shapes = [getattr(types(name), "shape", None) for name in table.inputs[node]]
             given = _Given(shapes, stated)
             for name, fit in fits.items():
                 if name in stated and (allowed := fit(stated[name], given)):
                     label = f"node {Node(graph, node).label}"
                     raise not_allowed(label, name, shown(stated[name]), allowed)
         for body in bodies.get(node, table.bodies.get(node, {})).values():
-            scope = ChainMap(body.types, types)
-            require_fitting(body, scope, body.table.bodies, body.order)
+            inner = partial(_type_in, body.types, types)
+            require_fitting(body, inner, body.table.bodies, body.order)
+
+
+def _type_in(
+    types: Mapping[str, ValueType], outer: Callable[[str], ValueType | None], name: str
+) -> ValueType | None:
+    return types[name] if name in types else outer(name)

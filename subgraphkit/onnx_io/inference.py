@@ -7,8 +7,7 @@ onnx's own propagation of data does the same without a bound on what it computes
 """
 
 import re
-from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
@@ -156,7 +155,7 @@ class _Inference:
                 if len(self._pending) >= self._slice_size:
                     self._flush()
         self._flush()
-        self._require_fitting(graph.order)
+        require_fitting(graph, self._sure_type, self._bodies, graph.order)
         self._fill_gaps()
         known = {name: one for name, one in self._values.items() if name not in self._open}
         require_conditions(self._model, self._truth)
@@ -345,18 +344,12 @@ class _Inference:
             if by != "function" and _MISSING not in str(error):
                 raise self._contradiction(node, str(error)) from error
 
-    def _require_fitting(self, nodes: Iterable[int]) -> None:
-        """Check attributes beside shapes that are inferred; those that a model states may be old.
-
-        Raises:
-            InvalidModelError: One is not what the operator allows (SGK218).
-        """
-        unsure = dict.fromkeys(self._unsure, _UNKNOWN)
-        types = ChainMap(unsure, self._types) if unsure else self._types
-        require_fitting(self._graph, types, self._bodies, nodes)
+    def _sure_type(self, name: str) -> ValueType | None:
+        """Return what is inferred of a value; what a model says of it may be old."""
+        return None if name in self._unsure else self._types.get(name)
 
     def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:
-        self._require_fitting([node.id])
+        require_fitting(self._graph, self._sure_type, self._bodies, [node.id])
         read = ", ".join(
             f"{name!r} {self._types.get(name, _UNKNOWN)}" for name in node.inputs if name
         )

@@ -61,8 +61,10 @@ class NodeCheck:
         self._schema = schema
         self._op_type = op_type
         self._is_standard = not normal_domain(domain)
+        self._is_constant = op_type == "Constant" and self._is_standard
         self._has_rules = normal_domain(domain) in _WITH_RULES
-        known = schema.attributes.items() if schema is not None else ()
+        stated: Mapping[str, Any] = schema.attributes if schema is not None else {}
+        known = stated.items()
         self._types = {name: one.type.name for name, one in known}
         self._required = {name for name, one in known if one.required}
         # What was found out about attributes, by name and type: nodes state what others do.
@@ -84,7 +86,7 @@ class NodeCheck:
             self._check_counts(node, index, self._schema)
             if "" in node.input or "" in node.output:
                 _check_presence(node, index, self._schema)
-        if node.attribute or self._required:
+        if node.attribute or self._required or self._is_constant:
             self._check_attributes(node, index)
 
     def _check_attributes(self, node: onnx.NodeProto, index: int) -> None:
@@ -103,6 +105,8 @@ class NodeCheck:
                 _check_value(value, rule, name, node, index)
         if len(names) != len(node.attribute):
             raise _broken(node, index, "has an attribute twice")
+        if len(names) != 1 and self._is_constant:
+            raise _broken(node, index, f"states {len(names)} values, and is to state one")
         if not self._required <= names:
             missing = min(self._required - names)
             raise not_allowed(

@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx
 
+from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Initializer, NodeTable, build_graph
 from subgraphkit.onnx_io.attributes import LazyAttributes, body_protos, constant_of
 from subgraphkit.onnx_io.external_data import DataFolders
@@ -74,10 +75,18 @@ def read_graph(
 def read_types(
     values: Iterable[onnx.ValueInfoProto], *, inferred: bool = False
 ) -> dict[str, ValueType]:
-    """Return the types that are stated of values; see ``read_type``."""
+    """Return the types that are stated of values; see ``read_type``.
+
+    Raises:
+        InvalidModelError: One is none (SGK214).
+    """
     types: dict[str, ValueType] = {}
     for value in values:
-        type_ = read_type(value.type, inferred=inferred)
+        try:
+            type_ = read_type(value.type, inferred=inferred)
+        except InvalidModelError as error:
+            what = f"value {value.name!r}: {error.message}"
+            raise InvalidModelError(error.code, what, hint=error.hint) from error
         if type_ is not None:
             types[intern(value.name)] = type_
     return types

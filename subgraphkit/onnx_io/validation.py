@@ -6,20 +6,21 @@ then fail in the middle. Acyclicity and single assignment are checked where the 
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
 import onnx
-from onnx import defs
+from onnx import AttributeProto, defs
 
 from subgraphkit.errors import InvalidModelError, UnsupportedModelError
 from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.node_checks import NodeCheck, label_of
-from subgraphkit.onnx_io.protos import normal_domain
-from subgraphkit.onnx_io.weights import check_tensor
+from subgraphkit.onnx_io.protos import normal_domain, read_type
+from subgraphkit.onnx_io.weights import check_sparse, check_tensor
 
 __all__ = ["MAX_DEPTH", "check_graph", "opsets_of"]
 
@@ -124,28 +125,63 @@ def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
 
 def _check_tensors(graph: onnx.GraphProto, folders: DataFolders | None) -> None:
     where = f"graph {graph.name!r}"
-    names: set[str] = set()
-    sparse = [part for one in graph.sparse_initializer for part in (one.values, one.indices)]
-    for tensor in (*graph.initializer, *sparse):
+    for tensor in graph.initializer:
         check_tensor(tensor, folders, where)
-    for name in [t.name for t in graph.initializer] + [
-        s.values.name for s in graph.sparse_initializer
-    ]:
-        if name in names:
-            raise InvalidModelError(
-                "SGK204",
-                f"initializer {name!r} of {where} is given twice",
-                hint="Every value of an ONNX graph is assigned once; rename one of the two.",
-            )
-        names.add(name)
+    for sparse in graph.sparse_initializer:
+        check_sparse(sparse, folders, where)
+    stored = [tensor.name for tensor in graph.initializer]
+    stored += [sparse.values.name for sparse in graph.sparse_initializer]
     inputs = [value.name for value in graph.input]
-    if len(set(inputs)) != len(inputs):
-        twice = next(name for name in inputs if inputs.count(name) > 1)
-        raise InvalidModelError("SGK204", f"input {twice!r} of {where} is declared twice")
+    _require_distinct("initializer", stored, where, "is given")
+    _require_distinct("input", inputs, where, "is declared")
+    if "" in [*stored, *inputs, *(value.name for value in graph.output)]:
+        raise InvalidModelError(
+            "SGK214",
+            f"an input, output or initializer of {where} has no name",
+            hint="No name means in ONNX that a value is left out.",
+        )
     for node in graph.node:
         for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.TENSOR:
-                check_tensor(attribute.t, folders, f"node {node.name or node.op_type!r}")
+            if attribute.type in _WITH_TENSORS:
+                _check_held(attribute, folders, f"node {node.name or node.op_type!r}")
+
+
+def _require_distinct(what: str, names: Sequence[str], where: str, verb: str) -> None:
+    if len(set(names)) != len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise InvalidModelError(
+            "SGK204",
+            f"{what} {twice!r} of {where} {verb} twice",
+            hint="Every value of an ONNX graph is assigned once; rename one of the two.",
+        )
+
+
+_WITH_TENSORS: Final = frozenset(
+    {
+        AttributeProto.SPARSE_TENSOR,
+        AttributeProto.SPARSE_TENSORS,
+        AttributeProto.TENSOR,
+        AttributeProto.TENSORS,
+        AttributeProto.TYPE_PROTO,
+        AttributeProto.TYPE_PROTOS,
+    }
+)
+
+
+def _check_held(attribute: AttributeProto, folders: DataFolders | None, where: str) -> None:
+    """Check the tensors and types that an attribute holds."""
+    if attribute.type == AttributeProto.TENSOR:
+        check_tensor(attribute.t, folders, where)
+    elif attribute.type == AttributeProto.SPARSE_TENSOR:
+        check_sparse(attribute.sparse_tensor, folders, where)
+    elif attribute.type == AttributeProto.TYPE_PROTO:
+        read_type(attribute.tp)
+    for tensor in attribute.tensors:
+        check_tensor(tensor, folders, where)
+    for sparse in attribute.sparse_tensors:
+        check_sparse(sparse, folders, where)
+    for type_ in attribute.type_protos:
+        read_type(type_)
 
 
 def _checked_schema(
