@@ -345,7 +345,7 @@ def _composed(means: Means, division: Partitioning) -> SubgraphOperator:
 class _Idle(SubgraphOperator):
     """The operator of a region nobody reads from: there is nothing to do."""
 
-    thread_safe = True
+    thread_safe = fork_safe = True
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         del inputs, outputs

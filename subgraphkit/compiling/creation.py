@@ -84,7 +84,7 @@ class Creation:
     def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
         if self.graph.settings.isolates(claim.backend.name):
             how = {"shares": self.shares_processors, "cached": self.is_cached}
-            return isolated(self.graph, subgraph, claim, self.constraints, self.progress, **how)
+            return isolated(subgraph, claim, self.constraints, self.progress, how)
         operator: object = claim.property.create_operator(subgraph, self.context(claim))
         if not isinstance(operator, SubgraphOperator):
             raise SelectorContractError(
