@@ -12,6 +12,7 @@ from subgraphkit.binding.folding import BoundFolding, fold
 from subgraphkit.binding.isolation import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes
 from subgraphkit.binding.sizes import require_bounded
+from subgraphkit.boundary import walking
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import InvalidModelError
@@ -157,8 +158,13 @@ def bind(
         ConfigError: A setting cannot be read (SGK107 to SGK109).
     """
     resolved = resolve(backend=backend, options=options, **settings)
+    with walking("bind", model.name):
+        return _bound_as_told(model, shapes or {}, resolved)
+
+
+def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> BoundModel:
     resolved.limits.require_all(model.asks)
-    symbols, input_shapes = given_shapes(model.graph, shapes or {}, strict=resolved.strict)
+    symbols, input_shapes = given_shapes(model.graph, shapes, strict=resolved.strict)
     typed = partial(infer, symbols=symbols, input_shapes=input_shapes, limits=resolved.limits)
     inlined, inferred = model, typed(model)
     if resolved.fold and inferred.conditions:

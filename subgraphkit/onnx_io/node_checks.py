@@ -6,6 +6,7 @@ library sees a node.
 
 import difflib
 from collections.abc import Mapping
+from sys import intern
 from typing import Any, Final
 
 import onnx
@@ -82,12 +83,12 @@ class NodeCheck:
                 one out that is needed (SGK215); an attribute is twice there, or has no name or
                 value (SGK214); or is not what the operator allows (SGK218).
         """
+        if node.attribute or self._required or self._is_constant:
+            self._check_attributes(node, index)
         if self._schema is not None:
             self._check_counts(node, index, self._schema)
             if "" in node.input or "" in node.output:
                 _check_presence(node, index, self._schema)
-        if node.attribute or self._required or self._is_constant:
-            self._check_attributes(node, index)
 
     def _check_attributes(self, node: onnx.NodeProto, index: int) -> None:
         names = set()
@@ -142,7 +143,7 @@ class NodeCheck:
         self, attribute: AttributeProto, node: onnx.NodeProto, index: int
     ) -> tuple[str, Rule | None]:
         """Return where the value of an attribute is, and what it may be."""
-        name, kind = attribute.name, attribute.type
+        name, kind = intern(attribute.name), attribute.type  # TypeError if it is no text
         if not name or kind not in _FIELDS:
             raise _broken(node, index, f"has an attribute {name!r} without a name or a type")
         known = self._types

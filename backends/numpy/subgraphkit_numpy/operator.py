@@ -45,6 +45,8 @@ class NumpyOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    fork_safe = True  # a child starts helpers of its own, see ``parallel``
+    minds_memory = True
 
     def __init__(
         self,
