@@ -78,7 +78,13 @@ def test_every_family_registers_kernels() -> None:
     [
         ("Nonsense", "", 18, "op_unsupported: operator Nonsense is unknown"),
         ("Gelu", "", 18, "opset: operator Gelu does not exist in opset 18"),
-        ("Scatter", "", 18, "opset: operator Scatter is withdrawn in opset 18"),
+        (
+            "Scatter",
+            "",
+            18,
+            "opset: operator Scatter is withdrawn in opset 18; export the model for one below 11, "
+            "or with ScatterElements in its place",
+        ),
         ("Conv", "com.acme", 1, "op_unsupported: operator com.acme::Conv"),
     ],
 )

@@ -58,6 +58,10 @@ def reference_entry(domain: str, op_type: str, opset: int) -> Implementation | R
 
 
 @lru_cache(maxsize=1024)
+_INSTEAD: Final = {"Scatter": "ScatterElements", "Upsample": "Resize"}
+"""By operators that were withdrawn, those that took their place."""
+
+
 def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
     """Return a refusal if neither ONNX has such an operator in an opset nor we have, else None."""
     label = _label(domain, op_type)
@@ -72,7 +76,12 @@ def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
             return Refusal("opset", f"operator {label} does not exist in opset {opset}")
         return Refusal("op_unsupported", f"operator {label} is unknown")
     if schema.deprecated:
-        return Refusal("opset", f"operator {label} is withdrawn in opset {opset}")
+        since, instead = schema.since_version, _INSTEAD.get(op_type)
+        return Refusal(
+            "opset",
+            f"operator {label} is withdrawn in opset {opset}; export the model for one below {since}"
+            + (f", or with {instead} in its place" if instead else ""),
+        )
     return None
 
 
