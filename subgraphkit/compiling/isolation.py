@@ -161,9 +161,9 @@ class IsolatedOperator(SubgraphOperator):
         return self._bytes("bare_engine")
 
     def info(self) -> Mapping[str, Any]:
-        """Return what the operator says, and that it is isolated."""
+        """Return what the operator says, and the number of its process."""
         facts = self._asked("info") if self._generation == self._process.generation else None
-        return {**(facts or {}), "isolated": True}
+        return {**(facts or {}), "process": self._process.number}
 
     def close(self) -> None:
         """Close the operator; with the last one the process ends."""
