@@ -57,6 +57,10 @@ class SubgraphOperator(ABC):
     thread_safe: ClassVar[bool] = False
     """Whether several threads may be inside ``run`` at once."""
 
+    fork_safe: bool = False
+    """Whether a process forked from this one can run it: it keeps no threads, and no locks that
+    another thread may have held. A session with any operator that is not is refused there."""
+
     minds_memory: bool = False
     """Whether ``run`` surely keeps what it promises of memory, which the conformance kit looks at.
 
