@@ -138,11 +138,10 @@ class ResolvedConfig:
             ConfigError: Such a file gives such an option (SGK126).
         """
         entries = self.option_sources.get(name, {})
-        folder = self.unvouched
-        for option in schema:
+        for option in (one for one in schema if one.needs_trust):
             given = entries.get(option.name, entries.get(option.alias))
-            if folder is not None and option.needs_trust and given and given[1] == "file":
-                raise untrusted(given[2], folder)
+            if given and given[1] == "file" and self.unvouched is not None:
+                raise untrusted(given[2], self.unvouched)
         return {key: (value, location) for key, (value, _, location) in entries.items()}
 
     @property
