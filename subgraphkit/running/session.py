@@ -138,7 +138,7 @@ class Session:
         with self._gate.passage():
             try:
                 results = self._execute(input_feed)
-            except Exception as error:  # noqa: BLE001 (raised again unless it moves)
+            except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
                 failure = movable(error, self._variants.plain, self._plan, input_feed)
             else:
                 return results if places is None else picked(results, places)
@@ -185,7 +185,7 @@ class Session:
                     results = emitted.execute(feeds, *buffers)
                     if progress is not None:
                         progress.check()
-                except Exception as error:  # noqa: BLE001 (raised again unless it moves)
+                except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
                     refuse_stopped(progress, error, emitted, self._plan)
                     failure = movable(error, emitted, self._plan, feeds)
                 else:
