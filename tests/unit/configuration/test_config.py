@@ -272,24 +272,6 @@ def test_the_nearest_file_is_the_only_project_file(tmp_path: Path, project_file:
     assert (resolve().strict, resolve().verbose) == (False, 1)
 
 
-def test_one_file_can_be_named_instead(
-    tmp_path: Path, project_file: Path, user_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project_file.write_text("strict = true\n")
-    user_file.write_text("verbose = 3\n")
-    chosen = tmp_path / "chosen.toml"
-    plan = 'backend = "@plan.json"\n'
-    chosen.write_text(plan + 'on_missing = "warn"\ncache_dir = "cache"\ndata_roots = ["a", "/b"]\n')
-    monkeypatch.setenv("SUBGRAPH_CONFIG", str(chosen))
-    resolved = resolve()
-    assert (resolved.strict, resolved.verbose, resolved.on_missing) == (False, 0, "warn")
-    assert resolved.cache_dir == tmp_path / "cache"
-    assert resolved.backends[0].plan == tmp_path / "plan.json"
-    assert resolved.data_roots == (tmp_path / "a", Path("/b"))
-    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
-    assert resolve().on_missing == "error"
-
-
 @pytest.mark.parametrize(
     ("text", "code", "problem"),
     [

@@ -95,6 +95,24 @@ def test_the_users_file_the_program_and_a_name_vouch_for_a_folder(
     assert resolve(data_roots="/elsewhere").data_roots == (Path("/elsewhere"),)
 
 
+def test_one_file_can_be_named_instead(
+    tmp_path: Path, project: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "subgraphkit.toml").write_text("strict = true\n")
+    own.write_text("verbose = 3\n")
+    chosen = tmp_path / "chosen.toml"
+    plan = 'backend = "@plan.json"\n'
+    chosen.write_text(plan + 'on_missing = "warn"\ncache_dir = "cache"\ndata_roots = ["a", "/b"]\n')
+    monkeypatch.setenv("SUBGRAPH_CONFIG", str(chosen))
+    resolved = resolve()
+    assert (resolved.strict, resolved.verbose, resolved.on_missing) == (False, 0, "warn")
+    assert resolved.cache_dir == tmp_path / "cache"
+    assert resolved.backends[0].plan == tmp_path / "plan.json"
+    assert resolved.data_roots == (tmp_path / "a", Path("/b"))
+    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
+    assert resolve().on_missing == "error"
+
+
 def test_what_narrows_trust_may_be_said_by_anybody(project: Path, own: Path) -> None:
     own.write_text('isolate = "one"\n')
     (project / "subgraphkit.toml").write_text('limits = "max_nodes=5"\nisolate = "one, two"\n')
