@@ -69,6 +69,10 @@ def test_operators_of_onnx_runtime_take_what_they_take_there() -> None:
             assert set(mine.types) <= types.get(other.typeStr, {other.typeStr}), (name, mine.name)
 
 
+_WITHDRAWN, _IN = "opset: operator ", " is withdrawn in opset "
+_EXPORT = "; export the model for one below "
+
+
 def test_every_family_registers_kernels() -> None:
     assert len(FAMILIES) == len({family.__name__ for family in FAMILIES})
 
