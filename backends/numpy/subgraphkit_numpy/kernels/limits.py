@@ -118,8 +118,6 @@ def _guarded(factory: Factory, sizer: Sizer) -> Factory:
 
 def is_covered(site: Site) -> bool:
     """Say whether one input of a node surely has the shape of the output, so that nothing grows."""
-    if site.node.op_type == "StringConcat":
-        return False
     shape = getattr(site.node.output_type(), "shape", None)
     if not site.scope.trusts_shapes or shape is None or None in shape:
         return False
@@ -339,13 +337,6 @@ def _transposed(site: Site, values: Values) -> Sequence[int]:
     return (x[0], w[1] * site.attribute("group", 1), *space)
 
 
-def _text(site: Site, values: Values) -> Sequence[int]:
-    """Return a size of as many bytes as the texts have characters."""
-    shape = _broadcast(site, values)
-    longest = sum(max(map(len, value.reshape(-1)), default=0) for value in values)
-    return (*shape, longest)
-
-
 BROADCASTING: Final = (
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater",
     "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow",
@@ -361,7 +352,6 @@ SPREADING: Final[Mapping[str, Sizer]] = {
     "Einsum": _einsum,
     "Gather": _gather,
     "MatMul": _product,
-    "StringConcat": _text,
 }
 """Operators whose outputs may be far larger than each input, by the shapes of these."""
 
