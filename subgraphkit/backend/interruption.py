@@ -83,10 +83,10 @@ def interruptible(progress: Progress, work: Callable[..., _Result], *arguments: 
         _alarm.drop(over)
     if not outcome:
         _raise_left(progress, thread)
-    result, error = outcome[0]
-    if error is not None:
-        raise error
-    made: _Result = result
+    made: _Result
+    made, raised = outcome[0]
+    if raised is not None:
+        raise raised
     return made
 
 
