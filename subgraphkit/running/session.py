@@ -61,8 +61,6 @@ class Session:
         self._take(plan)
         follow(self)
 
-    # -- what the session is -----------------------------------------------------------------
-
     @property
     def number(self) -> int:
         """The number by which events name this session in this process."""
@@ -105,8 +103,6 @@ class Session:
     def get_outputs(self) -> list[NodeArg]:
         """Describe the outputs, in order."""
         return node_args(self.graph, self.graph.outputs)
-
-    # -- running -----------------------------------------------------------------------------
 
     def run(
         self,
@@ -206,8 +202,6 @@ class Session:
         """
         return Profile(self._plan, self._listen, self.run, runs, inside=inside)
 
-    # -- changing ----------------------------------------------------------------------------
-
     def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
         """Replace weights; only the subgraphs that use them are refitted or compiled again.
 
@@ -269,7 +263,9 @@ class Session:
             self._gate.alone(lambda: self._close_unless_used(*given))
             raise
 
-    def export(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def export(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, shared: bool = False
+    ) -> None:
         """Write all that is needed to run this session elsewhere, with the weights of today.
 
         ``InferenceSession(directory)`` opens it as it was compiled.
@@ -277,6 +273,7 @@ class Session:
         Args:
             directory: The folder to write, a bundle; must not exist, or be empty.
             overwrite: Whether a bundle that is there is replaced; anything else never is.
+            shared: Whether other users may read it, weights and all; otherwise this user alone.
 
         Raises:
             BundleError: The folder cannot be written (SGK180).
@@ -291,7 +288,7 @@ class Session:
 
         check_target(Path(directory), overwrite=overwrite)
         contents = self._gate.alone(taken_out)
-        write_bundle(contents, Path(directory), overwrite=overwrite)
+        write_bundle(contents, Path(directory), overwrite=overwrite, shared=shared)
 
     def close(self) -> None:
         """Release what the operators hold. May be called more than once."""
@@ -300,8 +297,7 @@ class Session:
     def _release(self) -> None:
         if self._closed:
             return
-        self._closed = True
-        self._execute = run_closed
+        self._closed, self._execute = True, run_closed
         close_all(step.operator for step in self._plan.steps)
 
     def leave_parent(self) -> None:
@@ -325,8 +321,6 @@ class Session:
         """Render in three lines: the model and who runs it, inputs, outputs."""
         state = "closed" if self._closed else ""
         return described(type(self).__name__, self.graph, self.partitioning.summary, state)
-
-    # -- inside ------------------------------------------------------------------------------
 
     def _listen(self, recorder: Recorder | None) -> Plan:
         def listen() -> Plan:
