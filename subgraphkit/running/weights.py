@@ -1,6 +1,7 @@
 """Weights that change under a running session: versioned, all or nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -49,11 +50,17 @@ class Weights:
             if name in self._current
         }
 
-    def update(self, plan: Plan, changed: Mapping[str, Any]) -> tuple[Plan, dict[str, str]]:
-        """Hand new weights to the operators that use them.
+    @contextmanager
+    def updated(
+        self, plan: Plan, changed: Mapping[str, Any]
+    ) -> Iterator[tuple[Plan, dict[str, str]]]:
+        """Hand new weights to the operators that use them, for good if the block ends well.
 
-        Returns:
-            The plan with recompiled operators in place, and what happened by subgraph id.
+        Whatever gets out of the block, Ctrl-C included, puts the old weights back.
+
+        Yields:
+            The plan with recompiled operators in place, and what happened by subgraph id. Those in
+            the place of which they are stay open.
 
         Raises:
             WeightUpdateError: The weights do not fit, or an operator cannot take them (SGK133).
@@ -68,19 +75,28 @@ class Weights:
         renewed = {name: self._renewed(name, array) for name, array in arrays.items()}
         self._require_same_types(renewed)
         renewed |= self._graph.refolded(renewed, {**self._current, **renewed})
-        plan, outcome = _handed(plan, renewed)
-        self._current |= renewed
-        self.versions |= {name: renewed[name].version for name in arrays}
-        return plan, outcome
+        before = self._current, self.versions
+        with _handed(plan, renewed) as (latest, outcome):
+            try:
+                self._current = {**self._current, **renewed}
+                self.versions = self.versions | {name: renewed[name].version for name in arrays}
+                yield latest, outcome
+            except BaseException:
+                self._current, self.versions = before
+                raise
 
     def brought(self, plan: Plan) -> Plan:
         """Hand the weights of today to the operators of another plan that have older ones.
+
+        Returns:
+            The plan with recompiled operators in place; the others stay open.
 
         Raises:
             WeightUpdateError: An operator cannot take them (SGK133); all have their old ones.
         """
         renewed = {name: stored for name, stored in self._current.items() if stored.version}
-        return _handed(plan, renewed)[0]
+        with _handed(plan, renewed) as (latest, _):
+            return latest
 
     def _checked(self, name: str, value: Any) -> _Array:
         stored = self._current.get(name)
@@ -157,10 +173,15 @@ def _copy(stored: Initializer) -> _Array:
     return stored.array().copy()
 
 
-def _handed(plan: Plan, renewed: Mapping[str, Initializer]) -> tuple[Plan, dict[str, str]]:
+@contextmanager
+def _handed(
+    plan: Plan, renewed: Mapping[str, Initializer]
+) -> Iterator[tuple[Plan, dict[str, str]]]:
     """Hand new weights to the operators that use them and do not have them yet.
 
-    Returns:
+    They have their old ones again if anything gets out of the block.
+
+    Yields:
         The plan with recompiled operators in place, and what happened by subgraph id.
 
     Raises:
@@ -169,25 +190,34 @@ def _handed(plan: Plan, renewed: Mapping[str, Initializer]) -> tuple[Plan, dict[
     outcome: dict[str, str] = {}
     steps = list(plan.steps)
     touched: list[tuple[Step, Step, tuple[str, ...]]] = []
-    for index, step in enumerate(plan.steps):
-        constants = step.subgraph.constants
-        held = tuple(
-            name
-            for name in renewed
-            if name in constants and constants[name].version != renewed[name].version
-        )
-        if not held:
-            continue
-        try:
-            mine = {name: renewed[name].array() for name in held}
-            steps[index], outcome[step.subgraph.id] = _update_step(plan, step, mine, renewed)
-        except Exception as error:
-            _restore(touched)
-            raise _failed(step, error) from error
-        touched.append((step, steps[index], held))
-    pairs = zip(plan.steps, steps, strict=True)
-    close_all(old.operator for old, new in pairs if old.operator is not new.operator)
-    return replace(plan, steps=tuple(steps)), outcome
+    try:
+        for index, step in enumerate(plan.steps):
+            held = _outdated(step, renewed)
+            if held:
+                mine = {name: renewed[name].array() for name in held}
+                try:
+                    latest, how = _update_step(plan, step, mine, renewed)
+                except Exception as error:
+                    raise _failed(step, error) from error
+                except BaseException:
+                    touched.append((step, step, held))  # it may have some of them
+                    raise
+                touched.append((step, latest, held))
+                steps[index], outcome[step.subgraph.id] = latest, how
+        yield replace(plan, steps=tuple(steps)), outcome
+    except BaseException:
+        _restore(touched)
+        raise
+
+
+def _outdated(step: Step, renewed: Mapping[str, Initializer]) -> tuple[str, ...]:
+    """Return the names of the weights of which a step has an older version."""
+    constants = step.subgraph.constants
+    return tuple(
+        name
+        for name, latest in renewed.items()
+        if name in constants and constants[name].version != latest.version
+    )
 
 
 def _update_step(
