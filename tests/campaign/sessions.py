@@ -39,6 +39,7 @@ def version_of(result: Any) -> int:
 
 
 class _Sessions(Attack):
+    may_refuse = False
     backends: ClassVar[Sequence[str]] = _ALL
 
     def prepare(self, scratch: Path, backend: str) -> None:
