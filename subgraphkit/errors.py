@@ -76,6 +76,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK124": "a plan file cannot be read, or is of another model",
         "SGK125": "a backend that was named has less of a model than was asked for",
         # whom to trust
+        "SGK127": "a session is used in a child forked from the process that opened it",
         "SGK128": "the metadata of an installed package cannot be read",
         "SGK129": "a package has a backend by the name of one that ships with subgraphkit",
         # compiling and running
@@ -96,6 +97,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK144": "a session is closed",
         "SGK145": "an input is of a kind that cannot be read",
         "SGK146": "a profile of the session is being taken already",
+        "SGK149": "a subgraph returned memory that is not its own to give",
         # the engine cache
         "SGK150": "the directory or the key of the engine cache cannot be trusted",
         "SGK151": "the engine cache cannot be read or written",
@@ -152,6 +154,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK216": "a model asks for more than the limits allow",
         "SGK217": "a step would make or need something larger than the limits allow",
         "SGK218": "an attribute of a node is not what its operator allows",
+        "SGK219": "a model made a step of the road fail in a way that nobody foresaw",
         # binding
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",

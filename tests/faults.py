@@ -3,11 +3,11 @@
 import ctypes
 import os
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from subgraphkit import Backend, OpSelector, Option, Subgraph, SubgraphOperator, SubgraphProperty
+from subgraphkit.backend.contract import Evidence
 
 
 def _corrupt_the_heap() -> None:
@@ -37,6 +37,17 @@ def _hang() -> None:
     ctypes.PyDLL(None).pause()  # which keeps Python's lock
 
 
+def _take_memory() -> None:
+    held = bytes(1 << 20)
+    while True:
+        held = held + held
+
+
+def _compute() -> None:
+    while True:
+        pass
+
+
 def _by_signal(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
 
@@ -47,11 +58,12 @@ FAULTS: Final[Mapping[int, Callable[[], object]]] = {
     3: _exit,
     4: _leave,
     5: _hang,
+    6: _take_memory,
     7: lambda: ctypes.string_at(0),
     8: _by_signal(signal.SIGFPE),
     9: _by_signal(signal.SIGKILL),
     10: _raise,
-    11: lambda: time.sleep(0.2),
+    11: _compute,
 }
 
 
@@ -76,6 +88,9 @@ class FaultyOperator(SubgraphOperator):
 class FaultyProperty(SubgraphProperty):
     """Takes every Mul."""
 
+    def prepare(self, graph: Any, context: Any) -> None:
+        FAULTS.get(context.options.asking, int)()
+
     def create_selector(self, graph: Any) -> OpSelector:
         return OpSelector(graph, {"Mul"})
 
@@ -87,10 +102,14 @@ class FaultyProperty(SubgraphProperty):
 
 
 class Faulty(Backend):
-    """The backend; its option says what happens while it compiles."""
+    """The backend; its options say what happens while it is asked, and while it compiles."""
 
     name = "faulty"
-    options: ClassVar[Sequence[Option]] = (Option("compiling", "int", 0, "The fault."),)
+    evidence: Evidence = "asked"
+    options: ClassVar[Sequence[Option]] = (
+        Option("asking", "int", 0, "The fault."),
+        Option("compiling", "int", 0, "The fault."),
+    )
 
     def properties(self) -> list[SubgraphProperty]:
         return [FaultyProperty()]

@@ -57,6 +57,17 @@ class SubgraphOperator(ABC):
     thread_safe: ClassVar[bool] = False
     """Whether several threads may be inside ``run`` at once."""
 
+    fork_safe: bool = False
+    """Whether a process forked from this one can run it: it keeps no threads, and no locks that
+    another thread may have held. A session with any operator that is not is refused there."""
+
+    minds_memory: bool = False
+    """Whether ``run`` surely keeps what it promises of memory, which the conformance kit looks at.
+
+    If not, what others read as well comes as read-only views, and with the setting ``checked`` what
+    it returns is held against what it was given and what it returned before (SGK149).
+    """
+
     device: str = "cpu"
     """Where the operator takes arrays without a copy, such as ``"cuda:0"``.
 

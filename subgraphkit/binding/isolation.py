@@ -8,6 +8,7 @@ import builtins
 import math
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import weakref
@@ -17,9 +18,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit import errors
+from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
-from subgraphkit.configuration.handing import plain_options, plain_settings
+from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
+from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
+from subgraphkit.ir import Initializer
 from subgraphkit.onnx_io import write_bundled_model
 from subgraphkit.processes import NoAnswer, how_it_ended
 from subgraphkit.processes.answering_child import DirectChild
@@ -27,7 +31,7 @@ from subgraphkit.processes.shared_area import SharedArea
 from subgraphkit.texts import logger_of
 from subgraphkit.types import TensorType
 
-__all__ = ["MODEL", "ModelProcess", "ProcessEnded", "plain_error"]
+__all__ = ["MODEL", "ModelProcess", "ProcessEnded", "described", "plain_error", "with_last_words"]
 
 MODEL: Final = "model.onnx"
 """The file in the folder that the process reads the model from."""
@@ -43,6 +47,7 @@ _OWN: Final = frozenset(
 _MOST_ENDINGS: Final = 10
 """How often a process may go down before its model gets no other."""
 _LAST_OUTPUT: Final = 2000
+_LAST_LINES: Final = 10
 
 _logger: Final = logger_of("isolate")
 _PROCESSES: Final[weakref.WeakSet["ModelProcess"]] = weakref.WeakSet()
@@ -215,8 +220,20 @@ getattr(os, "register_at_fork", dict)(after_in_child=_forget)  # not everywhere 
 def _write(graph: Any, folder: Path) -> None:
     with (folder / _WEIGHTS).open("xb") as file:
         constants = graph.constants
-        model = write_bundled_model(graph, constants, constants, file.write, lambda: _WEIGHTS)
+        kept = [name for name, constant in constants.items() if _is_there(constant)]
+        model = write_bundled_model(graph, constants, kept, file.write, lambda: _WEIGHTS)
     (folder / MODEL).write_bytes(model)
+
+
+def _is_there(constant: Initializer) -> bool:
+    """Say whether a constant has data, which may be in the engine of a bundle and nowhere else."""
+    try:
+        constant.array()
+    except errors.InvalidModelError as error:
+        if error.code == "SGK184":
+            return False
+        raise
+    return True
 
 
 def _job(graph: Any) -> dict[str, Any]:
@@ -236,6 +253,48 @@ def _job(graph: Any) -> dict[str, Any]:
         "settings": plain_settings(graph.settings, _OWN),
         "options": plain_options(graph.settings),
     }
+
+
+def described(graph: Any, backend: Backend) -> dict[str, Any]:
+    """Return by what another process finds a backend, and with which options.
+
+    Raises:
+        BackendError: It cannot (SGK137).
+    """
+    name, kind = backend.name, type(backend)
+    values = {
+        option.name: getattr(backend.option_values, option.name, option.default)
+        for option in backend.options
+    }
+    options = {
+        option.name: plain_value(values[option.name])
+        for option in backend.options
+        if values[option.name] != option.default
+    }
+    given = next((one.target for one in graph.settings.backends if one.name == name), None)
+    problem = "" if hasattr(os, "memfd_create") else f"{sys.platform} has no memory for it"
+    if given is None and not CATALOGUE.find(name, IN_PROCESS) and not problem:
+        return {"name": name, "place": "", "options": options}
+    if isinstance(given, Backend):
+        problem = "it was given as an instance"
+    elif kind.__module__ == "__main__" or "<" in kind.__qualname__:
+        problem = f"class {kind.__qualname__!r} of module {kind.__module__!r} cannot be imported"
+    if problem:
+        raise errors.BackendError(
+            "SGK137",
+            f"backend {name!r} cannot run in a process of its own: {problem}",
+            backend=name,
+            hint="Give a class at the top of a module, or leave the backend out of 'isolate'.",
+        )
+    return {"name": name, "place": f"{kind.__module__}:{kind.__qualname__}", "options": options}
+
+
+def with_last_words(error: errors.BackendError, ended: ProcessEnded) -> errors.BackendError:
+    """Note what a process printed before it ended."""
+    if ended.printed:
+        lines = "\n".join(ended.printed.splitlines()[-_LAST_LINES:])
+        error.add_note(f"It printed last:\n{lines}")
+    return error
 
 
 def plain_error(error: BaseException) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from subgraphkit.backend.events import CompileEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.boundary import walking
 from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator
@@ -111,10 +112,15 @@ def compile_subgraphs(
             backend that was named has less of the model than it has to (SGK125).
         MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK134).
     """
+    means = Means.of(partitioning, progress)
+    with walking("compile", partitioning.graph.name, means.progress.is_own):
+        return _attended(partitioning, means)
+
+
+def _attended(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     check_memory(partitioning)
-    means = Means.of(partitioning, progress)
     compiled = attended(
         lambda course: _compiled(partitioning, replace(means, progress=course)),
         means.progress,
@@ -339,7 +345,7 @@ def _composed(means: Means, division: Partitioning) -> SubgraphOperator:
 class _Idle(SubgraphOperator):
     """The operator of a region nobody reads from: there is nothing to do."""
 
-    thread_safe = True
+    thread_safe = fork_safe = True
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         del inputs, outputs

@@ -52,6 +52,8 @@ class ComposedOperator(SubgraphOperator):
         self._parts = [(subgraph, operator) for subgraph, operator in parts if subgraph.outputs]
         devices = {operator.device for _, operator in self._parts}
         self.device = devices.pop() if len(devices) == 1 else _HOST
+        self.fork_safe = all(one.fork_safe and one.thread_safe for _, one in self._parts)
+        self.minds_memory = all(operator.minds_memory for _, operator in self._parts)
         self._graph = graph
         self._values: dict[str, Any] = {}
         self._filename = f"<subgraphkit composed {next(_serial)}: {graph.name}>"

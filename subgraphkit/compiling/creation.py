@@ -10,6 +10,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
+from subgraphkit.boundary import is_to_pass
 from subgraphkit.compiling.isolation import isolated
 from subgraphkit.errors import (
     BackendError,
@@ -61,8 +62,10 @@ class Creation:
             return self._asked(subgraph, claim)
         except (Unsupported, BackendError, OptionError):
             raise
-        except Exception as error:
+        except BaseException as error:
             self.progress.check()  # it was stopped, and says so in words of its own
+            if is_to_pass(error):
+                raise
             raise failure(subgraph, error) from error
 
     def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
@@ -81,7 +84,7 @@ class Creation:
     def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
         if self.graph.settings.isolates(claim.backend.name):
             how = {"shares": self.shares_processors, "cached": self.is_cached}
-            return isolated(self.graph, subgraph, claim, self.constraints, self.progress, **how)
+            return isolated(subgraph, claim, self.constraints, self.progress, how)
         operator: object = claim.property.create_operator(subgraph, self.context(claim))
         if not isinstance(operator, SubgraphOperator):
             raise SelectorContractError(
@@ -129,7 +132,7 @@ def _giving_back() -> Iterator[None]:
         raise Unsupported(error.message, nodes=error.context["nodes"]) from error
 
 
-def failure(subgraph: Subgraph, error: Exception) -> CompileError:
+def failure(subgraph: Subgraph, error: BaseException) -> CompileError:
     """Word that a backend failed to compile what it claimed (SGK130)."""
     members = subgraph.members or tuple(subgraph.graph.nodes[i] for i in subgraph.nodes)
     found = CompileError(
@@ -152,5 +155,7 @@ def close_all(operators: Iterable[SubgraphOperator]) -> None:
     for operator in operators:
         try:
             operator.close()
-        except Exception:
+        except BaseException as error:
+            if is_to_pass(error):
+                raise
             _logger.exception("closing %s failed", type(operator).__name__)

@@ -7,14 +7,19 @@ descriptors ``IN`` and ``OUT``; the process ends with whoever holds the other en
 
 import fcntl
 import json
+import math
 import os
+import resource
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -27,11 +32,13 @@ from subgraphkit.compiling.compilation import Means, obtained
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.finding.child_probe import answering
 from subgraphkit.ir import Initializer, Subgraph
+from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io import load_read
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 from subgraphkit.partitioning.claiming.turns import Turns
+from subgraphkit.partitioning.division import claimed
 from subgraphkit.processes.shared_area import Kind, SharedArea
 from subgraphkit.types import DataType, TensorType
 
@@ -71,6 +78,7 @@ class _Workshop:
             plugins="none",
             **job["settings"],
         )
+        _bound_memory(bound.settings.limits)
         self._graph = replace(
             bound,
             name=job["name"],
@@ -84,8 +92,9 @@ class _Workshop:
     def create(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Compile a subgraph, or restore it from the cache."""
         recipe = request["create"]
-        subgraph = self._subgraph(recipe, self._given(request))
-        claims = self._claims_of(*recipe["backend"])
+        *weights, engine = [*self._given(request), None][: len(request["names"]) + 1]
+        subgraph = self._subgraph(recipe, dict(zip(request["names"], weights, strict=True)))
+        claims = self._claims_of(recipe["backend"])
         claim = next(one for one in claims if one.property_name == recipe["property"])
         if claim not in self._prepared:
             self._prepared.add(claim)
@@ -95,11 +104,26 @@ class _Workshop:
         means = Means.of(partitioning, progress, shares_processors=recipe["shares"])
         if not recipe["cached"]:
             means = replace(means, cache=None)
-        operator, restored = obtained(partitioning, subgraph, claim, means.on(subgraph))
+        restored = engine is not None
+        with _bounded_time(self._graph.settings.limits):
+            if engine is not None:
+                context = replace(claim.context, shares_processors=recipe["shares"])
+                operator = claim.backend.restore(engine.tobytes(), subgraph, context)
+            else:
+                operator, restored = obtained(partitioning, subgraph, claim, means.on(subgraph))
         number = len(self._kinds) + 1
         self._operators[number], self._kinds[number] = (operator, _kinds(subgraph, operator))
         kept = means.cache is not None and subgraph.id in means.cache.kept
         return {"number": number, "made_by": operator.made_by, "restored": restored, "kept": kept}
+
+    def rehearse(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask backends what they will be asked, to see whether one takes the process down."""
+        tell = Progress(self._tell)
+        # which comes up again, where they are asked in earnest
+        with suppress(Exception), _bounded_time(self._graph.settings.limits):
+            claims = self._chosen(request["rehearse"])
+            claimed(self._graph, claims, told=lambda one: tell("asking", 0, None, one.backend.name))
+        return {}
 
     def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run an operator."""
@@ -114,7 +138,11 @@ class _Workshop:
 
     def update(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Hand new weights to an operator."""
-        return {"taken": self._operators[request["update"]].update_weights(self._given(request))}
+        return {
+            "taken": self._operators[request["update"]].update_weights(
+                dict(zip(request["names"], self._given(request), strict=True))
+            )
+        }
 
     def call(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Ask an operator something about itself, or close it."""
@@ -131,9 +159,8 @@ class _Workshop:
         with self._locked:
             self._answer({"event": [event.phase, event.done, event.total, event.message]})
 
-    def _given(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        arrays = [np.array(one) for one in self._inward.restore(request["values"])]
-        return dict(zip(request["names"], arrays, strict=True))
+    def _given(self, request: Mapping[str, Any]) -> list[Any]:
+        return [np.array(one) for one in self._inward.restore(request["values"])]
 
     def _subgraph(self, recipe: Mapping[str, Any], changed: Mapping[str, Any]) -> Subgraph:
         constants = {name: self._graph.constants[name] for name in recipe["constants"]}
@@ -147,16 +174,17 @@ class _Workshop:
         }
         return Subgraph(graph=self._graph, constants=constants, **fields)
 
-    def _claims_of(self, name: str, place: str) -> list[Claim]:
-        if name not in self._claims:
-            module, _, attribute = place.partition(":")
-            target = getattr(import_module(module), attribute) if place else None
-            choice = BackendChoice(name, target=target, origin="the setting isolate")
-            settings = self._graph.settings.selecting((choice,), "isolate", choice.origin)
-            graph = replace(self._graph, settings=settings)
-            found = next(choose_claimants(graph, settings, lambda _: False))
-            self._claims[name] = [one for one in found if one.backend.name == name]
-        return self._claims[name]
+    def _claims_of(self, backend: Mapping[str, Any]) -> list[Claim]:
+        key = json.dumps(backend)
+        if key not in self._claims:
+            self._claims[key] = self._chosen([backend])
+        return [one for one in self._claims[key] if one.backend.name == backend["name"]]
+
+    def _chosen(self, backends: Sequence[Mapping[str, Any]]) -> list[Claim]:
+        """List the properties of backends, and of the fallback after them."""
+        settings = self._graph.settings.selecting(tuple(map(_choice, backends)), "call", "isolate")
+        graph = replace(self._graph, settings=settings)
+        return next(choose_claimants(graph, settings, lambda _: False))
 
     def _partitioning(
         self, subgraph: Subgraph, claim: Claim, recipe: Mapping[str, Any]
@@ -169,6 +197,13 @@ class _Workshop:
             claimed_by=(0,),
             constraints=ResolvedConstraints(dict(recipe["pinned"]), excluded),
         )
+
+
+def _choice(backend: Mapping[str, Any]) -> BackendChoice:
+    module, _, attribute = backend["place"].partition(":")
+    target = getattr(import_module(module), attribute) if module else None
+    options = MappingProxyType(backend["options"])
+    return BackendChoice(backend["name"], options=options, target=target, origin="isolate")
 
 
 def _itself(array: Any) -> Any:
@@ -192,6 +227,30 @@ def _kinds(subgraph: Subgraph, operator: SubgraphOperator) -> tuple[Kind, ...] |
 
 def _on_host(value: Any) -> Any:
     return value if value is None or isinstance(value, list) else np.asarray(value)
+
+
+def _bound_memory(limits: LoadLimits) -> None:
+    """Have memory refused beyond the limit: that which is written to, not what is reserved."""
+    if limits.compile_bytes:
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (_at_most(limits.compile_bytes, most), most))
+
+
+@contextmanager
+def _bounded_time(limits: LoadLimits) -> Iterator[None]:
+    """Have the system end this process when work takes more processor time than it may."""
+    before = resource.getrlimit(resource.RLIMIT_CPU)
+    if limits.max_compile_seconds:
+        end = math.ceil(time.process_time()) + limits.max_compile_seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (_at_most(end, before[1]), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, before)
+
+
+def _at_most(wanted: int, most: int) -> int:
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
 
 
 def _end_with_parent(line: int) -> None:

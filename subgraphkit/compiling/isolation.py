@@ -1,54 +1,52 @@
 """Operators in the child process of their model: one that stands for each here, and its errors."""
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
-from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator, fill_buffers
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.binding.isolation import ModelProcess, ProcessEnded
+from subgraphkit.binding.isolation import ModelProcess, ProcessEnded, described, with_last_words
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
-from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 
 __all__ = ["IsolatedOperator", "isolated"]
 
-_LAST_LINES: Final = 10
+_LOOK_SECONDS: Final = 0.02
 
 
 def isolated(
-    graph: BoundModel,
     subgraph: Subgraph,
     claim: Claim,
     constraints: ResolvedConstraints,
     progress: Progress,
-    **how: bool,
+    how: Mapping[str, bool],
+    engine: bytes | None = None,
 ) -> "IsolatedOperator":
-    """Have a region compiled in the process of its model.
+    """Have a region compiled, or its engine restored, in the process of its model.
 
     Args:
-        graph: The bound model.
-        subgraph: The region.
+        subgraph: The region, of a bound model.
         claim: Who compiles it.
         constraints: What the user demands.
         progress: Told how far it is; when it is cancelled, the process is ended.
-        **how: ``shares``, whether the processors are shared, and ``cached``, whether its engine is
-            looked for and kept.
+        how: ``shares``, whether the processors are shared, and ``cached``, whether its engine is
+            looked for in the cache and kept there.
+        engine: An engine to restore; None to compile.
 
     Raises:
-        CompileError: The process went down (SGK136), the backend cannot be opened in another
-            process (SGK137), or it failed to compile the region (SGK130).
+        CompileError: The process went down (SGK136), or the backend failed to compile the region
+            (SGK130).
+        BackendError: The backend cannot be opened in another process (SGK137).
         Unsupported: It gives nodes back.
     """
+    graph = cast("BoundModel", subgraph.graph)
     recipe = {
-        "backend": [claim.backend.name, _class_of(graph, claim.backend, subgraph)],
+        "backend": described(graph, claim.backend),
         "property": claim.property_name,
         "subgraph": {
             name: getattr(subgraph, name)
@@ -59,7 +57,7 @@ def isolated(
         "excluded": {name: sorted(nodes) for name, nodes in constraints.excluded.items()},
         **how,
     }
-    return IsolatedOperator(graph.process, subgraph, recipe, progress)
+    return IsolatedOperator(graph.process, subgraph, recipe, engine, progress)
 
 
 class IsolatedOperator(SubgraphOperator):
@@ -71,6 +69,7 @@ class IsolatedOperator(SubgraphOperator):
         process: The process.
         subgraph: What the operator runs.
         recipe: How it is made there.
+        engine: What it is restored from; None if it is compiled.
         progress: Told how far compiling is.
 
     Attributes:
@@ -88,11 +87,13 @@ class IsolatedOperator(SubgraphOperator):
         process: ModelProcess,
         subgraph: Subgraph,
         recipe: Mapping[str, Any],
+        engine: bytes | None,
         progress: Progress,
     ) -> None:
         self._process = process
         self._subgraph = subgraph
         self._recipe = recipe
+        self._engine = [] if engine is None else [np.frombuffer(engine, np.uint8)]
         self._weights = {
             name: one.array() for name, one in subgraph.constants.items() if one.version
         }
@@ -117,16 +118,25 @@ class IsolatedOperator(SubgraphOperator):
             ExecutionError: The process went down (SGK136); the next run starts another.
             Exception: What the operator raised there.
         """
-        process = self._process
-        with process.lock:
-            try:
-                if self._generation != process.ready():
-                    self._make()
-                given = process.inward.store(inputs)
-                answer = process.ask({"run": self._number, "values": given})
-                results = [_owned(one) for one in process.outward.restore(answer["values"])]
-            except ProcessEnded as ended:
-                raise self._worded(ended, ExecutionError, "running") from None
+        with self._process.lock:
+            results = self._computed(inputs)
+        return fill_buffers(self._subgraph.outputs, outputs, results)
+
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """Have the outputs computed; if the run is cancelled the process is ended.
+
+        Raises:
+            BaseException: As ``run``; or what ``progress`` was cancelled with.
+        """
+        lock = self._process.lock
+        while not lock.acquire(timeout=_LOOK_SECONDS):  # another thread may be in a hang
+            progress.check()
+        try:
+            results = self._computed(inputs, progress)
+        finally:
+            lock.release()
         return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
@@ -166,10 +176,21 @@ class IsolatedOperator(SubgraphOperator):
 
     # -- inside ------------------------------------------------------------------------------
 
+    def _computed(self, inputs: Sequence[Any], progress: Progress | None = None) -> list[Any]:
+        process = self._process
+        try:
+            if self._generation != process.ready():
+                self._make(progress)
+            given = process.inward.store(inputs)
+            answer = process.ask({"run": self._number, "values": given}, progress)
+            return [_owned(one) for one in process.outward.restore(answer["values"])]
+        except ProcessEnded as ended:
+            raise self._worded(ended, ExecutionError, "running") from None
+
     def _make(self, progress: Progress | None = None) -> None:
         process = self._process
         generation = process.ready()
-        values = process.inward.store(list(self._weights.values()))
+        values = process.inward.store([*self._weights.values(), *self._engine])
         new = {"names": list(self._weights), "values": values}
         answer = process.ask({"create": self._recipe, **new}, progress)
         self._generation, self._number = generation, answer["number"]
@@ -188,7 +209,7 @@ class IsolatedOperator(SubgraphOperator):
             return None if values is None else self._process.outward.restore(values)[0].tobytes()
 
     def _worded(self, ended: ProcessEnded, kind: type[BackendError], doing: str) -> BackendError:
-        backend = self._recipe["backend"][0]
+        backend = self._recipe["backend"]["name"]
         subgraph = self._subgraph
         error = kind(
             "SGK136",
@@ -200,10 +221,7 @@ class IsolatedOperator(SubgraphOperator):
             "backend, set on_compile_error='fallback' and on_run_error='fallback'; or leave the "
             "backend out of the list.",
         )
-        if ended.printed:
-            lines = "\n".join(ended.printed.splitlines()[-_LAST_LINES:])
-            error.add_note(f"It printed last:\n{lines}")
-        return error
+        return with_last_words(error, ended)
 
 
 def _owned(value: Any) -> Any:
@@ -211,29 +229,3 @@ def _owned(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value if value.dtype.hasobject else value.copy()
     return [_owned(one) for one in value] if isinstance(value, list) else value
-
-
-def _class_of(graph: BoundModel, backend: Backend, subgraph: Subgraph) -> str:
-    """Return where another process finds the class of a backend; empty if it goes by the name.
-
-    Raises:
-        CompileError: It finds none (SGK137).
-    """
-    name, kind = backend.name, type(backend)
-    given = next((one.target for one in graph.settings.backends if one.name == name), None)
-    problem = "" if hasattr(os, "memfd_create") else f"{sys.platform} has no memory for it"
-    if given is None and not CATALOGUE.find(name, IN_PROCESS) and not problem:
-        return ""
-    if isinstance(given, Backend):
-        problem = "it was given as an instance"
-    elif kind.__module__ == "__main__" or "<" in kind.__qualname__:
-        problem = f"class {kind.__qualname__!r} of module {kind.__module__!r} cannot be imported"
-    if problem:
-        raise CompileError(
-            "SGK137",
-            f"backend {name!r} cannot run in a process of its own: {problem}",
-            backend=name,
-            subgraph=subgraph.id,
-            hint="Give a class at the top of a module, or leave the backend out of 'isolate'.",
-        )
-    return f"{kind.__module__}:{kind.__qualname__}"

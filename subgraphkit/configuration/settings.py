@@ -272,11 +272,7 @@ _ALL: Final = (
         "How many seconds compiling a model may take; as long as it takes, if nobody says.",
     ),
     Setting(
-        "isolate",
-        isolated,
-        frozenset(),
-        "Which backends compile and run in a child process, which may crash or be ended: none, "
-        "process for all of them, or their names.",
+        "isolate", isolated, frozenset(), "Backends in a child process: none, process or names."
     ),
     _choice(
         "progress",

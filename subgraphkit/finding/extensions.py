@@ -22,6 +22,7 @@ from subgraphkit.backend.hookspecs import (
 )
 from subgraphkit.backend.notices import mark_as_plugin_error, warn_user
 from subgraphkit.backend.progress import Progress, ProgressEvent
+from subgraphkit.boundary import is_to_pass
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import InternalError, describe_exception
@@ -207,7 +208,9 @@ class ExtensionManager:
         for source, caller in self._listeners(hook_name):
             try:
                 results += [_used_up(result) for result in caller(**arguments)]
-            except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+            except BaseException as error:
+                if is_to_pass(error):
+                    raise
                 self._switch_off(source, hook_name, error)
         return results
 
@@ -261,7 +264,9 @@ class ExtensionManager:
         try:
             extension = source.get()
             manager.register(extension, name=source.name)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+        except BaseException as error:
+            if is_to_pass(error):
+                raise
             self._report(source, "import", error)
             return []
         for hook_name in unknown_hooks(manager, extension):

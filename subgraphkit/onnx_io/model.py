@@ -7,6 +7,7 @@ from typing import Final
 
 import onnx
 
+from subgraphkit.boundary import walking
 from subgraphkit.ir import Graph
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
@@ -14,7 +15,7 @@ from subgraphkit.onnx_io.functions import inline_functions
 from subgraphkit.onnx_io.protos import ALIAS, without_alias
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, read_model
-from subgraphkit.onnx_io.validation import check_graph, opsets_of
+from subgraphkit.onnx_io.validation import check_graph, opsets_of, require_text
 from subgraphkit.onnx_io.weights import initializer_of, take_out_payloads
 
 __all__ = ["Model", "load", "load_read"]
@@ -90,7 +91,8 @@ def load(source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = Load
 
     Raises:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
-        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215).
+        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215,
+            SGK218), or failed to load in a way that nobody foresaw (SGK219).
         UnsupportedModelError: It needs a newer onnx (SGK206), or asks for more than the limits
             allow (SGK216).
         CallerError: The source is of another kind, or a URL (SGK213).
@@ -113,6 +115,18 @@ def load_read(data: bytes, path: Path) -> Model:
 
 
 def _load(read: ReadModel, limits: LimitsOf) -> Model:
+    name = read.path.name if read.path else str(read.proto.graph.name or "model")
+    with walking("load", name):
+        try:
+            require_text(read.proto, everywhere=False)
+            return _loaded(read, limits)
+        except (TypeError, UnicodeError):
+            # protobuf hands out bytes for what is to be text and is none
+            require_text(read.proto, everywhere=True)
+            raise
+
+
+def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
     stored, path, folders, is_shared, size = read
     opsets_of(stored)
     proto = inline_functions(stored, limits)

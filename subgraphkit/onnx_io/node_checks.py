@@ -6,6 +6,7 @@ library sees a node.
 
 import difflib
 from collections.abc import Mapping
+from sys import intern
 from typing import Any, Final
 
 import onnx
@@ -82,12 +83,12 @@ class NodeCheck:
                 one out that is needed (SGK215); an attribute is twice there, or has no name or
                 value (SGK214); or is not what the operator allows (SGK218).
         """
+        if node.attribute or self._required or self._is_constant:
+            self._check_attributes(node, index)
         if self._schema is not None:
             self._check_counts(node, index, self._schema)
             if "" in node.input or "" in node.output:
                 _check_presence(node, index, self._schema)
-        if node.attribute or self._required or self._is_constant:
-            self._check_attributes(node, index)
 
     def _check_attributes(self, node: onnx.NodeProto, index: int) -> None:
         names = set()
@@ -119,6 +120,8 @@ class NodeCheck:
             what, have, least, most = "input", read, schema.min_input, schema.max_input
         elif not schema.min_output <= made <= schema.max_output:
             what, have, least, most = "output", made, schema.min_output, schema.max_output
+        elif (stated := self._stated_outputs(node)) not in {None, made}:
+            what, have, least, most = "output", made, stated, stated
         else:
             return
         expected = f"{least}" if least == most else f"{least} to {most}"
@@ -130,11 +133,17 @@ class NodeCheck:
             "export it again.",
         )
 
+    def _stated_outputs(self, node: onnx.NodeProto) -> int | None:
+        """Return how many outputs a node says that it has; inference makes room for as many."""
+        if "num_outputs" not in self._types:
+            return None
+        return next((one.i for one in node.attribute if one.name == "num_outputs"), None)
+
     def _find_out(
         self, attribute: AttributeProto, node: onnx.NodeProto, index: int
     ) -> tuple[str, Rule | None]:
         """Return where the value of an attribute is, and what it may be."""
-        name, kind = attribute.name, attribute.type
+        name, kind = intern(attribute.name), attribute.type  # TypeError if it is no text
         if not name or kind not in _FIELDS:
             raise _broken(node, index, f"has an attribute {name!r} without a name or a type")
         known = self._types

@@ -115,7 +115,7 @@ def _initializers(
         held.get(tensor.values.name) or sparse_initializer_of(tensor, folders)
         for tensor in graph.sparse_initializer
     ]
-    return {initializer.name: initializer for initializer in (*dense, *sparse)}
+    return {intern(initializer.name): initializer for initializer in (*dense, *sparse)}
 
 
 def _columns(
@@ -148,5 +148,6 @@ def _columns(
             constant = constant_of(node, folders)
             if constant is not None:
                 constants[constant.name] = constant
+    "".join(names)  # raises TypeError if one is no text
     table = NodeTable(op_types, domains, names, inputs, outputs, attributes, bodies)
     return table, constants

@@ -9,12 +9,13 @@ import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import onnx
 from onnx import AttributeProto, defs
 
 from subgraphkit.errors import InvalidModelError, UnsupportedModelError
+from subgraphkit.onnx_io.attribute_rules import shown
 from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
@@ -22,12 +23,41 @@ from subgraphkit.onnx_io.node_checks import NodeCheck, label_of
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.onnx_io.weights import check_sparse, check_tensor
 
-__all__ = ["MAX_DEPTH", "check_graph", "opsets_of"]
+__all__ = ["MAX_DEPTH", "check_graph", "opsets_of", "require_text"]
 
 MAX_DEPTH: Final = 31
 """Bodies may be nested this deep; no deeper ones can be read from a file, by anybody."""
 
+_OF_WHOLE: Final = frozenset({"metadata_props", "opset_import"})
 _SUGGESTIONS = 1
+
+
+def require_text(model: onnx.ModelProto, *, everywhere: bool) -> None:
+    """Check that what is to be text is UTF-8, which protobuf does not.
+
+    Args:
+        model: The model.
+        everywhere: Whether to look at all of it, which takes a while; not only at what it says of
+            itself as a whole.
+
+    Raises:
+        InvalidModelError: Something is not (SGK214).
+    """
+    pending: list[tuple[str, Any]] = [("the model", model), ("the graph", model.graph)]
+    while pending:
+        where, message = pending.pop()
+        for field, value in message.ListFields():
+            values = value if hasattr(value, "extend") else [value]
+            if field.type == field.TYPE_STRING:
+                raw = next((one for one in values if isinstance(one, bytes)), None)
+                if raw is not None:
+                    raise InvalidModelError(
+                        "SGK214",
+                        f"field {field.name!r} of {where} is {shown(raw)}, which is not UTF-8",
+                        hint="The model file is damaged or was written wrongly; export it again.",
+                    )
+            elif field.type == field.TYPE_MESSAGE and (everywhere or field.name in _OF_WHOLE):
+                pending += [(f"one {field.message_type.name}", one) for one in values]
 
 
 def opsets_of(model: onnx.ModelProto) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Any, overload
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
+from subgraphkit.boundary import walking
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
@@ -340,16 +341,17 @@ def partition(
     """
     if isinstance(bound, Subgraph):
         return partition_within(bound, backends, bound.backend, NO_DEMANDS)
-    settings, placed = selected(bound, backends, constraints)
-    demands = placed or configured(settings, constraints)
-    named: dict[str, str] = {}
-    with collector_paused():
-        work, turns, demanded = divided(bound, settings, demands, named=named, dry_run=dry_run)
-        # nobody named those of a placement: what was measured is as asked
-        partitioning = _finished(work, turns, demanded, {} if placed else named)
-    if bound.extensions.implements("subgraphkit_plan"):
-        bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
-    return partitioning
+    with walking("partition", bound.name):
+        settings, placed = selected(bound, backends, constraints)
+        demands = placed or configured(settings, constraints)
+        named: dict[str, str] = {}
+        with collector_paused():
+            work, turns, demanded = divided(bound, settings, demands, named=named, dry_run=dry_run)
+            # nobody named those of a placement: what was measured is as asked
+            partitioning = _finished(work, turns, demanded, {} if placed else named)
+        if bound.extensions.implements("subgraphkit_plan"):
+            bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
+        return partitioning
 
 
 def partition_within(

@@ -14,7 +14,7 @@ The lines on which steps stand are kept, so that a failure names the subgraph it
 
 import linecache
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -25,7 +25,7 @@ import numpy as np
 
 from subgraphkit.backend.operator import ON_DEVICE, SubgraphOperator
 from subgraphkit.planning import Plan, Step
-from subgraphkit.running.checking import check_result
+from subgraphkit.running.checking import Apart, check_result, read_only
 from subgraphkit.running.devices import (
     HOST,
     left_on_device,
@@ -238,6 +238,11 @@ def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_
     writer.line(f"{indent}{targets}, = run{index}({arguments})", index)
     if plan.graph.settings.checked:
         _write_checks(writer, index, step, options)
+        # Buffers are handed out as they came.
+        if not step.operator.minds_memory and not options.buffered:
+            writer.names[f"apart{index}"] = Apart(subgraph)
+            read = _tuple([writer.local(name) for name in subgraph.inputs])
+            writer.line(f"    apart{index}({read}, {_tuple(targets.split(', '))})", index)
     if step.drops:
         writer.line(f"    del {', '.join(writer.local(name) for name in step.drops)}")
 
@@ -246,10 +251,17 @@ def _arguments(writer: _Writer, plan: Plan, step: Step, options: "_Options") -> 
     inputs = step.subgraph.inputs
     # Only a caller who binds outputs can have one left where this step does not read it.
     fetched = read_elsewhere(plan, step) if options.buffered else frozenset()
-    return [
-        f"to_host({writer.local(name)})" if name in fetched else writer.local(name)
-        for name in inputs
-    ]
+    guarded: Collection[str] = ()
+    if not step.operator.minds_memory:
+        writer.names["read_only"] = read_only
+        lent = {*plan.graph.inputs, *plan.graph.defaults}
+        guarded = {name for name in inputs if name in lent or name not in step.drops}
+    found = []
+    for name in inputs:
+        value = writer.local(name)
+        value = f"to_host({value})" if name in fetched else value
+        found.append(f"read_only({value})" if name in guarded else value)
+    return found
 
 
 def _write_checks(writer: _Writer, index: int, step: Step, options: "_Options") -> None:

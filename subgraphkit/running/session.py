@@ -21,6 +21,7 @@ from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import picked
 from subgraphkit.running.failures import fails_again, movable
+from subgraphkit.running.forking import follow, goes_on, run_forked
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import other_model, run_closed
 from subgraphkit.running.observing import Observer
@@ -58,8 +59,7 @@ class Session:
         self._variants: Variants
         self._execute: Callable[..., list[Any]]
         self._take(plan)
-
-    # -- what the session is -----------------------------------------------------------------
+        follow(self)
 
     @property
     def number(self) -> int:
@@ -104,8 +104,6 @@ class Session:
         """Describe the outputs, in order."""
         return node_args(self.graph, self.graph.outputs)
 
-    # -- running -----------------------------------------------------------------------------
-
     def run(
         self,
         output_names: Sequence[str] | None,
@@ -128,7 +126,7 @@ class Session:
         Raises:
             InputError: The feeds do not fit the model (SGK140 to SGK142, SGK145), an output does
                 not exist (SGK143).
-            CallerError: The session is closed (SGK144).
+            CallerError: The session is closed (SGK144), or a parent's in a forked child (SGK127).
             ExecutionError: A subgraph failed (SGK131) or returned something wrong (SGK132).
             RunTimeoutError: It took longer than it may (SGK138); or it was cancelled (SGK139).
         """
@@ -140,7 +138,7 @@ class Session:
         with self._gate.passage():
             try:
                 results = self._execute(input_feed)
-            except Exception as error:  # noqa: BLE001 (raised again unless it moves)
+            except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
                 failure = movable(error, self._variants.plain, self._plan, input_feed)
             else:
                 return results if places is None else picked(results, places)
@@ -187,7 +185,7 @@ class Session:
                     results = emitted.execute(feeds, *buffers)
                     if progress is not None:
                         progress.check()
-                except Exception as error:  # noqa: BLE001 (raised again unless it moves)
+                except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
                     refuse_stopped(progress, error, emitted, self._plan)
                     failure = movable(error, emitted, self._plan, feeds)
                 else:
@@ -203,8 +201,6 @@ class Session:
                 compile anew. The operators of the session stay as they are.
         """
         return Profile(self._plan, self._listen, self.run, runs, inside=inside)
-
-    # -- changing ----------------------------------------------------------------------------
 
     def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
         """Replace weights; only the subgraphs that use them are refitted or compiled again.
@@ -272,7 +268,9 @@ class Session:
             self._gate.alone(lambda: self._close_unless_used(*given))
             raise
 
-    def export(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def export(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, shared: bool = False
+    ) -> None:
         """Write all that is needed to run this session elsewhere, with the weights of today.
 
         ``InferenceSession(directory)`` opens it as it was compiled.
@@ -280,6 +278,7 @@ class Session:
         Args:
             directory: The folder to write, a bundle; must not exist, or be empty.
             overwrite: Whether a bundle that is there is replaced; anything else never is.
+            shared: Whether other users may read it, weights and all; otherwise this user alone.
 
         Raises:
             BundleError: The folder cannot be written (SGK180).
@@ -294,7 +293,7 @@ class Session:
 
         check_target(Path(directory), overwrite=overwrite)
         contents = self._gate.alone(taken_out)
-        write_bundle(contents, Path(directory), overwrite=overwrite)
+        write_bundle(contents, Path(directory), overwrite=overwrite, shared=shared)
 
     def close(self) -> None:
         """Release what the operators hold. May be called more than once."""
@@ -303,9 +302,14 @@ class Session:
     def _release(self) -> None:
         if self._closed:
             return
-        self._closed = True
-        self._execute = run_closed
+        self._closed, self._execute = True, run_closed
         close_all(step.operator for step in self._plan.steps)
+
+    def leave_parent(self) -> None:
+        """Go on in a forked child if all operators can, or refuse to; called there."""
+        self._gate = Gate()  # a thread that is not here may have been inside
+        if not self._closed and not goes_on(self._plan):
+            self._closed, self._execute = True, run_forked
 
     def __enter__(self) -> Self:
         """Return the session, which is closed on leaving."""
@@ -322,8 +326,6 @@ class Session:
         """Render in three lines: the model and who runs it, inputs, outputs."""
         state = "closed" if self._closed else ""
         return described(type(self).__name__, self.graph, self.partitioning.summary, state)
-
-    # -- inside ------------------------------------------------------------------------------
 
     def _listen(self, recorder: Recorder | None) -> Plan:
         def listen() -> Plan:
@@ -353,7 +355,7 @@ class Session:
 
     def _check_open(self) -> None:
         if self._closed:
-            run_closed({})
+            self._execute({})
 
     def _move_to_fallback(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> None:
         """Give the subgraph that failed to the fallback backend, for good, and say so once.

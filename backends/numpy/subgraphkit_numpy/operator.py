@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from copy import copy
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
 from subgraphkit.backend import (
     InnerTime,
     Interrupted,
+    LoadLimits,
     Progress,
     SubgraphOperator,
     fill_buffers,
@@ -19,10 +20,12 @@ from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes
+from subgraphkit_numpy.kernels.limits import OutputTooLargeError
 from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
 
 __all__ = ["NumpyOperator"]
 
+_LIMITS: Final = LoadLimits()
 _Made = TypeVar("_Made")
 
 
@@ -33,6 +36,7 @@ class NumpyOperator(SubgraphOperator):
         subgraph: The region.
         options: Options of the backend.
         threads: How many threads may share the work; None for one per CPU.
+        limits: How large values may be.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -41,9 +45,18 @@ class NumpyOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    fork_safe = True  # a child starts helpers of its own, see ``parallel``
+    minds_memory = True
 
-    def __init__(self, subgraph: Subgraph, options: Options, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        subgraph: Subgraph,
+        options: Options,
+        threads: int | None = None,
+        limits: LoadLimits = _LIMITS,
+    ) -> None:
         self._threads = threads
+        self._limits = limits
         self._context = _context(threads)
         self._subgraph = subgraph
         self._options = options
@@ -141,6 +154,7 @@ class NumpyOperator(SubgraphOperator):
             constants=subgraph.constants,
             replaced=self._replaced,
             options=self._options,
+            limits=self._limits,
             name=subgraph.id,
         )
 
@@ -153,9 +167,11 @@ class NumpyOperator(SubgraphOperator):
     def _explained(self, error: Exception) -> ExecutionError:
         labels = failing_nodes(error.__traceback__)
         where = f"node {' > '.join(labels)}" if labels else f"subgraph {self._subgraph.id!r}"
+        is_refused = isinstance(error, OutputTooLargeError)
+        what = str(error) if is_refused else f"{type(error).__name__}: {error}"
         return ExecutionError(
-            "SGK131",
-            f"{where} failed while running: {type(error).__name__}: {error}",
+            "SGK217" if is_refused else "SGK131",
+            f"{where} failed while running: {what}",
             backend=self._subgraph.backend,
             subgraph=self._subgraph.id,
             nodes=tuple(labels),

@@ -93,10 +93,11 @@ def _templates() -> dict[tuple[str, str], list[Template]]:
     return found
 
 
-def schemas() -> list[Any]:
+@lru_cache(maxsize=1)
+def schemas() -> tuple[Any, ...]:
     """Return every schema of every version that is not withdrawn."""
     found = [s for s in defs.get_all_schemas_with_history() if not s.deprecated]
-    return sorted(found, key=lambda s: (s.domain, s.name, s.since_version))
+    return tuple(sorted(found, key=lambda s: (s.domain, s.name, s.since_version)))
 
 
 def fitting(schema: Any) -> Iterator[Template]:
@@ -173,12 +174,14 @@ def _formal(formals: Any, place: int) -> Any:
     return last if last is not None and last.option.name == "Variadic" else None
 
 
-def combinations(schema: Any) -> Iterator[list[Combination]]:
-    """Yield, for every parameter and type of a schema, candidates on different templates.
+@lru_cache(maxsize=2048)
+def combinations(schema: Any) -> tuple[list[Combination], ...]:
+    """Return, for every parameter and type of a schema, candidates on different templates.
 
     A parameter that only outputs have, and that no attribute sets, has none.
     """
     templates = list(fitting(schema))
+    found = []
     for constraint in schema.type_constraints:
         parameter = constraint.type_param_str
         for type_name in sorted(constraint.allowed_type_strs):
@@ -187,7 +190,8 @@ def combinations(schema: Any) -> Iterator[list[Combination]]:
                 for template in templates
                 if _can_take(schema, template, parameter, type_name)
             ]
-            yield _diverse(candidates)
+            found.append(_diverse(candidates))
+    return tuple(found)
 
 
 def _diverse(candidates: list[Combination]) -> list[Combination]:

@@ -36,6 +36,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
 
     def __init__(
         self,

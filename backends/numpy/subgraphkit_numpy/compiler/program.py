@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit.backend import InnerTime
+from subgraphkit.backend import InnerTime, LoadLimits
 from subgraphkit.ir import Graph, Initializer
 from subgraphkit.types import repeated_names
 from subgraphkit_numpy.backend_options import Options
@@ -157,6 +157,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     constants: Mapping[str, Initializer],
     replaced: Mapping[str, Any],
     options: Options,
+    limits: LoadLimits,
     name: str,
 ) -> Program:
     """Compile nodes of a graph to a program whose outputs belong to the caller.
@@ -169,6 +170,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
         constants: Constants the nodes read.
         replaced: New values of some of the constants.
         options: Options of the backend.
+        limits: How large values may be.
         name: Name of the program in tracebacks.
 
     Raises:
@@ -176,7 +178,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     """
     values = Constants(constants)
     values.replace(replaced)
-    scope = GraphScope(graph, values, options, _compile_body, trusts_shapes=True)
+    scope = GraphScope(graph, values, options, _compile_body, limits=limits, trusts_shapes=True)
     steps = lower(scope, nodes, outputs)
     resolved = [scope.resolve(output) for output in outputs]
     variables = _variables(scope, resolved)
@@ -193,7 +195,15 @@ def _compile_body(body: Graph, outer: GraphScope) -> Program:
     captures = tuple(name for name in body.captures if name not in known)
     renamed = _OuterConstants(outer)
     constants = Constants({**body.constants, **body.defaults}, renamed, known)
-    scope = GraphScope(body, constants, outer.options(), _compile_body, trusts_shapes=False)
+    scope = GraphScope(
+        body,
+        constants,
+        outer.options(),
+        _compile_body,
+        limits=outer.limits,
+        trusts_shapes=False,
+    )
+    scope.allowances = outer.allowances
     steps = lower(scope, body.order, body.outputs)
     resolved = [scope.resolve(output) for output in body.outputs]
     inputs = (*body.inputs, *captures)

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 from onnx import defs
-from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT, is_foreign
@@ -101,7 +100,7 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
         "opsets": dict(node.graph.opset_imports),
         "verbose": 0,
         "new_ops": None,
-        "evaluator_cls": ReferenceEvaluator,
+        "evaluator_cls": import_module("onnx.reference").ReferenceEvaluator,
     }
     operator = implementation(proto, parameters)
     attributes = {name: getattr(operator, name) for name in operator.attributes_names_}

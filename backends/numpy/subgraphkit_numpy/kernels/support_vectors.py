@@ -7,11 +7,11 @@ method).
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from onnx.reference.ops.aionnxml import _common_classifier as classifier
 
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
@@ -190,20 +190,17 @@ def _coupled(between: Array) -> Array:
     return result
 
 
-_BY_NUMBER: Final[dict[str, Any]] = {
-    "LOGISTIC": classifier.compute_logistic,
-    "PROBIT": classifier.compute_probit,
-}
-_BY_ROW: Final[dict[str, Any]] = {
-    "SOFTMAX": classifier.softmax,
-    "SOFTMAX_ZERO": classifier.compute_softmax_zero,
-}
+_BY_NUMBER: Final = {"LOGISTIC": "compute_logistic", "PROBIT": "compute_probit"}
+_BY_ROW: Final = {"SOFTMAX": "softmax", "SOFTMAX_ZERO": "compute_softmax_zero"}
+"""Functions of ``onnx.reference``, which takes longer to import than all kernels together."""
 
 
 def _transform(name: str) -> Callable[[Array], Array]:
     """Return what is done to scores in the end; rare enough to be done one by one."""
+    if name not in _BY_NUMBER | _BY_ROW:
+        return lambda scores: scores
+    functions = import_module("onnx.reference.ops.aionnxml._common_classifier")
     if name in _BY_NUMBER:
-        return np.vectorize(_BY_NUMBER[name], otypes=[np.float64])
-    if name in _BY_ROW:
-        return lambda scores: np.array([_BY_ROW[name](row) for row in scores]).reshape(scores.shape)
-    return lambda scores: scores
+        return np.vectorize(getattr(functions, _BY_NUMBER[name]), otypes=[np.float64])
+    by_row = getattr(functions, _BY_ROW[name])
+    return lambda scores: np.array([by_row(row) for row in scores]).reshape(scores.shape)
