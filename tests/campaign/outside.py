@@ -27,7 +27,7 @@ _PLACES: Final = (
     *NAMES,
     *(".", "..", "/", "./real/d.bin", "real", "real/", "real//d.bin", "link/d.bin", "link.bin"),
     *("../outside/d.bin", "real/../../outside/d.bin", "{outside}/d.bin", "a" * 300, "a/" * 3000),
-    *("/dev/zero", "/dev/stdin", "/proc/self/environ", "fifo", "hard.bin", "real/d.bin\x00x"),
+    *("/dev/zero", "/dev/stdin", "/proc/self/environ", "fifo", "real/d.bin\x00x"),
     *("C:\\x", "\\\\host\\x", "file:///etc/passwd", "~/x", "$HOME/x", "real/./d.bin", "deep/up"),
 )
 
@@ -50,7 +50,6 @@ class External(Attack):
         (self._folder / "link").symlink_to(self._outside)
         (self._folder / "link.bin").symlink_to(self._outside / "d.bin")
         (self._folder / "deep" / "up").symlink_to(self._outside / "d.bin")
-        os.link(self._outside / "d.bin", self._folder / "hard.bin")
         os.mkfifo(self._folder / "fifo")
         self._exchange(("real", "link"), ("plain.bin", "link.bin"))
 
