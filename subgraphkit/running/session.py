@@ -257,16 +257,13 @@ class Session:
                 raise other_model()
             given.append(latest)
             self._check_open()
-            given.append(self._weights.brought(latest))
-            before = self._plan
+            given.extend([self._plan, self._weights.brought(latest)])
             self._take(given[-1])
-            self._close_unless_used(before, *given)
 
         try:
             self._gate.alone(take)
-        except BaseException:
+        finally:
             self._gate.alone(lambda: self._close_unless_used(*given))
-            raise
 
     def export(
         self, directory: str | os.PathLike[str], *, overwrite: bool = False, shared: bool = False
