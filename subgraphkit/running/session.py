@@ -222,12 +222,7 @@ class Session:
         def update() -> Mapping[str, str]:
             self._check_open()
             before = self._plan
-            try:
-                with self._weights.updated(before, changed) as (latest, outcome):
-                    self._take(latest)
-            except BaseException:
-                self._take(before)
-                raise
+            outcome = self._weights.update(before, changed, self._take)
             self._close_unless_used(before)
             return outcome
 

@@ -1,7 +1,6 @@
 """Weights that change under a running session: versioned, all or nothing."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -24,6 +23,10 @@ _Array = npt.NDArray[Any]
 
 # Sizes, axes and targets are small; shape inference reads nothing larger.
 _LARGEST_THAT_DECIDES: Final = 4096
+
+
+_Touched = tuple[Step, Step, tuple[str, ...]]
+"""A step, what became of it, and the names of the weights that it was handed."""
 
 
 class Weights:
@@ -50,17 +53,21 @@ class Weights:
             if name in self._current
         }
 
-    @contextmanager
-    def updated(
-        self, plan: Plan, changed: Mapping[str, Any]
-    ) -> Iterator[tuple[Plan, dict[str, str]]]:
-        """Hand new weights to the operators that use them, for good if the block ends well.
+    def update(
+        self, plan: Plan, changed: Mapping[str, Any], take: Callable[[Plan], None]
+    ) -> dict[str, str]:
+        """Hand new weights to the operators that use them, and have the plan with them taken.
 
-        Whatever gets out of the block, Ctrl-C included, puts the old weights back.
+        Whatever comes between, Ctrl-C included, puts the old weights and the old plan back. The
+        operators that are no longer used stay open.
 
-        Yields:
-            The plan with recompiled operators in place, and what happened by subgraph id. Those in
-            the place of which they are stay open.
+        Args:
+            plan: The plan of the moment.
+            changed: New values by name.
+            take: Takes the plan with recompiled operators in place.
+
+        Returns:
+            What happened, by subgraph id.
 
         Raises:
             WeightUpdateError: The weights do not fit, or an operator cannot take them (SGK133).
@@ -76,14 +83,18 @@ class Weights:
         self._require_same_types(renewed)
         renewed |= self._graph.refolded(renewed, {**self._current, **renewed})
         before = self._current, self.versions
-        with _handed(plan, renewed) as (latest, outcome):
-            try:
-                self._current = {**self._current, **renewed}
-                self.versions = self.versions | {name: renewed[name].version for name in arrays}
-                yield latest, outcome
-            except BaseException:
-                self._current, self.versions = before
-                raise
+        touched: list[_Touched] = []
+        try:
+            latest, outcome = _handed(plan, renewed, touched)
+            self._current = {**self._current, **renewed}
+            self.versions = self.versions | {name: renewed[name].version for name in arrays}
+            take(latest)
+        except BaseException:
+            self._current, self.versions = before
+            _restore(touched)
+            take(plan)
+            raise
+        return outcome
 
     def brought(self, plan: Plan) -> Plan:
         """Hand the weights of today to the operators of another plan that have older ones.
@@ -95,8 +106,12 @@ class Weights:
             WeightUpdateError: An operator cannot take them (SGK133); all have their old ones.
         """
         renewed = {name: stored for name, stored in self._current.items() if stored.version}
-        with _handed(plan, renewed) as (latest, _):
-            return latest
+        touched: list[_Touched] = []
+        try:
+            return _handed(plan, renewed, touched)[0]
+        except BaseException:
+            _restore(touched)
+            raise
 
     def _checked(self, name: str, value: Any) -> _Array:
         stored = self._current.get(name)
@@ -173,41 +188,39 @@ def _copy(stored: Initializer) -> _Array:
     return stored.array().copy()
 
 
-@contextmanager
 def _handed(
-    plan: Plan, renewed: Mapping[str, Initializer]
-) -> Iterator[tuple[Plan, dict[str, str]]]:
+    plan: Plan, renewed: Mapping[str, Initializer], touched: list[_Touched]
+) -> tuple[Plan, dict[str, str]]:
     """Hand new weights to the operators that use them and do not have them yet.
 
-    They have their old ones again if anything gets out of the block.
+    Args:
+        plan: Whose operators.
+        renewed: The weights by name.
+        touched: Gets an entry for every operator that may have new weights.
 
-    Yields:
+    Returns:
         The plan with recompiled operators in place, and what happened by subgraph id.
 
     Raises:
-        WeightUpdateError: An operator cannot take them; all have their old ones (SGK133).
+        WeightUpdateError: An operator cannot take them (SGK133).
     """
     outcome: dict[str, str] = {}
     steps = list(plan.steps)
-    touched: list[tuple[Step, Step, tuple[str, ...]]] = []
-    try:
-        for index, step in enumerate(plan.steps):
-            held = _outdated(step, renewed)
-            if held:
-                mine = {name: renewed[name].array() for name in held}
-                try:
-                    latest, how = _update_step(plan, step, mine, renewed)
-                except Exception as error:
-                    raise _failed(step, error) from error
-                except BaseException:
-                    touched.append((step, step, held))  # it may have some of them
-                    raise
-                touched.append((step, latest, held))
-                steps[index], outcome[step.subgraph.id] = latest, how
-        yield replace(plan, steps=tuple(steps)), outcome
-    except BaseException:
-        _restore(touched)
-        raise
+    for index, step in enumerate(plan.steps):
+        held = _outdated(step, renewed)
+        if not held:
+            continue
+        try:
+            mine = {name: renewed[name].array() for name in held}
+            latest, outcome[step.subgraph.id] = _update_step(plan, step, mine, renewed)
+        except Exception as error:
+            raise _failed(step, error) from error
+        except BaseException:
+            touched.append((step, step, held))  # it may have some of them
+            raise
+        touched.append((step, latest, held))
+        steps[index] = latest
+    return replace(plan, steps=tuple(steps)), outcome
 
 
 def _outdated(step: Step, renewed: Mapping[str, Initializer]) -> tuple[str, ...]:
@@ -239,7 +252,7 @@ def _update_step(
     return replace(step, subgraph=subgraph, operator=operator), "recompiled"
 
 
-def _restore(touched: list[tuple[Step, Step, tuple[str, ...]]]) -> None:
+def _restore(touched: list[_Touched]) -> None:
     """Give refitted operators their old weights back, and close those compiled in vain."""
     for old, new, names in touched:
         if old.operator is new.operator:

@@ -117,7 +117,7 @@ class _Crowd:
 class Forks(_Sessions):
     """Fork while four threads run a session, and use that and a new one in the fork."""
 
-    name = "forks"
+    name, may_refuse = "forks", True
     about = "forks made while threads run, the session and a new one used in them"
 
     def case(self, seed: int) -> Case:
