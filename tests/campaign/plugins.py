@@ -73,7 +73,6 @@ DEEDS: Final = {
     "leaves": "raise SystemExit(3)",
     "raises the base": "raise BaseException('no')",
     "ends a generator": "raise GeneratorExit",
-    "presses Ctrl-C": "raise KeyboardInterrupt",
     "recurses": "(lambda f: f(f))(lambda f: f(f))",
     "runs out of memory": "raise MemoryError",
     "prints": "print('noise'); os.write(1, b'noise'); os.write(2, b'noise')",
