@@ -113,6 +113,8 @@ def _as_many_as_blocks(value: Any, given: _Given, *, times: int = 1) -> str:
 
 def _kernel(value: Any, given: _Given, *, weight: int) -> str:
     stated = given.shape(weight)[2:]
+    if value == stated and len(given.shape(0)) == len(stated) + 2:
+        return ""
     pairs = zip(value, stated, strict=False)
     if all(one == size for one, size in pairs if isinstance(size, int)):
         return _per_axis(value, given)
@@ -120,6 +122,8 @@ def _kernel(value: Any, given: _Given, *, weight: int) -> str:
 
 
 def _groups(value: Any, given: _Given, *, weight: int) -> str:
+    if value == 1 and given.shape(0)[1:2] == given.shape(weight)[1:2]:
+        return ""
     channels, maps, inner = given.size(0, 1), given.size(weight, 0), given.size(weight, 1)
     if channels and inner and value * inner != channels:
         return f"{channels}/{inner}, the channels by those of a group in the weight"
@@ -248,6 +252,8 @@ _INFERRED_BY: Final = frozenset(
             for op_type in ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
             for name in ("dilations", "pads", "strides")
         ),
+        "LayerNormalization.axis",
+        "Softmax.axis",
         "Transpose.perm",
     }
 )
@@ -292,13 +298,14 @@ def require_fitting(
     """
     table, opsets = graph.table, graph.opset_imports
     op_types, domains, attributes = table.op_types, table.domains, table.attributes
-    found: dict[tuple[str, str], Mapping[str, _Fit]] = {}
-    for node in nodes:
-        key = op_types[node], domains[node]
-        fits = found.get(key)
-        if fits is None:
-            version = opsets.get(key[1], 1)
-            fits = found[key] = _fits_of(*key, version, is_typed=are_typed)
+    judged = {
+        key: fits
+        for key in set(zip(op_types, domains, strict=True))
+        if (fits := _fits_of(*key, opsets.get(key[1], 1), is_typed=are_typed))
+    }
+    names = {op_type for op_type, _ in judged}
+    for node in [node for node in nodes if op_types[node] in names]:
+        fits = judged.get((op_types[node], domains[node]))
         if fits and (stated := attributes[node]):
             _require_of_node(graph, node, types, stated, fits)
     for node, held in {**table.bodies, **bodies}.items():
