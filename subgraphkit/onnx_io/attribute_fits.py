@@ -299,9 +299,9 @@ def require_fitting(
     table, opsets = graph.table, graph.opset_imports
     op_types, domains, attributes = table.op_types, table.domains, table.attributes
     judged = {
-        key: fits
+        key: found
         for key in set(zip(op_types, domains, strict=True))
-        if (fits := _fits_of(*key, opsets.get(key[1], 1), is_typed=are_typed))
+        if (found := _fits_of(*key, opsets.get(key[1], 1), is_typed=are_typed))
     }
     names = {op_type for op_type, _ in judged}
     for node in [node for node in nodes if op_types[node] in names]:
