@@ -89,6 +89,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "ON_COMPILE_ERROR": "fallback",
         "ON_RUN_ERROR": "fallback",
         "CHECKED": "off",
+        "NAN_POLICY": "propagate",
         "FOLD": "off",
         "BLOCK": "x, y",
         "PLUGINS": "none",
@@ -125,7 +126,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("background", 90.0, "log")
-    assert resolved.isolate == {"a", "b"}
+    assert (resolved.isolate, resolved.nan_policy) == ({"a", "b"}, "propagate")
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
 
