@@ -61,6 +61,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "backend (200 is the full check, on a larger network)",
     )
     parser.addoption(
+        "--fused-combinations",
+        type=int,
+        default=40,
+        help="random chains of operators that each library fuses, with fixed and with open shapes, "
+        "and that are held against the reference (2000 is the full check)",
+    )
+    parser.addoption(
         "--mixed-models",
         type=int,
         default=2,
