@@ -115,7 +115,8 @@ def write_value_info(name: str, type_: ValueType | None) -> onnx.ValueInfoProto:
 def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> None:
     """Replace named dimensions by their values, in place, at any depth of the type.
 
-    Names that stand for none are taken out, because onnx takes equal names for equal sizes.
+    Names that stand for none are taken out, because onnx takes equal names for equal sizes, and so
+    are negative sizes, which mean that one is not known: onnx would compute with them.
     """
     kind = proto.WhichOneof("value")
     if kind in {"sequence_type", "optional_type"}:
@@ -128,6 +129,8 @@ def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> Non
                 dim.dim_value = symbols[dim.dim_param]
             elif dim.dim_param and named(dim.dim_param) is None:
                 dim.ClearField("dim_param")
+            elif dim.dim_value < 0:
+                dim.ClearField("dim_value")
 
 
 @lru_cache(maxsize=4096)
