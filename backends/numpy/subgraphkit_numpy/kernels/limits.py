@@ -341,13 +341,6 @@ def _transposed(site: Site, values: Values) -> Sequence[int]:
     return (x[0], w[1] * site.attribute("group", 1), *space)
 
 
-def _text(site: Site, values: Values) -> Sequence[int]:
-    """Return a size of as many bytes as the texts have characters."""
-    shape = _broadcast(site, values)
-    longest = sum(max(map(len, value.reshape(-1)), default=0) for value in values)
-    return (*shape, longest)
-
-
 BROADCASTING: Final = (
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater",
     "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow",
@@ -363,7 +356,6 @@ SPREADING: Final[Mapping[str, Sizer]] = {
     "Einsum": _einsum,
     "Gather": _gather,
     "MatMul": _product,
-    "StringConcat": _text,
 }
 """Operators whose outputs may be far larger than each input, by the shapes of these."""
 
