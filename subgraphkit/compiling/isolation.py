@@ -81,6 +81,7 @@ class IsolatedOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
 
     def __init__(
         self,
