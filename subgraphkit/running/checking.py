@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit.errors import ExecutionError
+from subgraphkit.errors import CallerError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.running.devices import is_on_device
 from subgraphkit.types import TensorType, fits
 
-__all__ = ["Apart", "check_result", "read_only"]
+__all__ = ["Apart", "check_result", "finite", "read_only"]
 
 
 def read_only(value: Any) -> Any:
@@ -21,6 +21,29 @@ def read_only(value: Any) -> Any:
         view.setflags(write=False)
         return view
     return [read_only(item) for item in value] if isinstance(value, list) else value
+
+
+def finite(names: Sequence[str], results: list[Any]) -> list[Any]:
+    """Return the results of a run if all that are tensors of numbers in memory are finite.
+
+    Raises:
+        CallerError: One is not (SGK147).
+    """
+    for name, result in zip(names, results, strict=True):
+        if not isinstance(result, np.ndarray) or result.dtype.kind in "iubOUS":
+            continue
+        numbers = result if result.dtype.kind in "fc" else result.astype(np.float32)
+        if not np.isfinite(numbers).all():
+            nan = int(np.isnan(numbers).sum())
+            raise CallerError(
+                "SGK147",
+                f"output {name!r} holds NaN {nan:,} times and infinity "
+                f"{int(np.isinf(numbers).sum()):,} times, among {numbers.size:,} numbers",
+                hint="'subgraphkit verify --nan' with these inputs finds the first node that makes "
+                'them of finite numbers; nan_policy="propagate" returns them.',
+                output=name,
+            )
+    return results
 
 
 class Apart:
