@@ -98,6 +98,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK144": "a session is closed",
         "SGK145": "an input is of a kind that cannot be read",
         "SGK146": "a profile of the session is being taken already",
+        "SGK147": "an output is not finite, and the user asked for an error then",
         "SGK149": "a subgraph returned memory that is not its own to give",
         # the engine cache
         "SGK150": "the directory or the key of the engine cache cannot be trusted",

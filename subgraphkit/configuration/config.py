@@ -59,6 +59,7 @@ class ResolvedConfig:
         on_compile_error: What to do if a backend fails to compile a subgraph.
         on_run_error: What to do if a subgraph fails while running.
         checked: Whether dtype and shape of what operators return are checked.
+        nan_policy: What to do where a backend makes a number of NaN.
         fold: Whether nodes that are known at bind are computed then, and copies leave.
         block: Backends and extensions never to use.
         plugins: The only extensions to load, or None for all.
@@ -99,6 +100,7 @@ class ResolvedConfig:
     on_compile_error: Literal["raise", "fallback"]
     on_run_error: Literal["raise", "fallback"]
     checked: bool
+    nan_policy: Literal["warn", "ignore", "propagate", "error"]
     fold: bool
     block: frozenset[str]
     plugins: frozenset[str] | None

@@ -67,6 +67,7 @@ class OtherSettings(TypedDict, total=False):
     on_compile_error: str | None
     on_run_error: str | None
     checked: bool | str | None
+    nan_policy: str | None
     fold: bool | str | None
     pin: object
     keep_off: object
@@ -138,6 +139,11 @@ def _choice(name: str, words: str, text: str) -> Setting:
     """Return a setting that is one of some words, the first of them if nobody says."""
     known = words.split("|")
     return Setting(name, _one_of(*known), known[0], text)
+
+
+def _flag(name: str, text: str, *, default: bool) -> Setting:
+    """Return a setting that is on or off."""
+    return Setting(name, read_bool, default, text)
 
 
 def _names(value: object) -> frozenset[str]:
@@ -213,17 +219,17 @@ _ALL: Final = (
         "on_compile_error", "raise|fallback", "What to do if a backend fails to compile a subgraph."
     ),
     _choice("on_run_error", "raise|fallback", "What to do if a subgraph fails while running."),
-    Setting(
-        "checked",
-        read_bool,
-        default=True,
-        help="Whether dtype and shape of what operators return are checked.",
+    _flag("checked", "Whether dtype and shape of what operators return are checked.", default=True),
+    _choice(
+        "nan_policy",
+        "warn|ignore|propagate|error",
+        "What to do where a backend makes a number of NaN: warn once, nothing, give the node to "
+        "another, or that and refuse results that are not finite.",
     ),
-    Setting(
+    _flag(
         "fold",
-        read_bool,
+        "Whether nodes that are known at bind are computed then, and copies leave.",
         default=True,
-        help="Whether nodes that are known at bind are computed then, and copies leave.",
     ),
     Setting("block", _names, frozenset(), "Backends and extensions never to use.", union=True),
     Setting("plugins", _allowed_plugins, None, "The only extensions to load; 'none' loads none."),
@@ -314,11 +320,10 @@ _ALL: Final = (
         0,
         "How much to log to standard error, 0 to 3.",
     ),
-    Setting(
+    _flag(
         "raise_plugin_errors",
-        read_bool,
+        "Whether errors of plugins are raised at once, as they are.",
         default=False,
-        help="Whether errors of plugins are raised at once, as they are.",
     ),
 )
 

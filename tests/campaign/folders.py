@@ -79,7 +79,7 @@ class _Folders(Attack):
 class Damage(_Folders):
     """Damage files of a cache, and open the model with it."""
 
-    name, kept = "cache", "cache"
+    name, kept, may_refuse = "cache", "cache", False
     about = "compiled engines damaged in the cache, the model opened with it"
 
     def case(self, seed: int) -> Case:
@@ -115,7 +115,7 @@ class Damage(_Folders):
 class BundleDamage(Damage):
     """Damage files of a bundle, and open it."""
 
-    name, kept = "bundle", "bundle"
+    name, kept, may_refuse = "bundle", "bundle", True
     about = "bundles damaged and opened"
 
     def _open(self, target: Path, backend: str) -> sk.InferenceSession:
@@ -125,7 +125,7 @@ class BundleDamage(Damage):
 class Kills(_Folders):
     """Kill a process that compiles, keeps engines and exports; then open what it left."""
 
-    name = "kills"
+    name, may_refuse = "kills", False
     about = "processes killed while they compile, write to the cache and export a bundle"
 
     def case(self, seed: int) -> Case:
@@ -158,7 +158,7 @@ class Kills(_Folders):
 class FullDisk(_Folders):
     """Compile, keep and export on a disk that is too small; a tmpfs where one may be mounted."""
 
-    name = "disk"
+    name, may_refuse = "disk", False
     about = "caches and bundles written where there is little or no room"
 
     def case(self, seed: int) -> Case:
