@@ -23,10 +23,9 @@ from subgraphkit.backend.options import Option
 from subgraphkit.configuration.demands import EVERYBODY, Pin
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
-from subgraphkit.configuration.layers import Entry, Layer, make_layer
+from subgraphkit.configuration.layers import Layer, default_layer, make_layer
 from subgraphkit.configuration.names import BACKEND_NAMES
-from subgraphkit.configuration.processors import thread_limit
-from subgraphkit.configuration.selection import AUTO, BackendChoice, parse_selection
+from subgraphkit.configuration.selection import AUTO, BackendChoice
 from subgraphkit.configuration.settings import SETTINGS, SettingValues
 from subgraphkit.configuration.trust import require_trust, untrusted
 from subgraphkit.limits import LoadLimits
@@ -224,7 +223,7 @@ def resolve(**settings: Unpack[SettingValues]) -> ResolvedConfig:
     layers = [call, *reversed(_context_layers.get()), *config.process_layers()]
     environment = read_environment(os.environ, lambda: _names(layers))
     files = read_config_files(os.environ, Path.cwd())
-    return _merge([*layers, environment, *files, _defaults()])
+    return _merge([*layers, environment, *files, default_layer()])
 
 
 def _names(layers: list[Layer]) -> frozenset[str]:
@@ -243,20 +242,6 @@ def _locate_context(key: str, value: object) -> str:
 
 def _locate_process(key: str, value: object) -> str:
     return f"config.set({key}={value!r})" if key else "config.set(...)"
-
-
-_DEFAULTS: Final = {
-    name: Entry(
-        parse_selection(setting.default, "the default") if name == "backend" else setting.default,
-        "the default",
-    )
-    for name, setting in SETTINGS.items()
-}
-
-
-def _defaults() -> Layer:
-    values = {**_DEFAULTS, "threads": Entry(*thread_limit(os.environ))}
-    return Layer("default", MappingProxyType(values))
 
 
 def _merge(layers: list[Layer]) -> ResolvedConfig:
