@@ -156,6 +156,10 @@ class SubgraphProperty(Dated, ABC):
     taken: what selectors with a state grew from several seeds is divided anew together. Those of
     a selector that is not ``splittable`` are the exception: they stay as they were grown."""
 
+    loses_nan: ClassVar[frozenset[str]] = frozenset()
+    """Operators of ONNX's own domain that make a number of NaN here, or NaN of a number, where ONNX
+    does not; the setting ``nan_policy`` keeps their nodes away."""
+
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Look at the whole graph before the first question is asked."""
 

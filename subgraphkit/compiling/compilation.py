@@ -24,6 +24,7 @@ from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.not_numbers import report_lost_nan
 from subgraphkit.partitioning.reports.memory import check_memory
 from subgraphkit.processes.memory import give_back
 from subgraphkit.texts import logger_of
@@ -117,6 +118,10 @@ def compile_subgraphs(
         return _attended(partitioning, means)
 
 
+def _taken(partitioning: Partitioning) -> Iterator[tuple[Claim, Sequence[int]]]:
+    return ((partitioning.claim_of(one), one.nodes) for one in partitioning.subgraphs)
+
+
 def _attended(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
@@ -132,6 +137,7 @@ def _attended(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
             shortfall = compiled.partitioning.shortfall()
         if shortfall is not None:
             shortfall.report(partitioning)
+        report_lost_nan(_taken(compiled.partitioning), partitioning.graph)
         means.progress("compiling", len(compiled), len(compiled))
     except BaseException:
         compiled.close()

@@ -169,10 +169,6 @@ def _per_scan_input(value: Any, given: _Given) -> str:
     return _count(value, given.attributes.get("num_scan_inputs", len(value))) if value else ""
 
 
-def _scan_inputs(value: Any, given: _Given) -> str:
-    return f"1 to {len(given.shapes)}, the inputs" if value > len(given.shapes) else ""
-
-
 def _as_many_as_starts(value: Any, given: _Given) -> str:
     return _count(value, len(given.attributes.get("starts", value)))
 
@@ -218,7 +214,6 @@ _FITS: Final[Mapping[str, _Fit]] = {
     "QuantizeLinear.axis": _axis_of_scales,
     "RNN.activations": partial(_activations, each=1),
     "RotaryEmbedding.num_heads": _heads,
-    "Scan.num_scan_inputs": _scan_inputs,
     "Slice.ends": _as_many_as_starts,
     "SpaceToDepth.blocksize": _pixel_blocks,
     "Unsqueeze.axes": _axes_to_be,

@@ -228,8 +228,10 @@ def _checked_schema(
             hint="Add the operator set to the model's opset_import.",
             domain=domain,
         )
-    if domain not in defs.C.schema_version_map() or (domain, node.op_type) in MICROSOFT:
+    if domain not in defs.C.schema_version_map():
         return None  # a backend may claim it
+    if (domain, node.op_type) in MICROSOFT and not defs.has(node.op_type, opsets[domain], domain):
+        return None  # likewise
     try:
         return defs.get_schema(node.op_type, opsets[domain], domain)
     except defs.SchemaError as error:

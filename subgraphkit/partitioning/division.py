@@ -13,6 +13,7 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     resolve_constraints,
 )
+from subgraphkit.partitioning.claiming.not_numbers import kept_for_nan
 from subgraphkit.partitioning.claiming.rehearsal import rehearsed
 from subgraphkit.partitioning.claiming.turns import Turns, take_turns
 from subgraphkit.partitioning.claiming.work_table import WorkTable
@@ -76,7 +77,10 @@ def claimed(
     """Let claimants have their turns; ``costs`` weighs their regions, ``told`` hears of each."""
     work = WorkTable(bound, claims)
     work.worth = costs.worth if costs is not None else None
-    refusals = [demanded.refusals_for(claim.backend.name) for claim in claims]
+    refusals = [
+        {**kept_for_nan(claim, bound), **demanded.refusals_for(claim.backend.name)}
+        for claim in claims
+    ]
     return work, take_turns(work, lambda index: refusals[index], told=told)
 
 

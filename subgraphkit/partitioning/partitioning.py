@@ -26,6 +26,7 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     configured,
 )
+from subgraphkit.partitioning.claiming.not_numbers import kept_for_nan
 from subgraphkit.partitioning.claiming.placements import selected
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
@@ -184,7 +185,8 @@ class Partitioning(PartitioningData):
         earlier = self._earlier_turns(index)
 
         def barred(at: int) -> Mapping[int, Refusal]:
-            kept_away = self.constraints.refusals_for(earlier.claims[at].backend.name)
+            demanded = self.constraints.refusals_for(earlier.claims[at].backend.name)
+            kept_away = {**kept_for_nan(earlier.claims[at], self.graph), **demanded}
             return {**kept_away, **taken_away} if at == index else kept_away
 
         turns = take_turns(work, barred, first=index, earlier=earlier)

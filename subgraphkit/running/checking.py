@@ -2,20 +2,17 @@
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.errors import ExecutionError
+from subgraphkit.errors import CallerError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.running.devices import is_on_device
 from subgraphkit.types import TensorType, fits
 
-__all__ = ["Apart", "check_result", "read_only"]
-
-_MOST_WORK: Final = 10_000
-"""What two arrays with odd strides are compared for, element by element."""
+__all__ = ["Apart", "check_result", "finite", "read_only"]
 
 
 def read_only(value: Any) -> Any:
@@ -25,6 +22,29 @@ def read_only(value: Any) -> Any:
         view.setflags(write=False)
         return view
     return [read_only(item) for item in value] if isinstance(value, list) else value
+
+
+def finite(names: Sequence[str], results: list[Any]) -> list[Any]:
+    """Return the results of a run if all that are tensors of numbers in memory are finite.
+
+    Raises:
+        CallerError: One is not (SGK147).
+    """
+    for name, result in zip(names, results, strict=True):
+        if not isinstance(result, np.ndarray) or result.dtype.kind in "iubOUS":
+            continue
+        numbers = result if result.dtype.kind in "fc" else result.astype(np.float32)
+        if not np.isfinite(numbers).all():
+            nan = int(np.isnan(numbers).sum())
+            raise CallerError(
+                "SGK147",
+                f"output {name!r} holds NaN {nan:,} times and infinity "
+                f"{int(np.isinf(numbers).sum()):,} times, among {numbers.size:,} numbers",
+                hint="'subgraphkit verify --nan' with these inputs finds the first node that makes "
+                'them of finite numbers; nan_policy="propagate" returns them.',
+                output=name,
+            )
+    return results
 
 
 class Apart:
@@ -76,12 +96,7 @@ class Apart:
 
 
 def _share(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
-    if not np.may_share_memory(one, other):
-        return False
-    try:
-        return np.shares_memory(one, other, max_work=_MOST_WORK)
-    except np.exceptions.TooHardError:
-        return False
+    return np.may_share_memory(one, other) and np.shares_memory(one, other)
 
 
 def check_result(

@@ -25,7 +25,7 @@ import numpy as np
 
 from subgraphkit.backend.operator import ON_DEVICE, SubgraphOperator
 from subgraphkit.planning import Plan, Step
-from subgraphkit.running.checking import Apart, check_result, read_only
+from subgraphkit.running.checking import Apart, check_result, finite, read_only
 from subgraphkit.running.devices import (
     HOST,
     left_on_device,
@@ -309,7 +309,11 @@ def _write_return(
             # An input that is an output as well, or an output named twice: no two arrays that the
             # caller holds may be the same.
             results.append(f"copied(to_host({writer.local(name)}))")
-    writer.line(f"    return [{', '.join(results)}]")
+    returned = f"[{', '.join(results)}]"
+    if plan.graph.settings.nan_policy == "error":
+        writer.names["finite"] = partial(finite, plan.graph.outputs)
+        returned = f"finite({returned})"
+    writer.line(f"    return {returned}")
 
 
 def _copied(value: Any) -> Any:

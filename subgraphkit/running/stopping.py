@@ -161,7 +161,7 @@ class Stoppable:
 
 
 def refuse_stopped(
-    progress: Progress | None, error: Exception, emitted: Emitted, plan: Plan
+    progress: Progress | None, error: BaseException, emitted: Emitted, plan: Plan
 ) -> None:
     """Raise that a run ended early, and at which step, if that is why it failed.
 
@@ -185,7 +185,7 @@ def refuse_stopped(
         raise type(stop)(stop.code, text, hint=hint, **context) from error
 
 
-def _reached(error: Exception, emitted: Emitted, plan: Plan) -> tuple[str, dict[str, Any]]:
+def _reached(error: BaseException, emitted: Emitted, plan: Plan) -> tuple[str, dict[str, Any]]:
     found = emitted.locate(error)
     if found is None:
         return "no step was under way", {}

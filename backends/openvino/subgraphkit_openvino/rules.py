@@ -17,7 +17,7 @@ from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 from subgraphkit_openvino.windows import pool_problem
 
-__all__ = ["refusals"]
+__all__ = ["LOSES_NAN", "refusals"]
 
 _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -38,11 +38,11 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Operators that OpenVINO implements, and what it does otherwise."""
 
-_LOSES_NAN: Final = frozenset(
-    {"Clip", "Exp", "HardSigmoid", "HardSwish", "Max", "Min", "Relu"}
-    | {"Softmax", "LogSoftmax", "ThresholdedRelu"}
+LOSES_NAN: Final = frozenset(
+    {"Celu", "Clip", "Exp", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LogSoftmax", "Max"}
+    | {"MaxPool", "Min", "ReduceLogSumExp", "Relu", "Shrink", "Softmax", "ThresholdedRelu", "TopK"}
 )
-"""Operators that make a number of NaN in OpenVINO."""
+"""Operators that make a number of NaN in OpenVINO, or NaN of what ONNX makes a number of."""
 
 
 def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refusal]:
@@ -237,7 +237,7 @@ def _finds_masked_rows(node: Node) -> bool:
 
 
 def _nan(node: Node, watched: Iterable[int]) -> Refusal | None:
-    if node.op_type not in _LOSES_NAN or node.id not in watched:
+    if node.op_type not in LOSES_NAN or node.id not in watched:
         return None
     return Refusal("op_unsupported", "the graph asks for NaN later, which OpenVINO loses here")
 
