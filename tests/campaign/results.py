@@ -42,7 +42,8 @@ _PLEDGES: Final = """\
 - Random numbers, models of several gigabytes, graphics cards and other systems than Linux are not
   part of the campaign.
 
-What is trusted and what is not, and how to report a fault, is in `SECURITY.md`.
+What is trusted and what is not, and how to report a fault, is in the
+[security policy](SECURITY.md).
 
 ## Do it again
 
