@@ -28,10 +28,10 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older torch lint format docs support stubs bench clean
+.PHONY: help demo test nightly older torch lint format docs support stubs bench campaign campaign-long clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: $(DEMO) ## run ResNet-50 on the NumPy backend and compare it with onnx.reference
 	SUBGRAPH_BACKEND=numpy $(BIN)/python examples/resnet50/demo.py
@@ -86,6 +86,13 @@ stubs: $(DEV) ## write the types of the public names again, from the tables of l
 
 bench: $(DEV) ## measure the figures given in the documentation
 	$(BIN)/python benchmarks/run.py
+
+# Their results are added to those in tests/campaign/results.json; RELIABILITY.md is written anew.
+campaign: $(DEV) ## attack this software for about ten minutes, and write RELIABILITY.md
+	$(BIN)/python -m tests.campaign --minutes 10 --jobs $(JOBS)
+
+campaign-long: $(DEV) ## attack it for a night
+	$(BIN)/python -m tests.campaign --minutes 480 --jobs $(JOBS)
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis

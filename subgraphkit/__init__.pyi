@@ -60,6 +60,9 @@ from subgraphkit.ir import (
     Node,
     Subgraph,
 )
+from subgraphkit.limits import (
+    LoadLimits,
+)
 from subgraphkit.loading import (
     load,
 )
@@ -73,6 +76,7 @@ from subgraphkit.planning import (
     plan,
 )
 from subgraphkit.running import (
+    RunOptions,
     Session,
 )
 
@@ -80,12 +84,14 @@ __all__ = [
     "Backend",
     "Graph",
     "InferenceSession",
+    "LoadLimits",
     "Node",
     "OpSelector",
     "Option",
     "PatternSelector",
     "ProbeResult",
     "Refusal",
+    "RunOptions",
     "Session",
     "Subgraph",
     "SubgraphOperator",

@@ -35,6 +35,8 @@ __all__ = [
     "ModelError",
     "ModelNotFoundError",
     "OptionError",
+    "RunCancelledError",
+    "RunTimeoutError",
     "SelectorContractError",
     "SubgraphkitError",
     "SubgraphkitWarning",
@@ -73,6 +75,11 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK123": "a constraint on the partitioning cannot be met",
         "SGK124": "a plan file cannot be read, or is of another model",
         "SGK125": "a backend that was named has less of a model than was asked for",
+        # whom to trust
+        "SGK126": "a configuration file that nobody vouches for names code, or widens trust",
+        "SGK127": "a session is used in a child forked from the process that opened it",
+        "SGK128": "the metadata of an installed package cannot be read",
+        "SGK129": "a package has a backend by the name of one that ships with subgraphkit",
         # compiling and running
         "SGK130": "a backend claimed a subgraph but failed to compile it",
         "SGK131": "a subgraph failed while running",
@@ -80,6 +87,10 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK133": "weights cannot be updated",
         "SGK134": "a session would need more memory than it may take",
         "SGK135": "compiling took longer than it may",
+        "SGK136": "the process in which a backend ran on its own ended",
+        "SGK137": "a backend cannot run in a process of its own",
+        "SGK138": "a run took longer than it may",
+        "SGK139": "a run was cancelled",
         "SGK140": "an input has the wrong shape",
         "SGK141": "an input has the wrong dtype",
         "SGK142": "an input is missing, unknown or given twice",
@@ -87,6 +98,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK144": "a session is closed",
         "SGK145": "an input is of a kind that cannot be read",
         "SGK146": "a profile of the session is being taken already",
+        "SGK147": "an output is not finite, and the user asked for an error then",
+        "SGK149": "a subgraph returned memory that is not its own to give",
         # the engine cache
         "SGK150": "the directory or the key of the engine cache cannot be trusted",
         "SGK151": "the engine cache cannot be read or written",
@@ -140,6 +153,10 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK213": "the source is of a kind that cannot be loaded",
         "SGK214": "the model breaks the ONNX specification",
         "SGK215": "a node has more or fewer inputs or outputs than its operator",
+        "SGK216": "a model asks for more than the limits allow",
+        "SGK217": "a step would make or need something larger than the limits allow",
+        "SGK218": "an attribute of a node is not what its operator allows",
+        "SGK219": "a model made a step of the road fail in a way that nobody foresaw",
         # binding
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",
@@ -277,6 +294,14 @@ class WeightUpdateError(CallerError, ValueError):
 
 class CompileTimeoutError(CallerError, TimeoutError):
     """Compiling took longer than it may."""
+
+
+class RunTimeoutError(CallerError, TimeoutError):
+    """A run took longer than it may; the session can be run again."""
+
+
+class RunCancelledError(CallerError):
+    """A run was cancelled; the session can be run again."""
 
 
 class BackendError(SubgraphkitError):

@@ -1,14 +1,23 @@
 """Loading: what there is of a model in, its graph out; the first step of the road."""
 
+from collections.abc import Mapping
+from functools import cache
+
 from subgraphkit import onnx_io
-from subgraphkit.configuration.config import resolve
+from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import Folders
+from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io import Model, ModelSource
 
 __all__ = ["load"]
 
 
-def load(source: ModelSource | Model, *, data_roots: Folders = None) -> Model:
+def load(
+    source: ModelSource | Model,
+    *,
+    data_roots: Folders = None,
+    limits: LoadLimits | Mapping[str, int | str] | str | None = None,
+) -> Model:
     """Load and validate a model; weights stay where they are until something needs them.
 
     Model-local functions are inlined; the numbers of nodes used everywhere later are places in the
@@ -23,21 +32,32 @@ def load(source: ModelSource | Model, *, data_roots: Folders = None) -> Model:
         data_roots: Folders in or below which external data may be, beside the model's own folder
             and the one that its path is a link into; None for what is configured. Only a model
             loaded by path, and an ``onnx_ir.Model`` that was, may have external data.
+        limits: What the model may ask for; None for what is configured.
 
     Returns:
         The model.
 
     Raises:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
-        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215).
-        UnsupportedModelError: It needs a newer onnx (SGK206).
+        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215,
+            SGK218), or failed to load in a way that nobody foresaw (SGK219).
+        UnsupportedModelError: It needs a newer onnx (SGK206), or asks for more than the limits
+            allow (SGK216).
         CallerError: The source is of another kind, or a URL (SGK213).
-        ConfigError: ``data_roots`` are not folders (SGK108).
+        ConfigError: ``data_roots`` are not folders, or ``limits`` cannot be read (SGK108).
     """
     if isinstance(source, Model):
         return source
-    if data_roots is not None:
-        given = resolve(data_roots=data_roots).data_roots
-        return onnx_io.load(source, lambda: given)
-    # The configuration is read only if some data is elsewhere.
-    return onnx_io.load(source, lambda: resolve().data_roots)
+
+    # The configuration is read only if some data is elsewhere, or the model is not small; what
+    # is small is held against the limits when it is bound.
+    @cache
+    def settings() -> ResolvedConfig:
+        return resolve(data_roots=data_roots, limits=limits)
+
+    if data_roots is not None or limits is not None:
+        settings()
+    model = onnx_io.load(source, lambda: settings().data_roots, lambda: settings().limits)
+    if limits is not None:
+        settings().limits.require_all(model.asks)
+    return model

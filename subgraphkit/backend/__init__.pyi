@@ -30,6 +30,11 @@ from subgraphkit.backend.hookspecs import (
     hookimpl,
     hookspec,
 )
+from subgraphkit.backend.interruption import (
+    Interrupted,
+    interrupted_here,
+    interruptible,
+)
 from subgraphkit.backend.manifest import (
     Manifest,
     options_of,
@@ -86,6 +91,9 @@ from subgraphkit.backend.selftest import (
     ModelOpener,
     OpenedModel,
 )
+from subgraphkit.limits import (
+    LoadLimits,
+)
 
 __all__ = [
     "ON_DEVICE",
@@ -103,6 +111,8 @@ __all__ = [
     "FallbackEvent",
     "Footprint",
     "InnerTime",
+    "Interrupted",
+    "LoadLimits",
     "Manifest",
     "ModelOpener",
     "OpSelector",
@@ -131,6 +141,8 @@ __all__ = [
     "fill_buffers",
     "hookimpl",
     "hookspec",
+    "interrupted_here",
+    "interruptible",
     "is_elementwise",
     "option_out_of_range",
     "options_of",

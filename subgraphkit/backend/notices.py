@@ -4,6 +4,7 @@ import inspect
 import warnings
 from typing import Final
 
+from subgraphkit.boundary import PLUGIN_MARK
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 from subgraphkit.texts import logger_of
 
@@ -11,8 +12,6 @@ __all__ = ["PLACEMENT_LOG", "is_of_plugin", "mark_as_plugin_error", "warn_user"]
 
 PLACEMENT_LOG: Final = logger_of("placement")
 """Where one warning of a session says that its placement is not as asked."""
-
-_MARK: Final = "raised by "
 
 
 def warn_user(notice: SubgraphkitError) -> None:
@@ -35,9 +34,9 @@ def _is_ours(module: str) -> bool:
 
 def mark_as_plugin_error(error: BaseException, plugin: str) -> None:
     """Note on an exception that passes as it is which plugin raised it."""
-    error.add_note(f"{_MARK}{plugin}")
+    error.add_note(f"{PLUGIN_MARK}{plugin}")
 
 
 def is_of_plugin(error: BaseException) -> bool:
     """Say whether ``mark_as_plugin_error`` has been called for an exception."""
-    return any(note.startswith(_MARK) for note in getattr(error, "__notes__", ()))
+    return any(note.startswith(PLUGIN_MARK) for note in getattr(error, "__notes__", ()))

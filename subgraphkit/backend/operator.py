@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from subgraphkit.backend.progress import Progress
+
 __all__ = ["ON_DEVICE", "InnerTime", "SubgraphOperator", "fill_buffers"]
 
 
@@ -55,6 +57,17 @@ class SubgraphOperator(ABC):
     thread_safe: ClassVar[bool] = False
     """Whether several threads may be inside ``run`` at once."""
 
+    fork_safe: bool = False
+    """Whether a process forked from this one can run it: it keeps no threads, and no locks that
+    another thread may have held. A session with any operator that is not is refused there."""
+
+    minds_memory: bool = False
+    """Whether ``run`` surely keeps what it promises of memory, which the conformance kit looks at.
+
+    If not, what others read as well comes as read-only views, and with the setting ``checked`` what
+    it returns is held against what it was given and what it returned before (SGK149).
+    """
+
     device: str = "cpu"
     """Where the operator takes arrays without a copy, such as ``"cuda:0"``.
 
@@ -89,6 +102,26 @@ class SubgraphOperator(ABC):
         Raises:
             Exception: Anything; the session wraps it in ``ExecutionError``.
         """
+
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """Compute the outputs, and stop where that can be done when the run is cancelled.
+
+        Called in place of ``run`` where a run has a deadline or may be cancelled, and not if it is
+        cancelled by then. As it comes it is ``run``, which nothing stops.
+
+        Args:
+            progress: Says when to stop: ``progress.stopping`` calls what stops a library,
+                ``interruptible`` stops code in Python, ``progress.check`` asks.
+            inputs: As for ``run``.
+            outputs: As for ``run``.
+
+        Raises:
+            Exception: Anything; if the run is cancelled, that is what the session reports.
+        """
+        del progress
+        return self.run(inputs, outputs)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Take new values of some of the subgraph's constants, by refitting or rebuilding.

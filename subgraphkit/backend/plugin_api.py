@@ -20,7 +20,7 @@ __all__ = [
     "parse_api",
 ]
 
-RESERVED_NAMES: Final = frozenset({"auto", "none", "default", "reference", "loopback"})
+RESERVED_NAMES: Final = frozenset({"auto", "none", "default", "reference", "loopback", "process"})
 """Words that mean something in a selection, or may come to, and name no backend."""
 
 BACKEND_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")

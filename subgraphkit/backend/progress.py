@@ -80,6 +80,7 @@ class Progress:
         self._began: dict[str, float] = {} if outer is None else outer._began  # noqa: SLF001 (one clock for all)
         self._latest: tuple[ProgressEvent, float] | None = None
         self._error: BaseException | None = None
+        self._raised: BaseException | None = None
         self._stops: list[Callable[[], object]] = []
 
     @property
@@ -109,9 +110,19 @@ class Progress:
         event = replace(event, cancelled=event.cancelled or self.cancelled)
         self._latest = event, time.monotonic()
         if self._listener is not None:
-            self._listener(event)
+            try:
+                self._listener(event)
+            except BaseException as error:
+                self._raised = error
+                raise
         if self._outer is not None:
             self._outer.tell(event)
+
+    def is_own(self, error: BaseException) -> bool:
+        """Say whether an exception is what a listener raised, or what the work is stopped with."""
+        if error is self._raised or error is self._error:
+            return True
+        return self._outer is not None and self._outer.is_own(error)
 
     @property
     def latest(self) -> ProgressEvent | None:

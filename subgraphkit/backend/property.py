@@ -21,6 +21,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.limits import LoadLimits
 from subgraphkit.texts import logger_of
 from subgraphkit.types import Shape, ValueType
 
@@ -112,6 +113,7 @@ class BindContext(Generic[OptionsT]):
         shares_processors: Whether other pools of threads compute between two runs of the operator,
             so that no thread of this one may spin once a run is over. Known from
             ``create_operator`` and ``Backend.restore`` on.
+        limits: How large values may be, and how much memory and time a compiler may take.
         logger: Where to report oddities.
         progress: Told how far ``create_operator`` is, and asked by it whether to stop.
     """
@@ -125,6 +127,7 @@ class BindContext(Generic[OptionsT]):
     reshape: Reshape = _no_reshape
     threads: int | None = None
     shares_processors: bool = False
+    limits: LoadLimits = field(default_factory=LoadLimits)
     logger: logging.Logger = field(default_factory=lambda: logger_of("backend"))
     progress: Progress = field(default_factory=Progress)
 
@@ -152,6 +155,10 @@ class SubgraphProperty(Dated, ABC):
     """``"connected"`` is MXNet's rule. ``"any"`` gives provably the fewest regions of the nodes
     taken: what selectors with a state grew from several seeds is divided anew together. Those of
     a selector that is not ``splittable`` are the exception: they stay as they were grown."""
+
+    loses_nan: ClassVar[frozenset[str]] = frozenset()
+    """Operators of ONNX's own domain that make a number of NaN here, or NaN of a number, where ONNX
+    does not; the setting ``nan_policy`` keeps their nodes away."""
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Look at the whole graph before the first question is asked."""

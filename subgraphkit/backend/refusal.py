@@ -31,6 +31,7 @@ REFUSAL_CODES: Final[Mapping[str, str]] = MappingProxyType(
         "too_large": "the region would have more nodes than the property's maximum",
         "not_convex": "taking the node would make subgraphs wait on each other",
         "excluded": "the user excluded the node",
+        "nan": "the backend makes a number of NaN here, and the user asked for NaN",
         "pinned": "the user pinned the node to another backend",
         "group": "another node of an atomic group was refused",
         "filtered": "the selector's filter dropped the node",

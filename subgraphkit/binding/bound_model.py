@@ -1,15 +1,18 @@
 """The bound model, and the step of the road that makes it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Self, Unpack
 
 import numpy.typing as npt
 
 from subgraphkit.binding.folding import BoundFolding, fold
+from subgraphkit.binding.isolation import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes
+from subgraphkit.binding.sizes import require_bounded
+from subgraphkit.boundary import walking
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import InvalidModelError
@@ -60,6 +63,11 @@ class BoundModel(BoundGraph):
             raise NoKeyError("there are no nodes")
         return structure_digest(make_subgraph(self, self.order, "model"), with_names=True)
 
+    @cached_property
+    def process(self) -> ModelProcess:
+        """The child process in which isolated backends compile and run; not started yet."""
+        return ModelProcess(self)
+
     def reshape(
         self, sizes: Mapping[str, int], shapes: Mapping[str, Shape]
     ) -> Mapping[str, ValueType]:
@@ -73,7 +81,7 @@ class BoundModel(BoundGraph):
             InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
         """
         symbols, whole = {**self.symbols, **sizes}, {**self.input_shapes, **shapes}
-        return infer(self.inlined, symbols, whole).types
+        return infer(self.inlined, symbols, whole, limits=self.settings.limits).types
 
     def retype(self, constants: Mapping[str, npt.NDArray[Any]]) -> Inferred:
         """Infer the types the values would have if constants had other values.
@@ -81,7 +89,13 @@ class BoundModel(BoundGraph):
         Raises:
             InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
         """
-        return infer(self.inlined, self.symbols, self.input_shapes, replaced=constants)
+        return infer(
+            self.inlined,
+            self.symbols,
+            self.input_shapes,
+            replaced=constants,
+            limits=self.settings.limits,
+        )
 
     def with_outputs(self, outputs: Sequence[str]) -> Self:
         """Return the model with other outputs: any of its values, each once."""
@@ -140,14 +154,23 @@ def bind(
         BindError: A name that the model does not have (SGK220), or a shape that contradicts it
             (SGK221).
         InvalidModelError: Types or shapes of the model contradict each other (SGK222).
+        UnsupportedModelError: The model asks for more than the limits allow (SGK216).
         ConfigError: A setting cannot be read (SGK107 to SGK109).
     """
     resolved = resolve(backend=backend, options=options, **settings)
-    symbols, input_shapes = given_shapes(model.graph, shapes or {}, strict=resolved.strict)
-    inlined, inferred = model, infer(model, symbols, input_shapes)
+    with walking("bind", model.name):
+        return _bound_as_told(model, shapes or {}, resolved)
+
+
+def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> BoundModel:
+    resolved.limits.require_all(model.asks)
+    symbols, input_shapes = given_shapes(model.graph, shapes, strict=resolved.strict)
+    typed = partial(infer, symbols=symbols, input_shapes=input_shapes, limits=resolved.limits)
+    inlined, inferred = model, typed(model)
     if resolved.fold and inferred.conditions:
-        inlined, inferred = _with_branches(model, inferred, symbols, input_shapes)
+        inlined, inferred = _with_branches(model, inferred, typed)
     bound = _bound(inlined, inferred, model.name, symbols)
+    require_bounded(bound, resolved.limits)
     folding = None
     if resolved.fold:
         bound, folding = fold(bound, inferred.values, resolved)
@@ -163,7 +186,7 @@ def bind(
 
 
 def _with_branches(
-    model: Model, inferred: Inferred, symbols: Mapping[str, int], shapes: Mapping[str, Shape]
+    model: Model, inferred: Inferred, typed: Callable[[Model], Inferred]
 ) -> tuple[Model, Inferred]:
     """Take branches until no more is known of conditions; one branch may decide another."""
     for _ in range(_MOST_BRANCHES):
@@ -171,7 +194,7 @@ def _with_branches(
             break
         try:
             further = with_branches(model, inferred.conditions)
-            model, inferred = further, infer(further, symbols, shapes)
+            model, inferred = further, typed(further)
         except InvalidModelError:
             # What contradicts itself in a branch is said when it runs, as without folding.
             break

@@ -90,7 +90,9 @@ class Computer:
                 outputs=(name,),
                 constants=read,
             ),
-            BindContext(opened.backend.name, opened.backend.option_values),
+            BindContext(
+                opened.backend.name, opened.backend.option_values, limits=self._settings.limits
+            ),
         )
         try:
             (found,) = operator.run(())

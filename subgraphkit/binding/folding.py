@@ -15,8 +15,10 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from subgraphkit.binding.computing import Computer
+from subgraphkit.binding.sizes import elements
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.ir import Adjacency, BoundGraph, Initializer, Node
+from subgraphkit.limits import LoadLimits
 from subgraphkit.types import DataType, TensorType
 
 __all__ = ["BoundFolding", "fold"]
@@ -29,6 +31,9 @@ GROWTH: Final = 2
 
 MOST_BYTES: Final = 1 << 30
 """All that is computed for a graph may have as many bytes as this, and those of its constants."""
+
+FILLED: Final = 8
+"""What one element fills may be this many times the limit of what is computed: it is no work."""
 
 MOST_PRODUCTS: Final = 1 << 28
 """A product, a convolution or the like is computed if it takes about as many multiplications."""
@@ -101,9 +106,13 @@ def fold(
     Args:
         source: The graph as the model has it; not changed.
         values: Small values that were computed with the types.
-        settings: Names the fallback backend.
+        settings: Names the fallback backend, and the limits to what is computed from constants.
+
+    Raises:
+        UnsupportedModelError: More would be computed than the limits allow (SGK216), now or by a
+            compiler.
     """
-    work = _Work(source, values, Computer(source, values, settings))
+    work = _Work(source, values, Computer(source, values, settings), settings.limits)
     work.look_at_every_node()
     work.take_out_unread()
     return work.graph(), BoundFolding(source, values, work.sources, work.computer)
@@ -117,7 +126,13 @@ class _Work:
         sources: For every value that is computed, the stored constants it depends on.
     """
 
-    def __init__(self, graph: BoundGraph, values: Mapping[str, _Array], computer: Computer) -> None:
+    def __init__(
+        self,
+        graph: BoundGraph,
+        values: Mapping[str, _Array],
+        computer: Computer,
+        limits: LoadLimits,
+    ) -> None:
         self.computer = computer
         self.sources: dict[str, frozenset[str]] = {}
         self._graph = graph
@@ -128,10 +143,14 @@ class _Work:
         self._captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
         self._bytes = {name: one.type.nbytes or 0 for name, one in graph.constants.items()}
         self._left = MOST_BYTES + sum(self._bytes.values())
+        self._limits = limits
+        # What depends on constants alone, if others are left to compute it, and on which.
+        self._static: dict[str, frozenset[str]] = {}
+        self._cost = 0
 
     def look_at_every_node(self) -> None:
         """Compute what can be, and look for copies."""
-        graph, constants = self._graph, self._constants
+        graph, constants, static = self._graph, self._constants, self._static
         op_types, inputs, outputs = graph.table.op_types, graph.table.inputs, graph.table.outputs
         for node in graph.order:
             made, read = outputs[node], inputs[node]
@@ -140,6 +159,8 @@ class _Work:
             # One look is enough for most nodes.
             elif read and (read[0] in constants or not read[0]) and self._is_computable(node):
                 self._compute(node, is_known=False)
+            elif static and read and (read[0] in static or not read[0]) and self._is_known(node):
+                self._require_bounded(Node(graph, node))
             elif op_types[node] in _COPIES:
                 self._take_copy_out(Node(graph, node))
 
@@ -180,9 +201,40 @@ class _Work:
         table = self._graph.table
         if table.domains[node] or node in table.bodies:
             return False
-        if not all(not name or name in self._constants for name in table.inputs[node]):
+        if not self._is_known(node) or not self._require_bounded(Node(self._graph, node)):
             return False
         return self._is_worth_it(Node(self._graph, node))
+
+    def _is_known(self, node: int) -> bool:
+        return all(
+            not name or name in self._constants or name in self._static
+            for name in self._graph.table.inputs[node]
+        )
+
+    def _require_bounded(self, node: Node) -> bool:
+        """Hold what a node makes of constants against the limits; say whether they are at hand.
+
+        Whoever runs what is left of the graph computes it as well, many while they compile.
+        """
+        limits, sources = self._limits, self._sources_of(node.id)
+        read = [self._elements(name) for name in node.inputs]
+        made = [self._elements(name) for name in node.outputs]
+        fills = node.op_type == "ConstantOfShape" or (node.op_type == "Expand" and read[0] == 1)
+        allowed = FILLED * limits.max_elements if fills else 0
+        allowed = max(allowed, GROWTH * sum(map(self._elements, sources)))
+        for name, found in zip(node.outputs, made, strict=True):
+            if found > allowed:
+                limits.require("max_elements", found, f"value {name!r}, known at bind,")
+            if name:
+                self._static[name] = sources | {name} if fills else sources
+        most = max(made, default=0)
+        is_product = node.op_type in _PRODUCTS
+        self._cost += most * math.isqrt(max(read)) if is_product else max(most, *read)
+        limits.require("max_cost", self._cost, "what is computed from constants")
+        return all(not name or name in self._constants for name in node.inputs)
+
+    def _elements(self, name: str) -> int:
+        return elements(self._graph.shape(name)) if name else 0
 
     def _is_worth_it(self, node: Node) -> bool:
         type_ = node.output_type()
@@ -210,6 +262,8 @@ class _Work:
         for name in self._graph.table.inputs[node]:
             if name in self.sources:
                 found |= self.sources[name]
+            elif name in self._static:
+                found |= self._static[name]
             elif name in self._graph.constants:
                 found.add(name)
         return frozenset(found)

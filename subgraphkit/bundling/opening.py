@@ -1,8 +1,9 @@
 """A bundle back to a plan: nothing is partitioned, no backend is asked, no engine is compiled."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +21,7 @@ from subgraphkit.bundling.origins import origin_here
 from subgraphkit.bundling.reading import BundleFiles
 from subgraphkit.bundling.rebuilding import rebuild
 from subgraphkit.bundling.writing import versions_here
-from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraph
+from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraph, isolated
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import (
     BackendNotFoundError,
@@ -251,7 +252,8 @@ def _operators(partitioning: Partitioning, engines: dict[str, bytes]) -> Compile
                 shares = partitioning.shares_processors
                 context = replace(claim.context, shares_processors=shares)
                 # Let go of each as soon as the library has it.
-                done.append(_restored(claim, context, engines.pop(subgraph.id), subgraph))
+                restore = partial(_restore, partitioning, claim, context)
+                done.append(_restored(claim, restore, engines.pop(subgraph.id), subgraph))
             else:
                 if claim not in prepared:
                     prepared.add(claim)
@@ -266,12 +268,27 @@ def _operators(partitioning: Partitioning, engines: dict[str, bytes]) -> Compile
     )
 
 
+def _restore(
+    partitioning: Partitioning,
+    claim: Claim,
+    context: BindContext,
+    engine: bytes,
+    subgraph: Subgraph,
+) -> SubgraphOperator:
+    graph = partitioning.graph
+    if not graph.settings.isolates(claim.backend.name):
+        return claim.backend.restore(engine, subgraph, context)
+    how = {"shares": context.shares_processors, "cached": False}
+    demands = partitioning.constraints
+    return isolated(subgraph, claim, demands, context.progress, how, engine)
+
+
 def _restored(
-    claim: Claim, context: BindContext, engine: bytes, subgraph: Subgraph
+    claim: Claim, restore: Callable[..., object], engine: bytes, subgraph: Subgraph
 ) -> SubgraphOperator:
     backend = claim.backend
     try:
-        operator: object = backend.restore(engine, subgraph, context)
+        operator = restore(engine, subgraph)
     except Exception as error:
         hint = error.hint if isinstance(error, SubgraphkitError) else ""
         raise messages.engine_failed(

@@ -6,6 +6,8 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -26,44 +28,56 @@ from subgraphkit.errors import describe_exception
 from subgraphkit.ir import BoundGraph
 from subgraphkit.ir.digests import data_digest
 from subgraphkit.onnx_io import write_bundled_model
-from subgraphkit.storing.files import flush_folder, new_file
+from subgraphkit.storing.files import claimed, flush_folder, new_file
+from subgraphkit.storing.folders import ownership_problem
 from subgraphkit.types import TensorType
 
 __all__ = ["check_target", "versions_here", "write_bundle"]
 
 _MODEL: Final = "model.onnx"
 _UNNAMED: Final = "weights.part"
-_MODE: Final = 0o644
-"""Others may read a bundle, for it is made to be passed on; nobody else may change it."""
+_PRIVATE: Final = 0o600
+_SHARED: Final = 0o644
+"""Others may read it, where that was asked for; nobody else may change it."""
 
 _ROOM: Final = "Make room there, or let yourself write there."
 _INSIDE: Final = "Name a new folder inside it."
 _OWN: Final = re.compile(r"manifest\.json|model\.onnx|weights\.[0-9a-f]+\.bin|.+\.engine")
 """What bundles have in them, of whatever content."""
+_HIDDEN: Final = r"\.[0-9a-f]{16}\.(part|old)"
+"""How folders end that a bundle is in while it is written, and before it is removed."""
 
 
-def write_bundle(contents: BundleContents, target: Path, *, overwrite: bool = False) -> None:
+def write_bundle(
+    contents: BundleContents, target: Path, *, overwrite: bool = False, shared: bool = False
+) -> None:
     """Write a bundle; it is there whole, or what was there before is.
+
+    What processes that died while they wrote to that place have left beside it is removed.
 
     Args:
         contents: What goes into it.
         target: Its folder, which must not exist or be empty.
         overwrite: Whether a bundle that is there is replaced; anything else never is.
+        shared: Whether others may read it, as far as the user's mask allows.
 
     Raises:
         BundleError: There is something else, or the system does not let us write (SGK180).
         InvalidModelError: The data of a weight cannot be read (SGK184, SGK208, SGK211).
     """
     target = check_target(target, overwrite=overwrite)
+    mode = _SHARED if shared else _PRIVATE
     part = target.parent / f".{target.name}.{secrets.token_hex(8)}.part"
     try:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            part.mkdir(mode=0o755)
-            _fill(part, contents)
-            flush_folder(part)
-            check_target(target, overwrite=overwrite)  # for somebody else may have been faster
-            _put_in_place(part, target)
+            _remove_left_overs(target, ".part")
+            with _made(part, mode):
+                _fill(part, contents, mode)
+                flush_folder(part)
+                check_target(target, overwrite=overwrite)  # somebody else may have been faster
+                _put_in_place(part, target)
+            _remove_left_overs(target, ".old")  # not before there is a bundle again
         except OSError as error:
             fix = _INSIDE if error.errno == errno.EBUSY else _ROOM
             raise messages.unwritable(target, describe_exception(error), fix) from error
@@ -75,6 +89,30 @@ def write_bundle(contents: BundleContents, target: Path, *, overwrite: bool = Fa
         shutil.rmtree(part, ignore_errors=True)
         raise
     flush_folder(target.parent)
+
+
+@contextmanager
+def _made(part: Path, mode: int) -> Iterator[None]:
+    """Make a folder that is claimed for as long as the block lasts."""
+    while True:
+        part.mkdir(mode=mode | (mode & 0o444) >> 2)  # who may read may enter
+        with claimed(part):
+            if part.exists():  # or it was taken for left over, before it was claimed
+                yield
+                return
+
+
+def _remove_left_overs(target: Path, kind: str) -> None:
+    """Remove folders beside a bundle that hold what a process wrote which has died since."""
+    name = re.compile(re.escape(f".{target.name}") + _HIDDEN)
+    for path in [one for one in target.parent.iterdir() if one.suffix == kind]:
+        if not name.fullmatch(path.name):
+            continue
+        with claimed(path, wait=False) as is_left_over, suppress(OSError):
+            if is_left_over and not ownership_problem(path, path.lstat()):
+                names = [one.name for one in path.iterdir()]
+                if all(_OWN.fullmatch(one) or one == _UNNAMED for one in names):
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def versions_here() -> dict[str, str]:
@@ -146,9 +184,9 @@ def _names_in(target: Path) -> list[str]:
     return []
 
 
-def _fill(folder: Path, contents: BundleContents) -> None:
+def _fill(folder: Path, contents: BundleContents, mode: int) -> None:
     graph = contents.graph
-    with new_file(folder / _UNNAMED, _MODE) as file:
+    with new_file(folder / _UNNAMED, mode) as file:
         weights = _Hashed(file)
         model = write_bundled_model(
             graph, contents.constants, contents.kept, weights.write, lambda: weights.name
@@ -160,14 +198,14 @@ def _fill(folder: Path, contents: BundleContents) -> None:
     manifest = BundleManifest(
         name=graph.name,
         versions=versions_here(),
-        model=_write(folder, _MODEL, model),
+        model=_write(folder, _MODEL, model, mode),
         weights=weights.entry() if weights.size else None,
         symbols=dict(graph.symbols),
         shapes=_shapes(graph),
         backends=contents.backends,
-        subgraphs=tuple(_entry(folder, one) for one in contents.subgraphs),
+        subgraphs=tuple(_entry(folder, one, mode) for one in contents.subgraphs),
     )
-    _write(folder, MANIFEST, write_manifest(manifest))
+    _write(folder, MANIFEST, write_manifest(manifest), mode)
 
 
 def _shapes(graph: BoundGraph) -> dict[str, tuple[int | str | None, ...]]:
@@ -179,11 +217,11 @@ def _shapes(graph: BoundGraph) -> dict[str, tuple[int | str | None, ...]]:
     }
 
 
-def _entry(folder: Path, one: CollectedSubgraph) -> SubgraphEntry:
+def _entry(folder: Path, one: CollectedSubgraph, mode: int) -> SubgraphEntry:
     subgraph = one.subgraph
     engine = None
     if one.engine is not None:
-        engine = _write(folder, f"{subgraph.id}.engine", one.engine)
+        engine = _write(folder, f"{subgraph.id}.engine", one.engine, mode)
     return SubgraphEntry(
         id=subgraph.id,
         backend=subgraph.backend,
@@ -226,8 +264,8 @@ class _Hashed:
         return FileEntry(self.name, self.size, self._hasher.hexdigest())
 
 
-def _write(folder: Path, name: str, data: bytes) -> FileEntry:
-    with new_file(folder / name, _MODE) as file:
+def _write(folder: Path, name: str, data: bytes, mode: int) -> FileEntry:
+    with new_file(folder / name, mode) as file:
         file.write(data)
     return FileEntry(name, len(data), data_digest(data))
 

@@ -16,7 +16,7 @@ from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.parser import CommandLine
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
 from subgraphkit.cli.scripts import script_of
-from subgraphkit.errors import CallerError
+from subgraphkit.errors import CallerError, MemoryLimitError, SubgraphkitError
 from subgraphkit.texts import Screen
 
 __all__ = ["ExitCode", "main"]
@@ -80,9 +80,22 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
         with plugin_output_apart():
             return int(line.command.execute(arguments, report))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
-        end = KeyboardInterrupt() if _is_interrupt(error) else error
+        end = KeyboardInterrupt() if _is_interrupt(error) else _named(error)
         report.fail(end)
         return exit_code_of(end)
+
+
+def _named(error: BaseException) -> BaseException:
+    """Give a code to the want of memory for what a command makes itself, such as inputs."""
+    if isinstance(error, SubgraphkitError) or not isinstance(error, MemoryError):
+        return error
+    end = MemoryLimitError(
+        "SGK134",
+        f"there is not enough memory: {error or 'an allocation failed'}",
+        hint="Give smaller sizes, or run it where there is more.",
+    )
+    end.__cause__ = error
+    return end
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

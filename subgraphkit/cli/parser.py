@@ -8,7 +8,6 @@ import argparse
 import re
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Final, NoReturn
 
 from subgraphkit import __version__
@@ -17,13 +16,12 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES
 from subgraphkit.cli.scripts import SCRIPTS
+from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import CallerError
 
 __all__ = ["CommandLine"]
 
 PROGRAM: Final = "subgraphkit"
-
-_EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would bring NumPy along
 
 _EXAMPLES: Final = (
     "run model.onnx --backend numpy",
@@ -95,7 +93,7 @@ class CommandLine:
 
     def add_extension_commands(self) -> None:
         """Let extensions add their commands; importing them is spared where there are none."""
-        if not entry_points(group=_EXTENSIONS_GROUP):
+        if not BACKEND_NAMES.entry_points(EXTENSIONS_GROUP):
             return
         extensions = import_module("subgraphkit.finding.extensions")
         resolved = import_module("subgraphkit.configuration.config").resolve()

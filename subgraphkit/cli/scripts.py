@@ -61,7 +61,7 @@ for subgraph, operator in zip(compiled.partitioning.subgraphs, compiled):
     print(subgraph.id, subgraph.backend, dict(operator.info()))
 ?engine Path({{engine}}).write_bytes(compiled[0].bare_engine())
 ?bundle with sk.Session(sk.plan(compiled.partitioning, compiled)) as session:
-?bundle     session.export({{bundle}}, *[overwrite])
+?bundle     session.export({{bundle}}, *[overwrite shared])
 """,
         "verify": f"""
 ?comparison from pathlib import Path

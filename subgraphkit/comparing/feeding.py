@@ -142,7 +142,15 @@ def _made_up(
         for axis, dim in enumerate(type_.shape)
         if (one := slot(name, axis, dim)) in chosen and not isinstance(dim, int)
     }
-    return Feed(np.asarray(maker(rng, shape), dtype=type_.dtype.numpy), "random", assumed)
+    try:
+        made = np.asarray(maker(rng, shape), dtype=type_.dtype.numpy)
+    except (MemoryError, ValueError) as error:
+        raise CallerError(
+            "SGK301",
+            f"input {name!r} of shape {shape} cannot be made up: {error}",
+            hint="Give smaller sizes, such as --symbol N=1.",
+        ) from error
+    return Feed(made, "random", assumed)
 
 
 _Maker = Callable[[np.random.Generator, tuple[int, ...]], _Array]

@@ -9,6 +9,7 @@ from subgraphkit.compiling.compilation import (
 )
 from subgraphkit.compiling.creation import close_all
 from subgraphkit.compiling.giving_back import given_back
+from subgraphkit.compiling.isolation import isolated
 
 __all__ = [
     "CompiledSubgraphs",
@@ -18,4 +19,5 @@ __all__ = [
     "compile_subgraph",
     "compile_subgraphs",
     "given_back",
+    "isolated",
 ]

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from functools import cache
+from functools import cache, partial
 from typing import Final, TypeVar
 
 from subgraphkit.backend.progress import Progress, ProgressEvent
@@ -111,12 +111,16 @@ def _do(future: "Future[_Result]", work: Callable[[Progress], _Result], progress
 def _leave_without_it() -> None:
     """Have the program end at once when it ends, with its own status: a thread is in a library.
 
-    What the library has registered to be done at the end would pull the ground from under it. And
-    Python before 3.14 ends a thread that comes back meanwhile in a way that C++ takes for a fault
-    of the whole program; that thread sleeps instead, but for faults before that the program aborts.
+    What the library has registered to be done at the end would pull the ground from under it, and
+    it registers more while it is at work: what is registered last is done first, so this is
+    registered again when Python ends. And Python before 3.14 ends a thread that comes back
+    meanwhile in a way that C++ takes for a fault of the whole program; that thread sleeps instead,
+    but for faults before that the program aborts.
     """
     with contextlib.suppress(AttributeError, OSError):  # where the system has no such calls
         system = ctypes.CDLL(None)
-        system.on_exit(system._exit, None)  # noqa: SLF001 (its name)
+        leave = partial(system.on_exit, system._exit, None)  # noqa: SLF001 (its name)
+        leave()
+        atexit.register(leave)
         set_terminate = ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE  # noqa: SLF001 (its name)
         atexit.register(set_terminate, system.pause)

@@ -11,17 +11,20 @@ from subgraphkit.backend.events import CompileEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.boundary import walking
 from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.compiling.creation import Creation, close_all
 from subgraphkit.compiling.giving_back import given_back
+from subgraphkit.compiling.isolation import IsolatedOperator
 from subgraphkit.errors import CompileError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claiming.not_numbers import report_lost_nan
 from subgraphkit.partitioning.reports.memory import check_memory
 from subgraphkit.processes.memory import give_back
 from subgraphkit.texts import logger_of
@@ -32,6 +35,7 @@ __all__ = [
     "compile_elsewhere",
     "compile_subgraph",
     "compile_subgraphs",
+    "obtained",
 ]
 
 _logger = logger_of("compile")
@@ -109,10 +113,19 @@ def compile_subgraphs(
             backend that was named has less of the model than it has to (SGK125).
         MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK134).
     """
+    means = Means.of(partitioning, progress)
+    with walking("compile", partitioning.graph.name, means.progress.is_own):
+        return _attended(partitioning, means)
+
+
+def _taken(partitioning: Partitioning) -> Iterator[tuple[Claim, Sequence[int]]]:
+    return ((partitioning.claim_of(one), one.nodes) for one in partitioning.subgraphs)
+
+
+def _attended(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     check_memory(partitioning)
-    means = Means.of(partitioning, progress)
     compiled = attended(
         lambda course: _compiled(partitioning, replace(means, progress=course)),
         means.progress,
@@ -124,6 +137,7 @@ def compile_subgraphs(
             shortfall = compiled.partitioning.shortfall()
         if shortfall is not None:
             shortfall.report(partitioning)
+        report_lost_nan(_taken(compiled.partitioning), partitioning.graph)
         means.progress("compiling", len(compiled), len(compiled))
     except BaseException:
         compiled.close()
@@ -190,7 +204,7 @@ def compile_subgraph(
     _require_no_dry_run(partitioning)
     claim = partitioning.claim_of(subgraph)
     if means is None:
-        return _obtain(partitioning, subgraph, claim, Means(None, Progress()))[0]
+        return obtained(partitioning, subgraph, claim, Means(None, Progress()))[0]
     return _reported(partitioning, subgraph, claim, means)[0]
 
 
@@ -283,21 +297,32 @@ def _reported(
 ) -> tuple[SubgraphOperator, float, bool]:
     """Obtain an operator and say so; return how long it took and whether it was in the cache."""
     started = time.perf_counter()
-    operator, from_cache = _obtain(partitioning, subgraph, claim, means)
+    operator, from_cache = obtained(partitioning, subgraph, claim, means)
     spent = time.perf_counter() - started
     extensions = partitioning.graph.extensions
     _tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
     return operator, spent, from_cache
 
 
-def _obtain(
+def obtained(
     partitioning: Partitioning, subgraph: Subgraph, claim: Claim, means: Means
 ) -> tuple[SubgraphOperator, bool]:
-    """Return the operator, and whether it came from the cache."""
+    """Return the operator of a subgraph, and whether it came from the cache.
+
+    Raises:
+        Exception: As ``compile_subgraph``.
+    """
     if not subgraph.outputs:
         return _Idle(), False
     creation = _creation(partitioning, means)
     compile_ = partial(creation.compiled, subgraph, claim)
+    if partitioning.graph.settings.isolates(claim.backend.name):
+        operator = compile_()
+        if not isinstance(operator, IsolatedOperator):
+            return operator, False
+        if operator.kept and means.cache is not None:
+            means.cache.kept.add(subgraph.id)
+        return operator, operator.restored
     if means.cache is None or not stores_engines(type(claim.backend)):
         return compile_(), False
     return means.cache.obtain(subgraph, claim, compile_, creation.context(claim))
@@ -306,7 +331,14 @@ def _obtain(
 def _creation(partitioning: Partitioning, means: Means) -> Creation:
     shares = means.shares_processors or partitioning.shares_processors
     inner = replace(means, tells=False, shares_processors=shares)
-    return Creation(partitioning.constraints, shares, means.progress, partial(_composed, inner))
+    return Creation(
+        partitioning.graph,
+        partitioning.constraints,
+        shares,
+        means.cache is not None,
+        means.progress,
+        partial(_composed, inner),
+    )
 
 
 def _composed(means: Means, division: Partitioning) -> SubgraphOperator:
@@ -319,7 +351,7 @@ def _composed(means: Means, division: Partitioning) -> SubgraphOperator:
 class _Idle(SubgraphOperator):
     """The operator of a region nobody reads from: there is nothing to do."""
 
-    thread_safe = True
+    thread_safe = fork_safe = True
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         del inputs, outputs

@@ -17,9 +17,11 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import count
+from types import FunctionType
 from typing import Any, ClassVar, Final
 
 from subgraphkit.backend.operator import ON_DEVICE, InnerTime, SubgraphOperator
+from subgraphkit.backend.progress import Progress
 from subgraphkit.compiling.creation import close_all
 from subgraphkit.ir import Graph, Subgraph, last_uses
 
@@ -50,6 +52,8 @@ class ComposedOperator(SubgraphOperator):
         self._parts = [(subgraph, operator) for subgraph, operator in parts if subgraph.outputs]
         devices = {operator.device for _, operator in self._parts}
         self.device = devices.pop() if len(devices) == 1 else _HOST
+        self.fork_safe = all(one.fork_safe and one.thread_safe for _, one in self._parts)
+        self.minds_memory = all(operator.minds_memory for _, operator in self._parts)
         self._graph = graph
         self._values: dict[str, Any] = {}
         self._filename = f"<subgraphkit composed {next(_serial)}: {graph.name}>"
@@ -59,7 +63,7 @@ class ComposedOperator(SubgraphOperator):
             names |= {f"run{index}": operator.run, f"lock{index}": threading.Lock()}
         text = "".join(lines)
         exec(compile(text, self._filename, "exec"), names)  # noqa: S102 (our own text, see above)
-        self._execute = names["run"]
+        self._execute: FunctionType = names["run"]
         linecache.cache[self._filename] = (len(text), None, lines, self._filename)
         weakref.finalize(self, linecache.cache.pop, self._filename, None)
 
@@ -69,8 +73,30 @@ class ComposedOperator(SubgraphOperator):
         Raises:
             Exception: Whatever an operator raises, with a note that names its region.
         """
+        return self._run(self._execute, inputs, outputs)
+
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """Run the regions; before each it is asked whether to go on."""
+
+        def stoppable(operator: SubgraphOperator) -> Callable[..., Sequence[Any]]:
+            def run(inputs: Sequence[Any], outputs: Any) -> Sequence[Any]:
+                progress.check()
+                return operator.run_stoppable(progress, inputs, outputs)
+
+            return run
+
+        runs = {f"run{i}": stoppable(operator) for i, (_, operator) in enumerate(self._parts)}
+        plain = self._execute
+        execute = FunctionType(plain.__code__, {**plain.__globals__, **runs})
+        return self._run(execute, inputs, outputs)
+
+    def _run(
+        self, execute: FunctionType, inputs: Sequence[Any], outputs: Sequence[Any] | None
+    ) -> Sequence[Any]:
         try:
-            results: Sequence[Any] = self._execute(inputs, outputs)
+            results: Sequence[Any] = execute(inputs, outputs)
         except Exception as error:
             self._name_region(error)
             raise

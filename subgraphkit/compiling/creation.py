@@ -9,6 +9,9 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.binding import BoundModel
+from subgraphkit.boundary import is_to_pass
+from subgraphkit.compiling.isolation import isolated
 from subgraphkit.errors import (
     BackendError,
     CompileError,
@@ -31,14 +34,18 @@ class Creation:
     """Asks properties for operators, and gives them what they may call on meanwhile.
 
     Attributes:
+        graph: The bound model.
         constraints: What the user demands; holds inside subgraphs as well.
         shares_processors: What ``BindContext`` says of it.
+        is_cached: Whether engines are looked for in the cache and kept there.
         progress: What a property reports to while it compiles.
         compose: Compiles a division of a subgraph into one operator.
     """
 
+    graph: BoundModel
     constraints: ResolvedConstraints
     shares_processors: bool
+    is_cached: bool
     progress: Progress
     compose: Callable[[Partitioning], SubgraphOperator]
 
@@ -55,8 +62,10 @@ class Creation:
             return self._asked(subgraph, claim)
         except (Unsupported, BackendError, OptionError):
             raise
-        except Exception as error:
+        except BaseException as error:
             self.progress.check()  # it was stopped, and says so in words of its own
+            if is_to_pass(error):
+                raise
             raise failure(subgraph, error) from error
 
     def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
@@ -73,6 +82,9 @@ class Creation:
         return operator
 
     def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        if self.graph.settings.isolates(claim.backend.name):
+            how = {"shares": self.shares_processors, "cached": self.is_cached}
+            return isolated(subgraph, claim, self.constraints, self.progress, how)
         operator: object = claim.property.create_operator(subgraph, self.context(claim))
         if not isinstance(operator, SubgraphOperator):
             raise SelectorContractError(
@@ -120,7 +132,7 @@ def _giving_back() -> Iterator[None]:
         raise Unsupported(error.message, nodes=error.context["nodes"]) from error
 
 
-def failure(subgraph: Subgraph, error: Exception) -> CompileError:
+def failure(subgraph: Subgraph, error: BaseException) -> CompileError:
     """Word that a backend failed to compile what it claimed (SGK130)."""
     members = subgraph.members or tuple(subgraph.graph.nodes[i] for i in subgraph.nodes)
     found = CompileError(
@@ -143,5 +155,7 @@ def close_all(operators: Iterable[SubgraphOperator]) -> None:
     for operator in operators:
         try:
             operator.close()
-        except Exception:
+        except BaseException as error:
+            if is_to_pass(error):
+                raise
             _logger.exception("closing %s failed", type(operator).__name__)

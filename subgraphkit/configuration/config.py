@@ -11,7 +11,7 @@ thread does not (before Python 3.14), so wrap its function in ``config.copy_cont
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
@@ -19,19 +19,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
-from subgraphkit.configuration.demands import Pin
+from subgraphkit.backend.options import Option
+from subgraphkit.configuration.demands import EVERYBODY, Pin
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
+from subgraphkit.configuration.layers import Entry, Layer, make_layer
 from subgraphkit.configuration.names import BACKEND_NAMES
 from subgraphkit.configuration.processors import thread_limit
 from subgraphkit.configuration.selection import AUTO, BackendChoice, parse_selection
-from subgraphkit.configuration.settings import (
-    SETTINGS,
-    Entry,
-    Layer,
-    SettingValues,
-    make_layer,
-)
+from subgraphkit.configuration.settings import SETTINGS, SettingValues
+from subgraphkit.configuration.trust import require_trust, untrusted
+from subgraphkit.limits import LoadLimits
 
 __all__ = ["Config", "ConfigUndo", "ResolvedConfig", "config", "resolve"]
 
@@ -61,6 +59,7 @@ class ResolvedConfig:
         on_compile_error: What to do if a backend fails to compile a subgraph.
         on_run_error: What to do if a subgraph fails while running.
         checked: Whether dtype and shape of what operators return are checked.
+        nan_policy: What to do where a backend makes a number of NaN.
         fold: Whether nodes that are known at bind are computed then, and copies leave.
         block: Backends and extensions never to use.
         plugins: The only extensions to load, or None for all.
@@ -70,17 +69,21 @@ class ResolvedConfig:
         threads: How many threads a run computes with, on every backend; None where nobody said and
             nothing limits the process, so that each library takes as many as it finds right.
         max_memory: How many bytes a session may take in memory; None for no limit.
+        limits: What a model may ask for while it is opened, and how large its values may be.
         tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
             beside it; ``"off"``, ``"first"`` or ``"background"``.
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
         timeout_s: How many seconds compiling a model may take; None for as long as it takes.
+        isolate: Backends that compile and run in a child process; ``"process"`` stands for all.
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
+        trusted_folders: Folders in or below which a file may name code and widen what is trusted.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
         sources: By setting, the layer and the location of its value.
         option_sources: By backend and option, the value as written, its layer and location.
+        unvouched: The folder of the project's file, if nobody vouches for it; see ``trust``.
         unheeding: Backends with subgraphs in the session that do not promise to obey ``threads``;
             known from a session on.
     """
@@ -97,6 +100,7 @@ class ResolvedConfig:
     on_compile_error: Literal["raise", "fallback"]
     on_run_error: Literal["raise", "fallback"]
     checked: bool
+    nan_policy: Literal["warn", "ignore", "propagate", "error"]
     fold: bool
     block: frozenset[str]
     plugins: frozenset[str] | None
@@ -105,24 +109,41 @@ class ResolvedConfig:
     cache_size: int
     threads: int | None
     max_memory: int | None
+    limits: LoadLimits
     tune: Literal["off", "first", "background"]
     tune_seconds: float
     build: Literal["now", "background"]
     timeout_s: float | None
+    isolate: frozenset[str]
     progress: Literal["none", "auto", "log", "rich", "tqdm"]
     data_roots: tuple[Path, ...]
+    trusted_folders: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool
     sources: Mapping[str, tuple[str, str]]
     option_sources: Mapping[str, Mapping[str, tuple[Any, str, str]]]
     unheeding: tuple[str, ...] = ()
+    unvouched: Path | None = None
 
-    def options_for(self, name: str) -> Mapping[str, tuple[Any, str]]:
+    def options_for(
+        self, name: str, schema: Iterable[Option] = ()
+    ) -> Mapping[str, tuple[Any, str]]:
         """Return the option values given for a backend, each with who gave it.
 
         The values are as written; ``validate_options`` turns them into typed ones.
+
+        Args:
+            name: Name of the backend.
+            schema: Its options; a file nobody vouches for must give none of those that need trust.
+
+        Raises:
+            ConfigError: Such a file gives such an option (SGK126).
         """
         entries = self.option_sources.get(name, {})
+        for option in (one for one in schema if one.needs_trust):
+            given = entries.get(option.name, entries.get(option.alias))
+            if given and given[1] == "file" and self.unvouched is not None:
+                raise untrusted(given[2], self.unvouched)
         return {key: (value, location) for key, (value, _, location) in entries.items()}
 
     @property
@@ -130,6 +151,10 @@ class ResolvedConfig:
         """The choice ``auto``, with a plan or without, where it is all of the selection."""
         names = [one.name for one in self.backends]
         return self.backends[0] if names == [AUTO] else None
+
+    def isolates(self, backend: str) -> bool:
+        """Say whether a backend compiles and runs in a child process."""
+        return not self.isolate.isdisjoint({backend, EVERYBODY})
 
     def selecting(
         self, choices: tuple[BackendChoice, ...], layer: str, location: str
@@ -142,6 +167,8 @@ class ResolvedConfig:
             location: Who chose them.
         """
         options = dict(self.option_sources)
+        if self.unvouched is not None and self.sources["backend"][0] == "file":
+            layer = "file"  # what that file refers to is as trusted as the file
         for one in choices:
             given = {key: (value, layer, one.origin) for key, value in one.options.items()}
             if given:
@@ -247,12 +274,14 @@ def _merge(layers: list[Layer]) -> ResolvedConfig:
             values[name] = frozenset().union(*(layer.values[name].value for layer in said))
             locations = [layer.values[name].location for layer in said]
             sources[name] = said[0].name, "; ".join(locations)
+    folder = require_trust(layers, values)
     if values["fallback"] == AUTO and BACKEND_NAMES.is_installed(_USUAL_FALLBACK):
         values["fallback"] = _USUAL_FALLBACK
     return ResolvedConfig(
         backends=values.pop("backend"),
         sources=MappingProxyType(sources),
         option_sources=_merge_options(layers, sources["backend"][0]),
+        unvouched=folder,
         **values,
     )
 

@@ -1,13 +1,33 @@
-"""Demands on the placement: nodes for backends, and shares of the work that they must take."""
+"""Readers of demands on the placement, and of limits to what models may ask for."""
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
-from subgraphkit.backend.option_values import read_float, read_list
+from subgraphkit.backend.option_values import read_bytes, read_float, read_list
 from subgraphkit.backend.plugin_api import BACKEND_NAME
+from subgraphkit.configuration.selection import NONE
+from subgraphkit.errors import ConfigError
+from subgraphkit.limits import LoadLimits
 
-__all__ = ["Pin", "backend_name", "pins", "shares"]
+__all__ = [
+    "EVERYBODY",
+    "Pin",
+    "backend_name",
+    "isolated",
+    "less_isolated",
+    "limits",
+    "looser",
+    "more_folders",
+    "pins",
+    "shares",
+]
+
+EVERYBODY: Final = "process"
+"""The word of the setting ``isolate`` that stands for all backends."""
 
 
 class Pin(NamedTuple):
@@ -81,3 +101,68 @@ def backend_name(value: object) -> str:
     if isinstance(value, str) and BACKEND_NAME.fullmatch(value.strip()) is not None:
         return value.strip()
     raise ValueError("the name of one backend, 'auto' or 'none'")
+
+
+def limits(value: object) -> LoadLimits:
+    """Read ``unlimited``, ``default``, ``max_nodes=1000, max_value_bytes=2GiB``, or a mapping.
+
+    What is not named has its default.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if isinstance(value, LoadLimits):
+        return value
+    if isinstance(value, str) and value.strip() in {"unlimited", "default"}:
+        return LoadLimits.unlimited() if value.strip() == "unlimited" else LoadLimits()
+    pairs: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        pairs = value.items()
+    elif isinstance(value, str):
+        pairs = [item.partition("=")[::2] for item in read_list(value)]
+    names = [field.name for field in fields(LoadLimits)]
+    try:
+        given = {str(name).strip(): read_bytes(one) for name, one in pairs}
+        if given.keys() <= set(names) and (given or not value) and isinstance(value, Mapping | str):
+            return LoadLimits(**given)
+    except (ConfigError, ValueError):
+        pass
+    known = ", ".join(names)
+    raise ValueError(f"'unlimited', or limits with numbers such as 'max_nodes=1000': {known}")
+
+
+def more_folders(value: Iterable[Path], below: Iterable[Path]) -> bool:
+    """Say whether there is a folder that was not there before."""
+    return not set(value) <= set(below)
+
+
+def looser(value: LoadLimits, below: LoadLimits) -> bool:
+    """Say whether some limit is higher than another set of limits has it."""
+
+    def bounds(one: LoadLimits) -> list[float]:
+        held = [getattr(one, field.name) for field in fields(LoadLimits)]
+        known = [*held, one.value_bytes, one.compile_bytes]  # where these are None
+        return [0 if n is None else n or math.inf for n in known]
+
+    return any(mine > other for mine, other in zip(bounds(value), bounds(below), strict=True))
+
+
+def less_isolated(value: frozenset[str], below: frozenset[str]) -> bool:
+    """Say whether some backend is isolated no longer."""
+    return EVERYBODY not in value and not below <= value
+
+
+def isolated(value: object) -> frozenset[str]:
+    """Read ``none``, ``process`` for all backends, or the names of some.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if isinstance(value, set | frozenset):
+        value = sorted(value)
+    names = read_list(value)
+    if names in ((), (NONE,)):
+        return frozenset()
+    if NONE in names or (EVERYBODY in names and len(names) > 1):
+        raise ValueError(f"{NONE!r}, {EVERYBODY!r}, or names of backends with commas between them")
+    return frozenset(map(backend_name, names))

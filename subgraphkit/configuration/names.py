@@ -8,16 +8,34 @@ Source: fsspec's table of known implementations.
 """
 
 import importlib
-import importlib.metadata
+import os
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import Distribution, EntryPoint, distributions
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["BACKENDS_GROUP", "BACKEND_NAMES", "KNOWN_BACKENDS", "BackendNames"]
+from subgraphkit.configuration import messages
+from subgraphkit.errors import ConfigError, describe_exception
+
+__all__ = [
+    "BACKENDS_GROUP",
+    "BACKEND_NAMES",
+    "EXTENSIONS_GROUP",
+    "KNOWN_BACKENDS",
+    "BackendNames",
+    "normalised",
+    "ships_with_us",
+]
 
 BACKENDS_GROUP: Final = "subgraphkit.backends"
 """Entry-point group in which backends register."""
+
+EXTENSIONS_GROUP: Final = "subgraphkit.plugins"
+"""Entry-point group in which extensions register."""
 
 KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -32,24 +50,55 @@ KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
 """By backend name, the command that installs it."""
 
 
+def normalised(distribution: str) -> str:
+    """Return a distribution's name as the packaging specification normalises it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def ships_with_us(name: str, distribution: str) -> bool:
+    """Say whether a distribution is the one that this project publishes a backend in."""
+    return name in KNOWN_BACKENDS and normalised(distribution) == f"subgraphkit-{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Installed:
+    """What the metadata of installed distributions says about plugins.
+
+    Attributes:
+        by_group: Entry points by their group.
+        unreadable: What is wrong with distributions whose metadata cannot be read.
+    """
+
+    by_group: Mapping[str, tuple[EntryPoint, ...]]
+    unreadable: tuple[ConfigError, ...]
+
+
 class BackendNames:
-    """The backends this process knows by name; entry points are read once, when first asked for.
+    """The backends this process knows by name; metadata is read once, when first asked for.
+
+    A distribution whose metadata cannot be read is left out, with every other one unharmed.
 
     Thread-safety: all methods may be called from any thread.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entry_points: tuple[importlib.metadata.EntryPoint, ...] | None = None
+        self._installed: _Installed | None = None
         self._registered: set[str] = set()
 
-    def entry_points(self) -> tuple[importlib.metadata.EntryPoint, ...]:
-        """Return the entry points of installed backends; a name may be there several times."""
+    def entry_points(self, group: str = BACKENDS_GROUP) -> tuple[EntryPoint, ...]:
+        """Return the entry points of installed plugins; a name may be there several times."""
+        return self._read().by_group[group]
+
+    def unreadable(self) -> tuple[ConfigError, ...]:
+        """Return what is wrong with distributions that are left out, an error each (SGK128)."""
+        return self._read().unreadable
+
+    def _read(self) -> _Installed:
         with self._lock:
-            if self._entry_points is None:
-                found = importlib.metadata.entry_points(group=BACKENDS_GROUP)
-                self._entry_points = tuple(found)
-            return self._entry_points
+            if self._installed is None:
+                self._installed = _read_metadata()
+            return self._installed
 
     def is_installed(self, name: str) -> bool:
         """Say whether a backend of this name is installed or was registered by a call."""
@@ -74,8 +123,61 @@ class BackendNames:
         """Read the entry points anew when next asked; names registered by calls stay."""
         importlib.invalidate_caches()
         with self._lock:
-            self._entry_points = None
+            self._installed = None
 
 
 BACKEND_NAMES: Final = BackendNames()
 """The names known in this process."""
+
+
+def _read_metadata() -> _Installed:
+    found: dict[str, list[EntryPoint]] = {BACKENDS_GROUP: [], EXTENSIONS_GROUP: []}
+    unreadable, seen = [], set()
+    for one in distributions():
+        folder = getattr(one, "_path", None)  # nothing public says where metadata is
+        try:
+            name = normalised(_stem(folder.name) if folder is not None else one.name)
+            # as for importlib.metadata, what is found first hides what has the same name
+            if name not in seen:
+                seen.add(name)
+                for entry_point in _plugins_of(one, folder):
+                    found[entry_point.group].append(entry_point)
+        except Exception as error:  # noqa: BLE001 (nobody else's package may stop a run)
+            where = str(folder if folder is not None else one)
+            unreadable.append(messages.unreadable_metadata(where, describe_exception(error)))
+    by_group = {group: tuple(several) for group, several in found.items()}
+    return _Installed(MappingProxyType(by_group), tuple(unreadable))
+
+
+def _stem(folder: str) -> str:
+    """Return the name in ``name-1.0.dist-info``, which is read from no file."""
+    return folder.removesuffix(".egg-info").removesuffix(".dist-info").partition("-")[0]
+
+
+def _plugins_of(one: Distribution, folder: object) -> Iterator[EntryPoint]:
+    """Yield the entry points of a distribution that are for us.
+
+    Raises:
+        Exception: Its metadata cannot be read.
+    """
+    text = one.read_text("entry_points.txt")
+    if text is None and isinstance(folder, Path):
+        _require_readable(folder)
+    if text is None or (BACKENDS_GROUP not in text and EXTENSIONS_GROUP not in text):
+        return
+    mine = [each for each in one.entry_points if each.group in {BACKENDS_GROUP, EXTENSIONS_GROUP}]
+    said: tuple[object, ...] = (one.name, one.version) if mine else ()  # whatever is annotated
+    if not all(isinstance(word, str) for word in said):
+        raise ValueError("it has no METADATA with a name and a version")
+    yield from mine
+
+
+def _require_readable(folder: Path) -> None:
+    """Tell a file that is not there from one that may not be read.
+
+    Raises:
+        PermissionError: It may not be read.
+    """
+    for path in (folder, folder / "entry_points.txt"):
+        if path.exists() and not os.access(path, os.R_OK):
+            raise PermissionError(f"{path} may not be read")

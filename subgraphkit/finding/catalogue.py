@@ -8,17 +8,18 @@ them silently.
 Thread-safety: all functions may be called from any thread.
 """
 
-import importlib.metadata
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 from typing import Final, Literal
 
 from subgraphkit.backend.manifest import Manifest, find_manifest, read_manifest
 from subgraphkit.backend.plugin_api import is_compatible, name_problem
-from subgraphkit.configuration.names import BACKEND_NAMES
+from subgraphkit.configuration.names import BACKEND_NAMES, normalised, ships_with_us
 from subgraphkit.errors import BackendError, SubgraphkitError
 from subgraphkit.finding import messages
+from subgraphkit.texts import printable, shortened
 
 __all__ = [
     "CATALOGUE",
@@ -78,6 +79,11 @@ class BackendRecord:
         """The distribution and its version, for messages."""
         return f"{self.distribution} {self.version}".rstrip()
 
+    @property
+    def ships_with_us(self) -> bool:
+        """Whether this project publishes it; such a one wins where others bear its name."""
+        return ships_with_us(self.name, self.distribution)
+
 
 class Catalogue:
     """Every backend this process knows of, with the state of those it tried.
@@ -104,11 +110,11 @@ class Catalogue:
 
     def find(self, name: str, distribution: str = "") -> list[BackendRecord]:
         """Return the records of a name, of one distribution if that is given."""
-        wanted = _normalised(distribution)
+        wanted = normalised(distribution)
         return [
             record
             for record in self.records()
-            if record.name == name and (not wanted or _normalised(record.distribution) == wanted)
+            if record.name == name and (not wanted or normalised(record.distribution) == wanted)
         ]
 
     def add(self, record: BackendRecord) -> BackendRecord | None:
@@ -170,24 +176,28 @@ def _discover() -> list[BackendRecord]:
 
 def _settle(record: BackendRecord, rivals: list[BackendRecord]) -> BackendRecord:
     """Mark a record as one of several; a failure of its own is told first when it is asked for."""
-    if len(rivals) == 1 or record.state != "registered":
+    ours = next((one for one in rivals if one.ships_with_us), None)
+    if len(rivals) == 1 or record.state != "registered" or record is ours:
         return record
-    error = messages.conflict(record.name, [(r.provider, r.entry_point) for r in rivals])
+    if ours is not None:
+        error = messages.shadowed(record.name, record.provider, ours.provider)
+    else:
+        error = messages.conflict(record.name, [(r.provider, r.entry_point) for r in rivals])
     return replace(record, state="conflict", error=error)
 
 
-def _record(entry_point: importlib.metadata.EntryPoint) -> BackendRecord:
+def _record(entry_point: EntryPoint) -> BackendRecord:
     distribution = entry_point.dist
     record = BackendRecord(
         entry_point.name,
-        (distribution.name if distribution is not None else "") or "(unknown distribution)",
-        (distribution.version if distribution is not None else "") or "",
+        distribution.name if distribution is not None else "(unknown distribution)",
+        distribution.version if distribution is not None else "",
         entry_point.value,
     )
     problem = name_problem(record.name)
     if problem:
         problem = f"{problem}; entry point of {record.provider}"
-        bad_name = messages.bad_registration(record.name, problem)
+        bad_name = messages.bad_registration(shortened(printable(record.name), 64), problem)
         return replace(record, state="broken", error=bad_name)
     path = find_manifest(record.entry_point.partition(":")[0].strip())
     if path is None:
@@ -201,8 +211,3 @@ def _record(entry_point: importlib.metadata.EntryPoint) -> BackendRecord:
         return record
     too_new = messages.incompatible(record.name, record.provider, manifest.api, imported=False)
     return replace(record, state="incompatible", error=too_new)
-
-
-def _normalised(distribution: str) -> str:
-    """Normalise a distribution's name, as the packaging specification does."""
-    return distribution.lower().replace("_", "-").replace(".", "-")

@@ -1,8 +1,8 @@
 """Probe a backend in a child process, where it may crash, exit or never return.
 
-``python -m subgraphkit.finding.child_probe NAME`` loads and probes one backend and writes one JSON
-document to standard output. What the plugin itself prints, from Python or from C, goes to standard
-error: the descriptor is exchanged before the plugin is imported.
+``python -m subgraphkit.finding.child_probe NAME`` loads and probes one backend and writes JSON to
+standard output, a line once it has begun and one of what it found. What the plugin itself prints,
+from Python or from C, goes to standard error: the descriptor is exchanged before the import.
 """
 
 import json
@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
 from typing import Any, Final, Literal
 
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
@@ -19,14 +20,19 @@ from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.processes.child_process import Ended, how_it_ended, run_child
 
 __all__ = [
+    "IS_PROBE",
     "ChildProbe",
     "answering",
     "end_of_traceback",
+    "import_in_child",
     "judged",
     "main",
     "probe_here",
     "probe_in_child",
 ]
+
+IS_PROBE: Final = "_SUBGRAPHKIT_TRIES_A_PLUGIN"
+"""The variable of the environment that is set where plugins are tried."""
 
 _MODULE: Final = "subgraphkit.finding.child_probe"
 _LAST_OUTPUT: Final = 2000
@@ -42,7 +48,8 @@ class ChildProbe:
     Attributes:
         name: The backend asked for.
         state: ``ok``; ``unavailable`` if it cannot run here; ``error`` if it could not be found,
-            loaded or probed; ``crash`` if it took the process down; ``hang`` if it did not return.
+            loaded or probed; ``crash`` if it took the process down; ``hang`` if it did not return;
+            ``unstarted`` if the process came to an end before it turned to the backend.
         code: Code of the error, or an empty string.
         text: What happened, as the user would be told; if ``ok``, why it only builds, or nothing.
         devices: Devices the backend found.
@@ -55,7 +62,7 @@ class ChildProbe:
     """
 
     name: str
-    state: Literal["ok", "unavailable", "error", "crash", "hang"]
+    state: Literal["ok", "unavailable", "error", "crash", "hang", "unstarted"]
     code: str = ""
     text: str = ""
     devices: tuple[str, ...] = ()
@@ -85,21 +92,41 @@ def probe_in_child(
 
     Thread-safety: may be called from any thread; several children may run at once.
     """
+    return _asked(name, [name, origin, *(["--deep"] if deep else [])], timeout_seconds)
+
+
+def import_in_child(plugin: EntryPoint, timeout_seconds: float) -> ChildProbe:
+    """Import a plugin in a child process, and do no more with it; see ``probe_in_child``."""
+    words = [plugin.name, plugin.group, "--import", plugin.value]
+    return _asked(plugin.name, words, timeout_seconds, "extension")
+
+
+def _asked(
+    name: str, words: Sequence[str], timeout_seconds: float, kind: str = "backend"
+) -> ChildProbe:
     if not sys.executable:
-        return ChildProbe(name, "error", text="this process does not know its Python interpreter")
-    ended = run_child(_MODULE, [name, origin, *(["--deep"] if deep else [])], timeout_seconds)
-    return judged(name, ended, ended.answer)
+        problem = "this process does not know its Python interpreter"
+        return ChildProbe(name, "unstarted", text=problem)
+    try:
+        ended = run_child(_MODULE, words, timeout_seconds, {IS_PROBE: "1"})
+    except (OSError, ValueError) as error:  # too many processes, or a null in a name
+        return ChildProbe(name, "unstarted", text=f"no process can be started: {error}")
+    begun, *answers = ended.answer.splitlines() or [""]
+    if not begun:
+        text = f"the process did not get as far as {kind} {name!r}: {ended.printed[-200:]}"
+        return ChildProbe(name, "unstarted", text=text, seconds=ended.seconds)
+    return judged(name, ended, "".join(answers), kind)
 
 
-def judged(name: str, ended: Ended, answer: str) -> ChildProbe:
+def judged(name: str, ended: Ended, answer: str, kind: str = "backend") -> ChildProbe:
     """Make a finding of how a child ended and of the JSON document it wrote, if it wrote one."""
     seconds, output = ended.seconds, ended.printed[-_LAST_OUTPUT:]
     if ended.code is None:
-        text = f"backend {name!r} did not return within {seconds:.0f} s"
+        text = f"{kind} {name!r} did not return within {seconds:.0f} s"
         return ChildProbe(name, "hang", text=text, seconds=seconds, output=output)
     # a child that fails after it has answered has a library that fails when it is unloaded
     if ended.code != 0 or not answer:
-        text = f"backend {name!r} took the process down: {how_it_ended(ended.code)}"
+        text = f"{kind} {name!r} took the process down: {how_it_ended(ended.code)}"
         return ChildProbe(name, "crash", text=text, seconds=seconds, output=output)
     facts: dict[str, Any] = json.loads(answer)
     for key in ("devices", "missing"):
@@ -110,7 +137,8 @@ def judged(name: str, ended: Ended, answer: str) -> ChildProbe:
 def main(arguments: Sequence[str]) -> int:
     """Probe the backend named by the first argument and write the findings as JSON.
 
-    The second argument, if there is one, says who named it.
+    The second argument, if there is one, says who named it. With ``--import`` it is the group of
+    an entry point that is imported, and the last argument is where the plugin is.
 
     Returns:
         The exit status: 0 whenever findings were written.
@@ -118,9 +146,20 @@ def main(arguments: Sequence[str]) -> int:
     name, *words = arguments
     origin = next((word for word in words if word != "--deep"), "")
     with answering() as answer:
-        facts = probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words)
-        answer(facts)
+        answer({"begun": name})
+        if "--import" in words:
+            answer(_imported(EntryPoint(name, words[-1], words[0])))
+        else:
+            answer(probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words))
     return 0
+
+
+def _imported(plugin: EntryPoint) -> dict[str, Any]:
+    try:
+        plugin.load()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+        return {"state": "error", "text": f"{type(error).__name__}: {error}"}
+    return {"state": "ok"}
 
 
 @contextmanager
@@ -193,7 +232,7 @@ def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
         # errors are not raised as they are, whatever the setting: this is where they are explained
         schema = tuple(load_record(record).options)
         found = probe_record(record, deep=deep)
-        validate_options(record.name, schema, resolved.options_for(record.name))
+        validate_options(record.name, schema, resolved.options_for(record.name, schema))
     except SubgraphkitError as error:
         return {**_failure(error), "missing": missing}
     return {

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from itertools import chain, count
 from typing import Any, Final
 
@@ -22,15 +22,15 @@ from subgraphkit.backend.hookspecs import (
 )
 from subgraphkit.backend.notices import mark_as_plugin_error, warn_user
 from subgraphkit.backend.progress import Progress, ProgressEvent
+from subgraphkit.boundary import is_to_pass
 from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.finding.quarantine import harm_of
 
-__all__ = ["EXTENSIONS_GROUP", "ExtensionManager", "register_extension", "unregister_extension"]
-
-EXTENSIONS_GROUP: Final = "subgraphkit.plugins"
-"""Entry-point group in which extensions register."""
+__all__ = ["ExtensionManager", "register_extension", "unregister_extension"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class _Source:
     name: str
     label: str
     get: Callable[[], object]
+    entry_point: EntryPoint | None = None
 
 
 _Callers = dict[str, tuple[tuple[_Source, Any], ...]]
@@ -57,7 +58,7 @@ class _Registered:
         """Return the entry points, read once: reading them takes longer than a small bind."""
         installed = self._installed  # another thread may forget it meanwhile
         if installed is None:
-            found = entry_points(group=EXTENSIONS_GROUP)
+            found = BACKEND_NAMES.entry_points(EXTENSIONS_GROUP)
             self._installed = installed = tuple(
                 sorted(found, key=lambda one: (one.name, one.value))
             )
@@ -98,7 +99,7 @@ def unregister_extension(name: str) -> None:
 
 def _sources() -> Iterator[_Source]:
     for entry_point in _REGISTERED.installed():
-        yield _Source(entry_point.name, _label(entry_point), entry_point.load)
+        yield _Source(entry_point.name, _label(entry_point), entry_point.load, entry_point)
     with _REGISTERED.lock:
         yield from list(_REGISTERED.sources.values())
 
@@ -126,6 +127,7 @@ class ExtensionManager:
         block: Names of extensions not to load.
         raise_errors: Whether exceptions of extensions pass as they are.
         model: Name of the model that is bound.
+        resolved: The configuration; says where it is kept which extensions do no harm.
 
     Attributes:
         model: Name of the model that they are told about.
@@ -141,8 +143,10 @@ class ExtensionManager:
         *,
         raise_errors: bool = False,
         model: str = "",
+        resolved: ResolvedConfig | None = None,
     ) -> None:
         self.model = model
+        self._resolved = resolved
         self.session = next(_SESSIONS)
         self._numbers = chain((self.session,), _SESSIONS)
         self._allow = allow
@@ -155,7 +159,9 @@ class ExtensionManager:
     def from_config(cls, resolved: ResolvedConfig, model: str = "") -> "ExtensionManager":
         """Make a manager that follows a configuration."""
         raises = resolved.raise_plugin_errors
-        return cls(resolved.plugins, resolved.block, raise_errors=raises, model=model)
+        return cls(
+            resolved.plugins, resolved.block, raise_errors=raises, model=model, resolved=resolved
+        )
 
     def number_session(self) -> int:
         """Return the number of a new session: that of the bind for the first, then others."""
@@ -202,7 +208,9 @@ class ExtensionManager:
         for source, caller in self._listeners(hook_name):
             try:
                 results += [_used_up(result) for result in caller(**arguments)]
-            except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+            except BaseException as error:
+                if is_to_pass(error):
+                    raise
                 self._switch_off(source, hook_name, error)
         return results
 
@@ -250,11 +258,15 @@ class ExtensionManager:
 
     def _load_one(self, source: _Source) -> list[tuple[str, Any]]:
         """Import one extension and return its hooks; an extension that fails has none."""
+        if self._is_harmful(source):
+            return []
         manager = hook_manager()  # of its own, so that a failure leaves nothing behind
         try:
             extension = source.get()
             manager.register(extension, name=source.name)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+        except BaseException as error:
+            if is_to_pass(error):
+                raise
             self._report(source, "import", error)
             return []
         for hook_name in unknown_hooks(manager, extension):
@@ -267,6 +279,16 @@ class ExtensionManager:
             return []
         callers = [(name, getattr(manager.hook, name)) for name in EXTENSION_HOOKS]
         return [(name, caller) for name, caller in callers if caller.get_hookimpls()]
+
+    def _is_harmful(self, source: _Source) -> bool:
+        """Have an installed extension that nobody named tried in a process of its own first."""
+        plugin = source.entry_point
+        if plugin is None or self._allow is not None or plugin.dist is None:
+            return False
+        harm = harm_of(plugin, plugin.dist.name, plugin.dist.version, self._resolved)
+        if harm is not None and harm.is_news:
+            warn_user(messages.extension_harmful(source.label, source.name, harm.code, harm.text))
+        return harm is not None
 
     def _switch_off(self, source: _Source, hook_name: str, error: BaseException) -> None:
         self._report(source, hook_name, error)

@@ -25,6 +25,7 @@ from subgraphkit.backend.notices import mark_as_plugin_error
 from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import is_compatible, parse_api
 from subgraphkit.backend.selftest import ModelOpener
+from subgraphkit.boundary import is_to_pass
 from subgraphkit.configuration.names import BACKENDS_GROUP
 from subgraphkit.errors import SubgraphkitError, describe_exception
 from subgraphkit.finding import messages
@@ -189,7 +190,9 @@ def probe(
     """
     try:
         found: object = factory.probe(deep=deep)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_to_pass(error):
+            raise
         if raise_errors:
             mark_as_plugin_error(error, f"backend {record.name!r} ({record.provider})")
             raise
@@ -254,7 +257,9 @@ def _run_plugin(
         return call()
     except passing:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_to_pass(error):
+            raise
         if raise_errors:
             mark_as_plugin_error(error, f"backend {record.name!r} ({record.provider})")
             raise

@@ -1,6 +1,7 @@
 """Messages about finding, loading and opening backends; golden tests render each."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from subgraphkit.backend.messages import did_you_mean, lines, listed
 from subgraphkit.backend.plugin_api import PLUGIN_API, api_text
@@ -18,9 +19,12 @@ __all__ = [
     "blocked",
     "conflict",
     "extension_failed",
+    "extension_harmful",
+    "harmful",
     "incompatible",
     "load_failed",
     "missing",
+    "shadowed",
     "unknown",
     "unknown_backend_hook",
     "unknown_distribution",
@@ -132,6 +136,18 @@ def conflict(name: str, providers: Sequence[tuple[str, str]]) -> BackendConflict
     )
 
 
+def shadowed(name: str, provider: str, ours: str) -> BackendConflictError:
+    """SGK129: another distribution has a backend by the name of one that ships with us."""
+    distribution = provider.split(" ", 1)[0]
+    return BackendConflictError(
+        "SGK129",
+        f"backend {name!r} of {provider} is not used, because {ours}, which ships with "
+        "subgraphkit, has that name",
+        backend=name,
+        hint=f"To use it all the same: {name}@{distribution}",
+    )
+
+
 def unused_options(
     backend: str, given: Sequence[tuple[str, str]], selected: Sequence[str]
 ) -> ConfigError:
@@ -162,6 +178,40 @@ def blocked(name: str, origin: str, blocked_by: str) -> BackendUnavailableError:
         hint=f"Unblock it, or leave {name!r} out of the list.",
         problem=f"it is blocked by {blocked_by}",
         fix="Unblock it.",
+    )
+
+
+_UNCHANGED: Final = (
+    "It is tried again when its files or its version change, or after: subgraphkit cache clear"
+)
+
+
+def harmful(name: str, code: str, problem: str) -> BackendUnavailableError:
+    """SGK320, SGK321: ``auto`` leaves out a backend that is not safe to import."""
+    return BackendUnavailableError(
+        code,
+        f"backend {name!r} is left out of auto: {problem}",
+        backend=name,
+        hint=lines(
+            f"Diagnose:         subgraphkit doctor {name}",
+            f"Ignore it:        SUBGRAPH_BLOCK={name}",
+            f"Use it even so:   name it, SUBGRAPH_BACKEND={name}",
+            _UNCHANGED,
+        ),
+        problem=problem,
+    )
+
+
+def extension_harmful(label: str, name: str, code: str, problem: str) -> ConfigError:
+    """SGK320, SGK321, a warning: an extension that nobody named is not safe to import."""
+    return ConfigError(
+        code,
+        f"extension {label} is not loaded: {problem}",
+        hint=lines(
+            f"Ignore it:        SUBGRAPH_BLOCK={name}",
+            f"Load it even so:  name it, SUBGRAPH_PLUGINS={name}",
+            _UNCHANGED,
+        ),
     )
 
 

@@ -5,6 +5,7 @@ with a word in the log, a ``FallbackEvent``, and a warning where something is br
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint
 from typing import Any, Final
 
 from subgraphkit.backend.contract import Backend
@@ -12,6 +13,7 @@ from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.options import validate_options
 from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.names import BACKENDS_GROUP
 from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
 from subgraphkit.errors import (
     BackendConflictError,
@@ -24,6 +26,7 @@ from subgraphkit.errors import (
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
 from subgraphkit.finding.loading import BackendFactory, adopt, build, build_planner, probe
+from subgraphkit.finding.quarantine import harm_of
 from subgraphkit.finding.registry import find_record, load_record, probe_record
 from subgraphkit.texts import logger_of
 
@@ -100,7 +103,7 @@ def open_in_turn(
     handed_out = False
     for choice, automatic in _in_order(choices, among if in_turn else None):
         try:
-            opened.append(_open(choice, resolved))
+            opened.append(_open(choice, resolved, automatic=automatic))
         except _CANNOT_BE_USED as error:
             if not (choice.optional or automatic or resolved.on_missing == "warn"):
                 planner = _planner(choice, resolved, error) if dry_run else None
@@ -143,7 +146,7 @@ def load_in_turn(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, Back
     choices += [(BackendChoice(name, optional=True), True) for name in fallback]
     for choice, automatic in choices:
         try:
-            yield choice, _looked_up(choice, resolved)[1]
+            yield choice, _looked_up(choice, resolved, automatic=automatic)[1]
         except _CANNOT_BE_USED:
             if not (choice.optional or automatic or resolved.on_missing == "warn"):
                 raise
@@ -184,9 +187,9 @@ def _priority(record: BackendRecord) -> int:
     return record.manifest.priority if record.manifest is not None else 0
 
 
-def _open(choice: BackendChoice, resolved: ResolvedConfig) -> Backend:
+def _open(choice: BackendChoice, resolved: ResolvedConfig, *, automatic: bool = False) -> Backend:
     raise_errors = resolved.raise_plugin_errors
-    record, factory = _looked_up(choice, resolved)
+    record, factory = _looked_up(choice, resolved, automatic=automatic)
     if choice.target is None:
         probe_record(record, raise_errors=raise_errors)
     else:
@@ -217,12 +220,14 @@ def _planner(
 
 
 def _looked_up(
-    choice: BackendChoice, resolved: ResolvedConfig
+    choice: BackendChoice, resolved: ResolvedConfig, *, automatic: bool = False
 ) -> tuple[BackendRecord, BackendFactory]:
     """Load a backend by its name, or take the class or instance that was given in its place."""
     target = choice.target
     if target is None:
         record = find_record(choice, resolved)
+        if automatic:
+            _require_harmless(record, resolved)
         return record, load_record(record, raise_errors=resolved.raise_plugin_errors)
     if choice.name in resolved.block:
         raise messages.blocked(choice.name, choice.origin, resolved.sources["block"][1])
@@ -236,10 +241,27 @@ def _looked_up(
     return record, adopt(record, cls)
 
 
+def _require_harmless(record: BackendRecord, resolved: ResolvedConfig) -> None:
+    """Have a backend that nobody named tried elsewhere, unless it is ours or is here already.
+
+    Raises:
+        BackendUnavailableError: It takes its process down (SGK320) or does not return (SGK321).
+    """
+    if record.ships_with_us or record.distribution == IN_PROCESS or record.state != "registered":
+        return
+    plugin = EntryPoint(record.name, record.entry_point, BACKENDS_GROUP)
+    harm = harm_of(plugin, record.distribution, record.version, resolved)
+    if harm is not None:
+        error = messages.harmful(record.name, harm.code, harm.text)
+        if harm.is_news:
+            warn_user(error)
+        raise error
+
+
 def _values(
     record: BackendRecord, factory: BackendFactory, resolved: ResolvedConfig
 ) -> Mapping[str, Any]:
-    given = resolved.options_for(record.name)
+    given = resolved.options_for(record.name, factory.options)
     foreign = getattr(factory, "foreign_option", None)
     return validate_options(record.name, tuple(factory.options), given, foreign)
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.plugin_api import name_problem
 from subgraphkit.backend.property import SubgraphProperty
+from subgraphkit.boundary import is_to_pass
 from subgraphkit.errors import SelectorContractError, SubgraphkitError, describe_exception
 from subgraphkit.finding import messages
 
@@ -100,7 +101,9 @@ def properties_of(backend: Backend) -> list[SubgraphProperty]:
         properties = [*(added() for added in _ADDITIONS.of(backend.name)), *backend.properties()]
     except SubgraphkitError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_to_pass(error):
+            raise
         problem = describe_exception(error)
         raise SelectorContractError(
             "SGK122",

@@ -218,7 +218,7 @@ def find_record(choice: BackendChoice, resolved: ResolvedConfig) -> BackendRecor
     Raises:
         BackendNotFoundError: If there is none (SGK101, SGK102).
         BackendUnavailableError: If it is blocked (SGK117).
-        BackendConflictError: If there are several (SGK106).
+        BackendConflictError: If there are several, and none ships with us (SGK106).
     """
     name = choice.name
     if name in resolved.block:
@@ -233,9 +233,10 @@ def find_record(choice: BackendChoice, resolved: ResolvedConfig) -> BackendRecor
         records = CATALOGUE.find(name, choice.distribution)
         if not records:
             raise messages.unknown_distribution(name, choice.distribution, providers, choice.origin)
-    if len(records) > 1:
+    ours = [record for record in records if record.ships_with_us]
+    if len(records) > 1 and not ours:
         raise messages.conflict(name, [(r.provider, r.entry_point) for r in records])
-    return records[0]
+    return [*ours, *records][0]
 
 
 def load_record(record: BackendRecord, *, raise_errors: bool = False) -> BackendFactory:

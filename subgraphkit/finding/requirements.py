@@ -51,7 +51,7 @@ def _version(module: str) -> str:
     # than the answer is worth here, and the probe tells the truth in the end.
     try:
         return importlib.metadata.version(module)
-    except importlib.metadata.PackageNotFoundError:
+    except Exception:  # noqa: BLE001 (not installed, or with metadata that cannot be read)
         return ""
 
 

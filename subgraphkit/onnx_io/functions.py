@@ -1,45 +1,44 @@
 """Model-local functions: checked for recursion and size, then inlined."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import onnx
 from onnx import defs, inliner
 
 from subgraphkit.errors import InvalidModelError
+from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.protos import normal_domain
+from subgraphkit.onnx_io.sources import LimitsOf
 
-__all__ = ["MAX_INLINED_NODES", "inline_functions"]
+__all__ = ["inline_functions"]
 
-MAX_INLINED_NODES: Final = 10_000_000
-"""A model that grows beyond this many nodes when inlined is refused."""
+_NODE_BYTES: Final = 1024
+"""What inlining repeats counts as a node for each this many bytes, such as those of a constant."""
 
 _Key = tuple[str, str, str]
 _Nodes = Sequence[onnx.NodeProto]
 
 
-def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+def inline_functions(model: onnx.ModelProto, limits: LimitsOf = LoadLimits) -> onnx.ModelProto:
     """Return the model with every call of a model-local function replaced by the function's body.
 
     The given model is returned as it is if it has no functions, and is never changed.
 
+    Args:
+        model: The model.
+        limits: Returns what a model may grow to.
+
     Raises:
-        InvalidModelError: Functions that call each other in a circle, whose calls multiply beyond
-            ``MAX_INLINED_NODES``, or that onnx cannot inline (SGK212).
+        InvalidModelError: Functions that call each other in a circle, or that onnx cannot inline
+            (SGK212).
+        UnsupportedModelError: Calls multiply beyond the limit (SGK216).
     """
     if not model.functions:
         return model
     functions = {_key(f.domain, f.name, f.overload): f for f in model.functions}
-    sizes = _inlined_sizes(functions)
-    total = _inlined_size(model.graph.node, sizes)
-    if total > MAX_INLINED_NODES:
-        raise InvalidModelError(
-            "SGK212",
-            f"inlining the model's functions would make {total} nodes; the limit is "
-            f"{MAX_INLINED_NODES}",
-            hint="The functions call each other too often; a model from an exporter never does.",
-        )
+    _require_bounded(model, functions, limits)
     try:
         inlined = inliner.inline_local_functions(_raised(model), convert_version=True)
     except Exception as error:
@@ -131,30 +130,50 @@ def _calls(nodes: _Nodes, known: Mapping[_Key, object]) -> list[_Key]:
     return found
 
 
-def _inlined_sizes(functions: dict[_Key, onnx.FunctionProto]) -> dict[_Key, int]:
-    """Return the nodes each function has once inlined; callees before callers, no recursion."""
-    callees = {key: _calls(function.node, functions) for key, function in functions.items()}
-    sizes: dict[_Key, int] = {}
+def _require_bounded(
+    model: onnx.ModelProto, functions: Mapping[_Key, onnx.FunctionProto], limits: LimitsOf
+) -> None:
+    """Count what inlining would make, by who calls whom, before anything is inlined."""
+    nodes, size = _inlined_size(model.graph.node, _inlined_sizes(functions))
+    stored = sum(node.ByteSize() for one in functions.values() for node in one.node)
+    repeated = max(0, size - 2 * stored)
+    limits().require("max_inlined_nodes", nodes + repeated // _NODE_BYTES)
+
+
+def _inlined_sizes(functions: Mapping[_Key, onnx.FunctionProto]) -> dict[_Key, tuple[int, int]]:
+    """Return the nodes each function has once inlined, and their bytes.
+
+    Callees come before callers.
+
+    Raises:
+        InvalidModelError: A function calls itself, by way of others or at once (SGK212).
+    """
+    sizes: dict[_Key, tuple[int, int]] = {}
     for root in functions:
-        path: list[_Key] = [root]
-        while path:
-            key = path[-1]
-            pending = next((c for c in callees[key] if c not in sizes), None)
-            if pending is None:
-                path.pop()
-                sizes[key] = len(functions[key].node) + sum(sizes[c] for c in callees[key])
-            elif pending in path:
-                circle = [*path[path.index(pending) :], pending]
+        path: dict[_Key, Iterator[_Key]] = {}
+        entered: _Key | None = None if root in sizes else root
+        while entered is not None or path:
+            if entered is not None:
+                path[entered] = iter(dict.fromkeys(_calls(functions[entered].node, functions)))
+            key = next(reversed(path))
+            entered = next((one for one in path[key] if one not in sizes), None)
+            if entered is None:
+                del path[key]
+                own = functions[key].node
+                count, size = _inlined_size(own, sizes)
+                sizes[key] = count, size + sum(node.ByteSize() for node in own)
+            elif entered in path:
+                names = [name for _, name, _ in path]
+                circle = [*names[[*path].index(entered) :], entered[1]]
                 raise InvalidModelError(
                     "SGK212",
-                    "model-local functions call each other in a circle: "
-                    + " -> ".join(name for _, name, _ in circle),
+                    "model-local functions call each other in a circle: " + " -> ".join(circle),
                     hint="ONNX functions must not be recursive; repetition needs Loop or Scan.",
                 )
-            else:
-                path.append(pending)
     return sizes
 
 
-def _inlined_size(nodes: _Nodes, sizes: Mapping[_Key, int]) -> int:
-    return len(nodes) + sum(sizes[key] for key in _calls(nodes, sizes))
+def _inlined_size(nodes: _Nodes, sizes: Mapping[_Key, tuple[int, int]]) -> tuple[int, int]:
+    """Return how many nodes there are once inlined, and the bytes of those that take the place."""
+    called = [sizes[key] for key in _calls(nodes, sizes)]
+    return len(nodes) + sum(count for count, _ in called), sum(size for _, size in called)

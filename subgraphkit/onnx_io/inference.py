@@ -18,11 +18,14 @@ from onnx import shape_inference
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
+from subgraphkit.limits import LoadLimits
+from subgraphkit.onnx_io.attribute_fits import require_fitting
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import inferred_by, node_types
+from subgraphkit.onnx_io.ranks import RAISING, RankWatch
 from subgraphkit.onnx_io.skeletons import Skeletons
 from subgraphkit.onnx_io.targets import TARGETED, target_shape
 from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
@@ -32,6 +35,7 @@ __all__ = ["Inferred", "infer"]
 # onnx copies a model four times on the way through inference; a slice at a time bounds that.
 _SLICE: Final = 200_000
 
+_LIMITS: Final = LoadLimits()
 _UNKNOWN: Final = TensorType(DataType.UNDEFINED)
 _SIZES: Final = frozenset({"Shape", "Size"})
 _MISSING: Final = "but instead is null"
@@ -66,6 +70,7 @@ def infer(
     *,
     replaced: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
     slice_size: int = _SLICE,
+    limits: LoadLimits = _LIMITS,
 ) -> Inferred:
     """Type every value of a model.
 
@@ -79,14 +84,18 @@ def infer(
         input_shapes: Shapes of inputs that replace those of the model.
         replaced: Constants that have other values than in the model.
         slice_size: How many nodes are looked at together at most.
+        limits: How many dimensions a value may have.
 
     Raises:
         InvalidModelError: The types or shapes of the model contradict each other (SGK222).
+        UnsupportedModelError: A value has more dimensions than the limits allow (SGK216).
 
     Source:
         ONNX operator schemas, through ``onnx.shape_inference``.
     """
-    inference = _Inference(model, Skeletons(model, symbols, input_shapes, replaced), slice_size)
+    inference = _Inference(
+        model, Skeletons(model, symbols, input_shapes, replaced), slice_size, limits
+    )
     inference.are_shapes_given = bool(symbols or input_shapes)
     return inference.result()
 
@@ -94,7 +103,9 @@ def infer(
 class _Inference:
     """One pass over a model."""
 
-    def __init__(self, model: Model, skeletons: Skeletons, slice_size: int) -> None:
+    def __init__(
+        self, model: Model, skeletons: Skeletons, slice_size: int, limits: LoadLimits
+    ) -> None:
         # Sizes that the user gave may be to blame.
         self.are_shapes_given = False
         self._model = model
@@ -110,7 +121,7 @@ class _Inference:
         # Values whose types rest on what the model says of them.
         self._unsure: set[str] = set()
         table = self._graph.table
-        # Values that ConstantOfShape makes of stored shapes.
+        # Values that ConstantOfShape makes of stored shapes: most state weights, few are read.
         self._fillings = {
             name
             for op_type, inputs, outputs in zip(
@@ -122,6 +133,7 @@ class _Inference:
         # Values of which the data may be known; an input that is left out is no obstacle.
         self._knowable = {"", *skeletons.known, *self._fillings}
         self._pending: list[int] = []
+        self._ranks = RankWatch(self._graph, self._types, limits)
         given = (getattr(self._types.get(name), "shape", None) for name in model.graph.inputs)
         self._shared = repeated_names(given)
         self._fresh = FreshNames(self._types.values())
@@ -136,14 +148,16 @@ class _Inference:
     def result(self) -> Inferred:
         """Look at every node in order."""
         graph, table = self._graph, self._graph.table
-        op_types, inputs = table.op_types, table.inputs
+        op_types, inputs, outputs = table.op_types, table.inputs, table.outputs
         special = {"If", *TARGETED, *(name for name, _ in self._silent)}
         for node in graph.order:
             op_type = op_types[node]
             if op_type in EVALUATED:
                 may_be = op_type in _SIZES or self._knowable.issuperset(inputs[node])
-                if may_be and not self._is_filling(node) and self._evaluated(node):
+                if may_be and self._fillings.isdisjoint(outputs[node]) and self._evaluated(node):
                     continue
+            if op_type in RAISING or node in table.bodies:
+                self._ranks.note(node, self._flush)
             reads_open = self._open and not self._open.isdisjoint(inputs[node])
             if reads_open or (op_type in special and self._stands_alone(node)):
                 self._flush()
@@ -154,6 +168,7 @@ class _Inference:
                 if len(self._pending) >= self._slice_size:
                     self._flush()
         self._flush()
+        require_fitting(graph, self._sure_type, self._bodies, graph.order)
         self._fill_gaps()
         known = {name: one for name, one in self._values.items() if name not in self._open}
         require_conditions(self._model, self._truth)
@@ -234,10 +249,6 @@ class _Inference:
             value = self._values.get(name)
         return value
 
-    def _is_filling(self, node: int) -> bool:
-        """Say whether a node fills a stored shape: most state weights, so few are looked at."""
-        return not self._fillings.isdisjoint(self._graph.table.outputs[node])
-
     def _size(self, node: Node) -> tuple[npt.NDArray[Any], ...] | None:
         """Compute a size of what inference, and not the model, says of a value."""
         (name,) = node.inputs
@@ -254,6 +265,7 @@ class _Inference:
         self._pending = []
         while nodes:
             nodes = self._typed(nodes)
+        self._ranks.settle()
 
     def _typed(self, nodes: Sequence[int]) -> Sequence[int]:
         """Type nodes, and return those that have to be looked at again with more known."""
@@ -342,7 +354,12 @@ class _Inference:
             if by != "function" and _MISSING not in str(error):
                 raise self._contradiction(node, str(error)) from error
 
+    def _sure_type(self, name: str) -> ValueType | None:
+        """Return what is inferred of a value; what a model says of it may be old."""
+        return None if name in self._unsure else self._types.get(name)
+
     def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:
+        require_fitting(self._graph, self._sure_type, self._bodies, [node.id])
         read = ", ".join(
             f"{name!r} {self._types.get(name, _UNKNOWN)}" for name in node.inputs if name
         )

@@ -3,19 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import onnx
 
+from subgraphkit.boundary import walking
 from subgraphkit.ir import Graph
+from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.functions import inline_functions
 from subgraphkit.onnx_io.protos import ALIAS, without_alias
 from subgraphkit.onnx_io.reading import read_graph
-from subgraphkit.onnx_io.sources import ModelSource, ReadModel, read_model
-from subgraphkit.onnx_io.validation import check_graph, opsets_of
+from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, read_model
+from subgraphkit.onnx_io.validation import check_graph, opsets_of, require_text
 from subgraphkit.onnx_io.weights import initializer_of, take_out_payloads
 
 __all__ = ["Model", "load", "load_read"]
+
+_SMALL: Final = LoadLimits(max_nodes=1000, max_operands=100, max_depth=4, max_rank=8)
+"""What asks for no more is held against the limits when it is bound, where they are known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +35,7 @@ class Model:
         taken_out: Names of the initializers of ``proto`` that have no data there.
         path: The file it was loaded from, or None.
         folders: Where its external data may be, or None if it may have none.
+        asks: What the model asks for, by the limit of ``LoadLimits`` that bounds it.
         conditions: Of the Ifs that were replaced by a branch, by number, the name and the value of
             the condition.
 
@@ -40,6 +47,7 @@ class Model:
     path: Path | None
     taken_out: frozenset[str] = frozenset()
     folders: DataFolders | None = None
+    asks: Mapping[str, int] = field(default_factory=dict)
     conditions: Mapping[int, tuple[str, bool]] = field(default_factory=dict)
 
     @property
@@ -65,7 +73,7 @@ class Model:
         return f"Model({self.name!r}, {len(self.graph.nodes)} nodes)"
 
 
-def load(source: ModelSource, more: MoreFolders = tuple) -> Model:
+def load(source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = LoadLimits) -> Model:
     """Load and validate a model; weights stay where they are until something needs them.
 
     Model-local functions are inlined; the numbers of nodes used everywhere later are places in the
@@ -76,17 +84,20 @@ def load(source: ModelSource, more: MoreFolders = tuple) -> Model:
             configured.
         more: Returns the folders that external data may be in beside the model's own; asked only if
             some is in neither.
+        limits: Returns what the model may ask for; asked only if it is not small.
 
     Returns:
         The model.
 
     Raises:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
-        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215).
-        UnsupportedModelError: It needs a newer onnx (SGK206).
+        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215,
+            SGK218), or failed to load in a way that nobody foresaw (SGK219).
+        UnsupportedModelError: It needs a newer onnx (SGK206), or asks for more than the limits
+            allow (SGK216).
         CallerError: The source is of another kind, or a URL (SGK213).
     """
-    return _load(read_model(source, more))
+    return _load(read_model(source, more, limits), limits)
 
 
 def load_read(data: bytes, path: Path) -> Model:
@@ -99,16 +110,33 @@ def load_read(data: bytes, path: Path) -> Model:
     Raises:
         ModelError: As ``load``.
     """
-    return _load(read_model(data)._replace(path=path, folders=DataFolders(path)))
+    read = read_model(data, limits=LoadLimits.unlimited)
+    return _load(read._replace(path=path, folders=DataFolders(path)), LoadLimits.unlimited)
 
 
-def _load(read: ReadModel) -> Model:
-    stored, path, folders, is_shared = read
+def _load(read: ReadModel, limits: LimitsOf) -> Model:
+    name = read.path.name if read.path else str(read.proto.graph.name or "model")
+    with walking("load", name):
+        try:
+            require_text(read.proto, everywhere=False)
+            return _loaded(read, limits)
+        except (TypeError, UnicodeError):
+            # protobuf hands out bytes for what is to be text and is none
+            require_text(read.proto, everywhere=True)
+            raise
+
+
+def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
+    stored, path, folders, is_shared, size = read
     opsets_of(stored)
-    proto = inline_functions(stored)
+    proto = inline_functions(stored, limits)
     # Functions may bring operator sets of their own along.
     opsets = opsets_of(proto)
-    if ALIAS in check_graph(proto.graph, opsets, folders):
+    domains, asks = check_graph(proto.graph, opsets, folders)
+    asks["max_model_bytes"] = size
+    if any(found > getattr(_SMALL, name) for name, found in asks.items()):
+        limits().require_all(asks)
+    if ALIAS in domains:
         proto = without_alias(proto)
     payloads: dict[str, bytes] = {}
     if proto is not stored or not is_shared:
@@ -119,4 +147,4 @@ def _load(read: ReadModel) -> Model:
         if tensor.name in payloads
     }
     graph = read_graph(proto, proto.graph, opsets, folders, held=held)
-    return Model(graph, proto, path, frozenset(payloads), folders)
+    return Model(graph, proto, path, frozenset(payloads), folders, asks)

@@ -1,11 +1,14 @@
 """Types between protobuf and subgraphkit, both ways."""
 
+import math
 from collections.abc import Collection, Mapping
 from functools import lru_cache, partial
+from sys import intern
 from typing import Any, Final
 
 import onnx
 
+from subgraphkit.errors import InvalidModelError
 from subgraphkit.types import (
     DataType,
     Dim,
@@ -22,12 +25,15 @@ from subgraphkit.types import (
 __all__ = [
     "ALIAS",
     "copy_fields",
+    "is_addressable",
     "normal_domain",
     "read_type",
     "substitute_symbols",
     "without_alias",
     "write_value_info",
 ]
+
+_MOST_BYTES: Final = 2**63 - 1
 
 ALIAS: Final = "ai.onnx"
 """Another name of the default domain."""
@@ -71,6 +77,10 @@ def read_type(proto: onnx.TypeProto, *, inferred: bool = False) -> ValueType | N
         proto: The type.
         inferred: Whether inference wrote it, whose names for sizes that it does not know
             (``unk__7``) are kept: equal ones are equal sizes.
+
+    Raises:
+        InvalidModelError: It is of an element type that ONNX lacks, or larger than any memory
+            (SGK214).
     """
     return _read(proto.SerializeToString(), inferred)
 
@@ -106,7 +116,8 @@ def write_value_info(name: str, type_: ValueType | None) -> onnx.ValueInfoProto:
 def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> None:
     """Replace named dimensions by their values, in place, at any depth of the type.
 
-    Names that stand for none are taken out, because onnx takes equal names for equal sizes.
+    Names that stand for none are taken out, because onnx takes equal names for equal sizes; and so
+    are negative sizes, which it counts on never to meet.
     """
     kind = proto.WhichOneof("value")
     if kind in {"sequence_type", "optional_type"}:
@@ -119,19 +130,34 @@ def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> Non
                 dim.dim_value = symbols[dim.dim_param]
             elif dim.dim_param and named(dim.dim_param) is None:
                 dim.ClearField("dim_param")
+            elif dim.dim_value < 0:
+                dim.ClearField("dim_value")
 
 
 @lru_cache(maxsize=4096)
 def _tensor_type(elem_type: int, shape: Shape | None) -> TensorType:
     """Share one object among the many values of a model that have the same type."""
-    return TensorType(_data_type(elem_type), shape)
+    type_ = TensorType(_data_type(elem_type), shape)
+    if not is_addressable(type_):
+        raise InvalidModelError("SGK214", f"type {type_} is of more bytes than any memory has")
+    return type_
+
+
+def is_addressable(type_: TensorType) -> bool:
+    """Say whether an array of the sizes that are known could be, as far as NumPy is concerned."""
+    sizes = (dim for dim in type_.shape or () if isinstance(dim, int) and dim)
+    return math.prod(sizes) * max(type_.dtype.bits // 8, 1) <= _MOST_BYTES
 
 
 def _data_type(number: int) -> DataType:
     try:
         return DataType(number)
-    except ValueError:
-        return DataType.UNDEFINED
+    except ValueError as error:
+        raise InvalidModelError(
+            "SGK214",
+            f"a type has data type {number}, which ONNX lacks",
+            hint="The model file is damaged or was written wrongly; export it again.",
+        ) from error
 
 
 def _shape(proto: Any, inferred: bool) -> Shape | None:  # noqa: FBT001 (as above)
@@ -147,7 +173,7 @@ def _dim(proto: onnx.TensorShapeProto.Dimension, inferred: bool) -> Dim:  # noqa
         return int(proto.dim_value) if proto.dim_value >= 0 else None
     if kind != "dim_param":
         return None
-    name = str(proto.dim_param)
+    name = intern(proto.dim_param)  # TypeError if it is no text
     return name if inferred and name.startswith("unk__") else named(name)
 
 

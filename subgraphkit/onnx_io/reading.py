@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx
 
+from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Initializer, NodeTable, build_graph
 from subgraphkit.onnx_io.attributes import LazyAttributes, body_protos, constant_of
 from subgraphkit.onnx_io.external_data import DataFolders
@@ -57,7 +58,7 @@ def read_graph(
     for initializers in (stored, defaults, constants):
         types |= {name: initializer.type for name, initializer in initializers.items()}
     return build_graph(
-        name=graph.name,
+        name=intern(graph.name),  # TypeError if it is no text
         table=table,
         inputs=inputs,
         outputs=tuple(value.name for value in graph.output),
@@ -74,10 +75,18 @@ def read_graph(
 def read_types(
     values: Iterable[onnx.ValueInfoProto], *, inferred: bool = False
 ) -> dict[str, ValueType]:
-    """Return the types that are stated of values; see ``read_type``."""
+    """Return the types that are stated of values; see ``read_type``.
+
+    Raises:
+        InvalidModelError: One is none (SGK214).
+    """
     types: dict[str, ValueType] = {}
     for value in values:
-        type_ = read_type(value.type, inferred=inferred)
+        try:
+            type_ = read_type(value.type, inferred=inferred)
+        except InvalidModelError as error:
+            what = f"value {value.name!r}: {error.message}"
+            raise InvalidModelError(error.code, what, hint=error.hint) from error
         if type_ is not None:
             types[intern(value.name)] = type_
     return types
@@ -106,7 +115,7 @@ def _initializers(
         held.get(tensor.values.name) or sparse_initializer_of(tensor, folders)
         for tensor in graph.sparse_initializer
     ]
-    return {initializer.name: initializer for initializer in (*dense, *sparse)}
+    return {intern(initializer.name): initializer for initializer in (*dense, *sparse)}
 
 
 def _columns(
@@ -139,5 +148,6 @@ def _columns(
             constant = constant_of(node, folders)
             if constant is not None:
                 constants[constant.name] = constant
+    "".join(names)  # raises TypeError if one is no text
     table = NodeTable(op_types, domains, names, inputs, outputs, attributes, bodies)
     return table, constants

@@ -160,8 +160,11 @@ class Skeletons:
             renamed = {new: answer.types[old] for old, new in pairs if old in answer.types}
             return Answer(renamed, answer.made_up, {})
         skeleton = self._make(nodes, types, values)
+        # Of a node by itself onnx computes no more than one value from small ones. What it would
+        # compute in a body nobody bounds.
+        propagates = skeleton.has_open_values and graph.table.bodies.keys().isdisjoint(nodes)
         result = shape_inference.infer_shapes(
-            skeleton.proto, strict_mode=strict, data_prop=skeleton.has_open_values
+            skeleton.proto, strict_mode=strict, data_prop=propagates
         )
         found = read_types(result.graph.value_info, inferred=True)
         bodies = {

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Protocol
 
@@ -12,12 +13,16 @@ from google.protobuf.message import DecodeError
 from onnx import defs, helper
 
 from subgraphkit.errors import CallerError, InvalidModelError, ModelNotFoundError
+from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.onnx_io.texts import parse_text
 
-__all__ = ["ModelSource", "ReadModel", "read_model"]
+__all__ = ["LimitsOf", "ModelSource", "ReadModel", "read_model"]
+
+LimitsOf = Callable[[], LoadLimits]
+"""Returns what a model may ask for."""
 
 
 class _HasModel(Protocol):
@@ -60,6 +65,8 @@ ModelSource = (
 """What a model can be loaded from."""
 
 _LIMIT: Final = 2**31
+_SMALL_BYTES: Final = 1 << 20
+"""Files up to this size are held against the limits when they are bound."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -71,40 +78,53 @@ class ReadModel(NamedTuple):
         path: Its file, if it was read from one.
         folders: Where its external data may be; None if nowhere.
         is_shared: Whether the caller has the same object.
+        size: Its bytes, where they were read.
     """
 
     proto: onnx.ModelProto
     path: Path | None = None
     folders: DataFolders | None = None
     is_shared: bool = False
+    size: int = 0
 
 
-def read_model(source: ModelSource, more: MoreFolders = tuple) -> ReadModel:
+def read_model(
+    source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = LoadLimits
+) -> ReadModel:
     """Read a model without its external data.
 
     Args:
         source: What there is of it. A ``ModelProto`` is returned as it is, not copied.
         more: Returns folders that data may be in beside the model's own.
+        limits: Returns what the model may ask for; asked only if it is not small.
 
     Raises:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
         InvalidModelError: The bytes are not an ONNX model (SGK202).
+        UnsupportedModelError: There are more of them than the limits allow (SGK216).
         CallerError: The source is of another kind, or a URL (SGK213).
     """
     if isinstance(source, onnx.ModelProto):
         _check_is_model(source, "the ModelProto")
         return ReadModel(source, is_shared=True)
     if isinstance(source, bytes | bytearray | memoryview):
-        return ReadModel(_parse(bytes(source), f"a model of {len(source)} bytes"))
+        size = memoryview(source).nbytes
+        subject = f"a model of {size} bytes"
+        _require_size(size, subject, limits)
+        return ReadModel(_parse(bytes(source), subject), size=size)
     if isinstance(source, str | os.PathLike):
         _refuse_url(os.fspath(source))
         path = Path(source)
+        subject = f"the file {path.name!r}"
+        with suppress(OSError, ValueError):  # said when it is opened
+            _require_size(path.stat().st_size, subject, limits)
         data, folders = _read_file(path, more)
-        return ReadModel(_parse(data, f"the file {path.name!r}"), path, folders)
-    return _of_an_object(source, more)
+        _require_size(len(data), subject, limits)
+        return ReadModel(_parse(data, subject), path, folders, size=len(data))
+    return _of_an_object(source, more, limits)
 
 
-def _of_an_object(source: Any, more: MoreFolders) -> ReadModel:
+def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel:
     """Read what other libraries have; those that are not imported have made nothing."""
     ir = sys.modules.get("onnx_ir")
     if ir is not None and isinstance(held := getattr(source, "model", source), ir.Model):
@@ -117,7 +137,9 @@ def _of_an_object(source: Any, more: MoreFolders) -> ReadModel:
         return ReadModel(_checked(held), is_shared=True)
     data = source.read() if callable(getattr(source, "read", None)) else None
     if isinstance(data, str | bytes):
-        return ReadModel(_parse(data if isinstance(data, bytes) else data.encode(), "the stream"))
+        data = data if isinstance(data, bytes) else data.encode()
+        _require_size(len(data), "the stream", limits)
+        return ReadModel(_parse(data, "the stream"), size=len(data))
     raise CallerError(
         "SGK213",
         f"a model cannot be loaded from {type(source).__name__}",
@@ -176,13 +198,18 @@ def _read_file(path: Path, more: MoreFolders) -> tuple[bytes, DataFolders | None
         ) from error
 
 
-def _parse(data: bytes, subject: str) -> onnx.ModelProto:
-    if len(data) >= _LIMIT:
+def _require_size(size: int, subject: str, limits: LimitsOf) -> None:
+    if size >= _LIMIT:
         raise InvalidModelError(
             "SGK202",
-            f"{subject} has {len(data)} bytes; a protobuf message has fewer than {_LIMIT}",
+            f"{subject} has {size} bytes; a protobuf message has fewer than {_LIMIT}",
             hint="Store the weights beside it: onnx.save(model, path, save_as_external_data=True).",
         )
+    if size > _SMALL_BYTES:
+        limits().require("max_model_bytes", size, subject)
+
+
+def _parse(data: bytes, subject: str) -> onnx.ModelProto:
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:

@@ -6,26 +6,58 @@ then fail in the middle. Acyclicity and single assignment are checked where the 
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import onnx
-from onnx import defs
+from onnx import AttributeProto, defs
 
 from subgraphkit.errors import InvalidModelError, UnsupportedModelError
+from subgraphkit.onnx_io.attribute_rules import shown
 from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
-from subgraphkit.onnx_io.protos import normal_domain
-from subgraphkit.onnx_io.weights import check_tensor
+from subgraphkit.onnx_io.node_checks import NodeCheck, label_of
+from subgraphkit.onnx_io.protos import normal_domain, read_type
+from subgraphkit.onnx_io.weights import check_sparse, check_tensor
 
-__all__ = ["MAX_DEPTH", "check_graph", "opsets_of"]
+__all__ = ["MAX_DEPTH", "check_graph", "opsets_of", "require_text"]
 
 MAX_DEPTH: Final = 31
 """Bodies may be nested this deep; no deeper ones can be read from a file, by anybody."""
 
+_OF_WHOLE: Final = frozenset({"metadata_props", "opset_import"})
 _SUGGESTIONS = 1
+
+
+def require_text(model: onnx.ModelProto, *, everywhere: bool) -> None:
+    """Check that what is to be text is UTF-8, which protobuf does not.
+
+    Args:
+        model: The model.
+        everywhere: Whether to look at all of it, which takes a while; not only at what it says of
+            itself as a whole.
+
+    Raises:
+        InvalidModelError: Something is not (SGK214).
+    """
+    pending: list[tuple[str, Any]] = [("the model", model), ("the graph", model.graph)]
+    while pending:
+        where, message = pending.pop()
+        for field, value in message.ListFields():
+            values = value if hasattr(value, "extend") else [value]
+            if field.type == field.TYPE_STRING:
+                raw = next((one for one in values if isinstance(one, bytes)), None)
+                if raw is not None:
+                    raise InvalidModelError(
+                        "SGK214",
+                        f"field {field.name!r} of {where} is {shown(raw)}, which is not UTF-8",
+                        hint="The model file is damaged or was written wrongly; export it again.",
+                    )
+            elif field.type == field.TYPE_MESSAGE and (everywhere or field.name in _OF_WHOLE):
+                pending += [(f"one {field.message_type.name}", one) for one in values]
 
 
 def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
@@ -67,34 +99,43 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
 
 def check_graph(
     graph: onnx.GraphProto, opsets: Mapping[str, int], folders: DataFolders | None
-) -> set[str]:
+) -> tuple[set[str], dict[str, int]]:
     """Check operators, tensors and nesting of a graph and all bodies in it.
 
     Returns:
-        The domains of the operators, as nodes write them.
+        The domains of the operators, as nodes write them; and what the model asks for, by the limit
+        of ``LoadLimits`` that bounds it.
 
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
             (SGK208), bodies nested too deeply (SGK209), external data out of bounds (SGK210) or
-            missing (SGK211), a name given twice (SGK204), a node with more or fewer inputs or
-            outputs than its operator has (SGK215).
+            missing (SGK211), a name given twice (SGK204), a node that is not as its operator is
+            (SGK214, SGK215, SGK218).
     """
-    schemas: dict[tuple[str, str], defs.OpSchema | None] = {}
-    for body, depth in _walk(graph):
-        if depth > MAX_DEPTH:
-            raise InvalidModelError(
-                "SGK209",
-                f"bodies are nested more than {MAX_DEPTH} deep, down to graph {body.name!r}",
-                hint="Flatten the control flow; no runtime accepts such a model.",
-            )
+    bodies = list(_walk(graph))
+    deepest = max(depth for _, depth in bodies)
+    if deepest > MAX_DEPTH:
+        body = next(body for body, depth in bodies if depth == deepest)
+        raise InvalidModelError(
+            "SGK209",
+            f"bodies are nested more than {MAX_DEPTH} deep, down to graph {body.name!r}",
+            hint="Flatten the control flow; no runtime accepts such a model.",
+        )
+    checks: dict[tuple[str, str], NodeCheck] = {}
+    nodes = operands = rank = 0
+    for body, _ in bodies:
         _check_tensors(body, folders)
+        nodes += len(body.node)
+        rank = max([rank, *[len(tensor.dims) for tensor in body.initializer]])
         for index, node in enumerate(body.node):
             key = (node.domain, node.op_type)
-            if key not in schemas:
-                schemas[key] = _checked_schema(node, index, opsets)
-            if (schema := schemas[key]) is not None:
-                _check_counts(node, index, schema)
-    return {domain for domain, _ in schemas}
+            check = checks.get(key)
+            if check is None:
+                check = checks[key] = NodeCheck(_checked_schema(node, index, opsets), *key)
+            check(node, index)
+            operands = max(operands, len(node.input), len(node.output))
+    asks = {"nodes": nodes, "operands": operands, "depth": deepest, "rank": rank}
+    return {domain for domain, _ in checks}, {f"max_{name}": one for name, one in asks.items()}
 
 
 def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
@@ -114,50 +155,63 @@ def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
 
 def _check_tensors(graph: onnx.GraphProto, folders: DataFolders | None) -> None:
     where = f"graph {graph.name!r}"
-    names: set[str] = set()
-    sparse = [part for one in graph.sparse_initializer for part in (one.values, one.indices)]
-    for tensor in (*graph.initializer, *sparse):
+    for tensor in graph.initializer:
         check_tensor(tensor, folders, where)
-    for name in [t.name for t in graph.initializer] + [
-        s.values.name for s in graph.sparse_initializer
-    ]:
-        if name in names:
-            raise InvalidModelError(
-                "SGK204",
-                f"initializer {name!r} of {where} is given twice",
-                hint="Every value of an ONNX graph is assigned once; rename one of the two.",
-            )
-        names.add(name)
+    for sparse in graph.sparse_initializer:
+        check_sparse(sparse, folders, where)
+    stored = [tensor.name for tensor in graph.initializer]
+    stored += [sparse.values.name for sparse in graph.sparse_initializer]
     inputs = [value.name for value in graph.input]
-    if len(set(inputs)) != len(inputs):
-        twice = next(name for name in inputs if inputs.count(name) > 1)
-        raise InvalidModelError("SGK204", f"input {twice!r} of {where} is declared twice")
+    _require_distinct("initializer", stored, where, "is given")
+    _require_distinct("input", inputs, where, "is declared")
+    if "" in [*stored, *inputs, *(value.name for value in graph.output)]:
+        raise InvalidModelError(
+            "SGK214",
+            f"an input, output or initializer of {where} has no name",
+            hint="No name means in ONNX that a value is left out.",
+        )
     for node in graph.node:
         for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.TENSOR:
-                check_tensor(attribute.t, folders, f"node {node.name or node.op_type!r}")
+            if attribute.type in _WITH_TENSORS:
+                _check_held(attribute, folders, f"node {node.name or node.op_type!r}")
 
 
-def _label(node: onnx.NodeProto, index: int) -> str:
-    return f"node #{index} {node.op_type}{f' {node.name!r}' if node.name else ''}"
+def _require_distinct(what: str, names: Sequence[str], where: str, verb: str) -> None:
+    if len(set(names)) != len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise InvalidModelError(
+            "SGK204",
+            f"{what} {twice!r} of {where} {verb} twice",
+            hint="Every value of an ONNX graph is assigned once; rename one of the two.",
+        )
 
 
-def _check_counts(node: onnx.NodeProto, index: int, schema: defs.OpSchema) -> None:
-    """Check how many inputs and outputs a node has."""
-    read, made = len(node.input), len(node.output)
-    if not schema.min_input <= read <= schema.max_input:
-        what, have, least, most = "input", read, schema.min_input, schema.max_input
-    elif not schema.min_output <= made <= schema.max_output:
-        what, have, least, most = "output", made, schema.min_output, schema.max_output
-    else:
-        return
-    expected = f"{least}" if least == most else f"{least} to {most}"
-    raise InvalidModelError(
-        "SGK215",
-        f"{_label(node, index)} has {have} {what}{'s'[have == 1 :]}; {node.op_type} of version "
-        f"{schema.since_version} has {expected}",
-        hint="The model is of another operator set than it imports, or was cut; export it again.",
-    )
+_WITH_TENSORS: Final = frozenset(
+    {
+        AttributeProto.SPARSE_TENSOR,
+        AttributeProto.SPARSE_TENSORS,
+        AttributeProto.TENSOR,
+        AttributeProto.TENSORS,
+        AttributeProto.TYPE_PROTO,
+        AttributeProto.TYPE_PROTOS,
+    }
+)
+
+
+def _check_held(attribute: AttributeProto, folders: DataFolders | None, where: str) -> None:
+    """Check the tensors and types that an attribute holds."""
+    if attribute.type == AttributeProto.TENSOR:
+        check_tensor(attribute.t, folders, where)
+    elif attribute.type == AttributeProto.SPARSE_TENSOR:
+        check_sparse(attribute.sparse_tensor, folders, where)
+    elif attribute.type == AttributeProto.TYPE_PROTO:
+        read_type(attribute.tp)
+    for tensor in attribute.tensors:
+        check_tensor(tensor, folders, where)
+    for sparse in attribute.sparse_tensors:
+        check_sparse(sparse, folders, where)
+    for type_ in attribute.type_protos:
+        read_type(type_)
 
 
 def _checked_schema(
@@ -165,7 +219,7 @@ def _checked_schema(
 ) -> defs.OpSchema | None:
     """Return the schema of an operator; None of one that is somebody's own."""
     domain = normal_domain(node.domain)
-    label = _label(node, index)
+    label = label_of(node, index)
     if domain not in opsets:
         raise InvalidModelError(
             "SGK207",
@@ -174,8 +228,10 @@ def _checked_schema(
             hint="Add the operator set to the model's opset_import.",
             domain=domain,
         )
-    if domain not in defs.C.schema_version_map() or (domain, node.op_type) in MICROSOFT:
+    if domain not in defs.C.schema_version_map():
         return None  # a backend may claim it
+    if (domain, node.op_type) in MICROSOFT and not defs.has(node.op_type, opsets[domain], domain):
+        return None  # likewise
     try:
         return defs.get_schema(node.op_type, opsets[domain], domain)
     except defs.SchemaError as error:

@@ -14,11 +14,13 @@ from onnx import numpy_helper
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Initializer
 from subgraphkit.onnx_io.external_data import DataFolders
+from subgraphkit.onnx_io.protos import is_addressable
 from subgraphkit.types import DataType, TensorType
 
 __all__ = [
     "IN_ENGINES",
     "array_of",
+    "check_sparse",
     "check_tensor",
     "initializer_of",
     "is_left_out",
@@ -116,10 +118,13 @@ def sparse_initializer_of(
         values = array_of(sparse.values, folders)
         indices = array_of(sparse.indices, folders)
         dense = np.zeros(shape, dtype=values.dtype)
-        if indices.ndim == 1:
-            dense.reshape(-1)[indices] = values
-        else:
-            dense[tuple(indices.T)] = values
+        try:
+            if indices.ndim == 1:
+                dense.reshape(-1)[indices] = values
+            else:
+                dense[tuple(indices.T)] = values
+        except IndexError as error:
+            raise _disagree(sparse.values, "the model", f"is sparse, and {error}") from error
         dense.setflags(write=False)
         return dense
 
@@ -143,7 +148,14 @@ def array_of(tensor: onnx.TensorProto, folders: DataFolders | None) -> _Array:
         )
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _array_from(tensor, _read_external(tensor, folders))
-    array = numpy_helper.to_array(tensor)
+    return _decoded(tensor)
+
+
+def _decoded(tensor: onnx.TensorProto) -> _Array:
+    try:
+        array = numpy_helper.to_array(tensor)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise _disagree(tensor, "the model", f"cannot be read: {error}") from error
     array.setflags(write=False)
     return array
 
@@ -164,7 +176,7 @@ def _array_from(tensor: onnx.TensorProto, data: npt.NDArray[np.uint8]) -> _Array
     else:
         stored = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
         stored.raw_data = data.tobytes()
-        array = numpy_helper.to_array(stored)
+        array = _decoded(stored)
     array.setflags(write=False)
     return array
 
@@ -185,14 +197,17 @@ def check_tensor(tensor: onnx.TensorProto, folders: DataFolders | None, where: s
     if any(dim < 0 for dim in tensor.dims):
         raise _disagree(tensor, where, f"has dimensions {list(tensor.dims)}, one is negative")
     type_ = TensorType(dtype, tuple(tensor.dims))
+    if not is_addressable(type_):
+        raise _disagree(tensor, where, f"is {type_}, of more bytes than any memory has")
     count, nbytes = type_.element_count or 0, type_.nbytes or 0
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         found = _external_length(tensor, nbytes, folders, where)
         expected, unit = nbytes, "bytes"
-    elif tensor.HasField("raw_data"):
+    elif tensor.HasField("raw_data") and dtype is not DataType.STRING:
         expected, found, unit = nbytes, len(tensor.raw_data), "bytes"
     else:
-        expected, found, unit = _stored_count(tensor, dtype, count), _field_length(tensor), "items"
+        stored = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
+        expected, found, unit = _stored_count(tensor, dtype, count), stored, "items"
     if expected != found:
         raise _disagree(
             tensor, where, f"is {type_}, which needs {expected} {unit}, but {found} are stored"
@@ -229,9 +244,35 @@ def _stored_count(tensor: onnx.TensorProto, dtype: DataType, count: int) -> int:
     return count
 
 
-def _field_length(tensor: onnx.TensorProto) -> int:
-    fields = ("float_data", "int32_data", "int64_data", "string_data", "double_data", "uint64_data")
-    return max(len(getattr(tensor, field)) for field in fields)
+_FIELDS: Final[Mapping[DataType, str]] = {
+    DataType.COMPLEX128: "double_data",
+    DataType.COMPLEX64: "float_data",
+    DataType.DOUBLE: "double_data",
+    DataType.FLOAT: "float_data",
+    DataType.INT64: "int64_data",
+    DataType.STRING: "string_data",
+    DataType.UINT32: "uint64_data",
+    DataType.UINT64: "uint64_data",
+}
+"""Where the items of a tensor are that has them in no file and not as bytes."""
+
+
+def check_sparse(sparse: onnx.SparseTensorProto, folders: DataFolders | None, where: str) -> None:
+    """Check a sparse tensor, reading none of it.
+
+    Raises:
+        InvalidModelError: As ``check_tensor``.
+    """
+    values, indices = sparse.values, sparse.indices
+    check_tensor(values, folders, where)
+    check_tensor(indices, folders, where)
+    dense = TensorType(DataType(values.data_type), tuple(sparse.dims))
+    count = len(sparse.dims)
+    if any(dim < 0 for dim in sparse.dims) or not is_addressable(dense):
+        raise _disagree(values, where, f"is sparse, of dimensions {list(sparse.dims)}")
+    (found,) = values.dims if len(values.dims) == 1 else (-1,)
+    if indices.data_type != DataType.INT64 or [*indices.dims] not in ([found], [found, count]):
+        raise _disagree(values, where, "is sparse, and its indices are not those of a list")
 
 
 def shared(read: Callable[[], _Array], *, keeps: bool = False) -> Callable[[], _Array]:

@@ -1,6 +1,6 @@
 """Division of a whole graph among the backends of a bind; of those behind ``auto``, few."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import compress
 
@@ -13,6 +13,8 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     resolve_constraints,
 )
+from subgraphkit.partitioning.claiming.not_numbers import kept_for_nan
+from subgraphkit.partitioning.claiming.rehearsal import rehearsed
 from subgraphkit.partitioning.claiming.turns import Turns, take_turns
 from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.costs import Costs
@@ -53,11 +55,12 @@ def divided(
     )
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
+    claims = rehearsed(bound, claims, named)
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
     demanded = resolve_constraints(bound, demands, names)
     found = claimed(bound, claims, demanded)
     while _wants_more(found[0], costs) and (wider := next(choices, None)) is not None:
-        claims = wider
+        claims = rehearsed(bound, wider, named)
         found = claimed(bound, claims, demanded)
     if costs is not None:
         found = _weighed(bound, claims, found, costs)
@@ -69,12 +72,16 @@ def claimed(
     claims: Sequence[Claim],
     demanded: ResolvedConstraints = NO_DEMANDS,
     costs: Costs | None = None,
+    told: Callable[[Claim], object] = lambda _: None,
 ) -> tuple[WorkTable, Turns]:
-    """Let claimants have their turns; ``costs`` weighs their regions."""
+    """Let claimants have their turns; ``costs`` weighs their regions, ``told`` hears of each."""
     work = WorkTable(bound, claims)
     work.worth = costs.worth if costs is not None else None
-    refusals = [demanded.refusals_for(claim.backend.name) for claim in claims]
-    return work, take_turns(work, lambda index: refusals[index])
+    refusals = [
+        {**kept_for_nan(claim, bound), **demanded.refusals_for(claim.backend.name)}
+        for claim in claims
+    ]
+    return work, take_turns(work, lambda index: refusals[index], told=told)
 
 
 def _weighed(

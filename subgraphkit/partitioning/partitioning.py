@@ -11,6 +11,7 @@ from typing import Any, overload
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
+from subgraphkit.boundary import walking
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
@@ -25,6 +26,7 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     configured,
 )
+from subgraphkit.partitioning.claiming.not_numbers import kept_for_nan
 from subgraphkit.partitioning.claiming.placements import selected
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
@@ -183,7 +185,8 @@ class Partitioning(PartitioningData):
         earlier = self._earlier_turns(index)
 
         def barred(at: int) -> Mapping[int, Refusal]:
-            kept_away = self.constraints.refusals_for(earlier.claims[at].backend.name)
+            demanded = self.constraints.refusals_for(earlier.claims[at].backend.name)
+            kept_away = {**kept_for_nan(earlier.claims[at], self.graph), **demanded}
             return {**kept_away, **taken_away} if at == index else kept_away
 
         turns = take_turns(work, barred, first=index, earlier=earlier)
@@ -340,16 +343,17 @@ def partition(
     """
     if isinstance(bound, Subgraph):
         return partition_within(bound, backends, bound.backend, NO_DEMANDS)
-    settings, placed = selected(bound, backends, constraints)
-    demands = placed or configured(settings, constraints)
-    named: dict[str, str] = {}
-    with collector_paused():
-        work, turns, demanded = divided(bound, settings, demands, named=named, dry_run=dry_run)
-        # nobody named those of a placement: what was measured is as asked
-        partitioning = _finished(work, turns, demanded, {} if placed else named)
-    if bound.extensions.implements("subgraphkit_plan"):
-        bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
-    return partitioning
+    with walking("partition", bound.name):
+        settings, placed = selected(bound, backends, constraints)
+        demands = placed or configured(settings, constraints)
+        named: dict[str, str] = {}
+        with collector_paused():
+            work, turns, demanded = divided(bound, settings, demands, named=named, dry_run=dry_run)
+            # nobody named those of a placement: what was measured is as asked
+            partitioning = _finished(work, turns, demanded, {} if placed else named)
+        if bound.extensions.implements("subgraphkit_plan"):
+            bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
+        return partitioning
 
 
 def partition_within(

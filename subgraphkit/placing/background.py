@@ -347,9 +347,16 @@ class _StandIn(SubgraphOperator):
         self._compile = compile_
         self._operator = compile_(subgraph)
         self.device, self.made_by = self._operator.device, self._operator.made_by
+        self.fork_safe = self._operator.fork_safe
+        self.minds_memory = self._operator.minds_memory
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         return self._operator.run(inputs, outputs)
+
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        return self._operator.run_stoppable(progress, inputs, outputs)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Refit, or compile again on the same backend, which the session could not."""

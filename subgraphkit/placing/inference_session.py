@@ -87,7 +87,7 @@ class InferenceSession(Session):
             call = BundleCall(backend, shapes, options, settings, constraints)
             super().__init__(open_bundle(Path(source), call, trust=trust))
             return
-        model = load(source, data_roots=settings.get("data_roots"))
+        model = load(source, data_roots=settings.get("data_roots"), limits=settings.get("limits"))
         how: Any = {} if progress is None or callable(progress) else {"progress": progress}
         bound = bind(model, shapes, backend=backend, options=options, **settings, **how)
         progress = bound.settings.progress if progress is None else progress

@@ -10,6 +10,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.benchmark import contender_table
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.configuration import messages
+from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.finding.opening import open_backends
@@ -27,7 +28,7 @@ from subgraphkit.texts import aligned, printable
 from subgraphkit.viewing import Facts, Section, Table, Text, fragment, page
 from subgraphkit.viewing.sections import Cell
 
-__all__ = ["Tuning", "plain_value", "tune"]
+__all__ = ["Tuning", "tune"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -308,12 +309,3 @@ def _options(
         name: {key: plain_value(value) for key, (value, _) in settings.options_for(name).items()}
         for name in names
     }
-
-
-def plain_value(value: Any) -> Any:
-    """Return a value as JSON can hold it and the settings can read it again."""
-    if isinstance(value, Mapping):
-        return {str(key): plain_value(one) for key, one in value.items()}
-    if isinstance(value, frozenset | list | tuple):
-        return [plain_value(one) for one in value]
-    return value if isinstance(value, str | int | float | None) else str(value)

@@ -20,8 +20,8 @@ from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.benching import file_of
 from subgraphkit.comparing.stored_values import restore_values
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
 from subgraphkit.configuration.selection import AUTO
-from subgraphkit.configuration.settings import SETTINGS
 from subgraphkit.errors import CallerError, SubgraphkitError, describe_exception
 from subgraphkit.finding.child_probe import answering
 from subgraphkit.loading import load
@@ -33,7 +33,7 @@ from subgraphkit.partitioning.claiming.placements import (
     find_placement,
     placement_of,
 )
-from subgraphkit.placing.tuning import plain_value, tune
+from subgraphkit.placing.tuning import tune
 from subgraphkit.planning import plan
 from subgraphkit.processes import AnsweringChild, NoAnswer
 from subgraphkit.running import Session
@@ -113,8 +113,8 @@ class BackgroundTuning:
         self.state = "measuring"
         self._job = {
             "shapes": plain_value(shapes),
-            "options": _options(session.graph),
-            "settings": _settings(session.graph),
+            "options": plain_options(session.graph.settings),
+            "settings": plain_settings(session.graph.settings, _OWN),
         }
         self._folder = tempfile.TemporaryDirectory(prefix="subgraphkit-tune-")
         self._child: AnsweringChild | None = None
@@ -199,18 +199,6 @@ class BackgroundTuning:
 
 def _divided(partitioning: Partitioning) -> set[tuple[str, tuple[int, ...]]]:
     return {(one.backend, one.nodes) for one in partitioning.subgraphs}
-
-
-def _settings(bound: BoundModel) -> dict[str, Any]:
-    values = {name: getattr(bound.settings, name) for name in SETTINGS if name not in _OWN}
-    return {name: plain_value(value) for name, value in values.items() if value not in (None, ())}
-
-
-def _options(bound: BoundModel) -> dict[str, dict[str, Any]]:
-    return {
-        name: {key: plain_value(value) for key, (value, *_) in entries.items()}
-        for name, entries in bound.settings.option_sources.items()
-    }
 
 
 def main(arguments: Sequence[str]) -> int:

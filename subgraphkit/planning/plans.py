@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.binding import BoundModel
+from subgraphkit.boundary import walking
 from subgraphkit.compiling import CompiledSubgraphs
 from subgraphkit.errors import CallerError, InternalError
 from subgraphkit.ir import BoundGraph, Subgraph, last_uses
@@ -84,6 +85,11 @@ def plan(partitioning: Partitioning, operators: CompiledSubgraphs) -> Plan:
             "the operators given to plan() were compiled from another partitioning",
             hint="Call compile_subgraphs() on the partitioning you plan.",
         )
+    with walking("plan", partitioning.graph.name):
+        return _planned(operators)
+
+
+def _planned(operators: CompiledSubgraphs) -> Plan:
     current = operators.partitioning
     pairs = [
         (subgraph, operator)

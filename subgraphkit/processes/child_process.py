@@ -51,25 +51,36 @@ def child_environment(variables: Mapping[str, str] | None = None) -> dict[str, s
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders), **(variables or {})}
 
 
-def run_child(module: str, words: Sequence[str], timeout_seconds: float) -> Ended:
+def run_child(
+    module: str,
+    words: Sequence[str],
+    timeout_seconds: float,
+    variables: Mapping[str, str] | None = None,
+) -> Ended:
     """Run one of our modules in a child process to its end.
 
     Args:
         module: Full name of the module.
         words: Its arguments.
         timeout_seconds: After how long the child, and whatever it started, is stopped.
+        variables: Variables of its environment, beside this process's.
 
     Thread-safety: may be called from any thread; several children may run at once.
     """
     started = time.monotonic()
     # Files, not pipes: a grandchild that outlives the child would keep a pipe open for ever.
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as printed:
-        code = _run(child_command(module, words), answer, printed, timeout_seconds)
+        command = child_command(module, words)
+        code = _run(command, answer, printed, timeout_seconds, child_environment(variables))
         return Ended(code, _read(answer), _read(printed), time.monotonic() - started)
 
 
 def _run(
-    command: Sequence[str], answer: IO[bytes], printed: IO[bytes], timeout_seconds: float
+    command: Sequence[str],
+    answer: IO[bytes],
+    printed: IO[bytes],
+    timeout_seconds: float,
+    environment: Mapping[str, str],
 ) -> int | None:
     """Run the child; return its exit status, or None if it had to be stopped."""
     with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
@@ -77,7 +88,7 @@ def _run(
         stdin=subprocess.DEVNULL,
         stdout=answer,
         stderr=printed,
-        env=child_environment(),
+        env=environment,
         start_new_session=True,
     ) as child:
         try:

@@ -1,17 +1,20 @@
-"""Resident memory of this process, as the system counts it."""
+"""Memory of this process, as the system counts it, and of the machine."""
 
 import ctypes
+import os
 import re
 import sys
 from contextlib import suppress
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-__all__ = ["give_back", "peak_bytes", "resident_bytes"]
+__all__ = ["give_back", "machine_bytes", "peak_bytes", "resident_bytes"]
 
 _STATUS: Final = Path("/proc/self/status")
+_CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def resident_bytes() -> int | None:
@@ -36,6 +39,20 @@ def give_back() -> None:
     """
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+@lru_cache(maxsize=1)
+def machine_bytes() -> int:
+    """Return the memory of the machine, or of the container; 0 if it cannot be found out."""
+    try:
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 0
+    try:
+        allowed = _CONTAINER_LIMIT.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return physical
+    return min(physical, int(allowed)) if allowed.isdecimal() else physical
 
 
 def _field(name: str) -> int | None:

@@ -3,6 +3,7 @@
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.profiling import Profile
 from subgraphkit.running.session import Session
+from subgraphkit.running.stopping import RunOptions
 from subgraphkit.running.values import NodeArg
 
-__all__ = ["IOBinding", "NodeArg", "Profile", "Session"]
+__all__ = ["IOBinding", "NodeArg", "Profile", "RunOptions", "Session"]

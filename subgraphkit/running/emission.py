@@ -14,7 +14,7 @@ The lines on which steps stand are kept, so that a failure names the subgraph it
 
 import linecache
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -23,9 +23,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from subgraphkit.backend.operator import ON_DEVICE
+from subgraphkit.backend.operator import ON_DEVICE, SubgraphOperator
 from subgraphkit.planning import Plan, Step
-from subgraphkit.running.checking import check_result
+from subgraphkit.running.checking import Apart, check_result, finite, read_only
 from subgraphkit.running.devices import (
     HOST,
     left_on_device,
@@ -105,8 +105,8 @@ def emit(
     *,
     defaults: Mapping[str, Any],
     constants: Mapping[str, Callable[[], Any]],
-    locks: Mapping[int, Any],
-    checked: bool,
+    run_of: Callable[[SubgraphOperator], Callable[..., Any]],
+    wait: Callable[[Any], object] | None = None,
     buffered: bool = False,
 ) -> Emitted:
     """Write a plan out as one function and compile it.
@@ -115,8 +115,8 @@ def emit(
         plan: The plan.
         defaults: Arrays used for inputs that are not fed.
         constants: For outputs of the graph that are constants, what makes a copy.
-        locks: Locks to hold around the operators that are not thread-safe, by step.
-        checked: Whether what operators return is held against the bound graph.
+        run_of: What is called to run an operator.
+        wait: Called with the lock of an operator that is not thread-safe, before that is taken.
         buffered: Whether the function takes output buffers.
     """
     writer = _Writer()
@@ -125,7 +125,7 @@ def emit(
         writer.names["place"] = placer(plan)
         writer.line("    buffers = place(buffers)")
     _write_inputs(writer, plan, defaults)
-    options = _Options(locks, checked, buffered, left_on_device(plan))
+    options = _Options(run_of, wait, buffered, left_on_device(plan))
     for index, step in enumerate(plan.steps):
         _write_step(writer, plan, index, step, options)
     _write_return(writer, plan, constants, options)
@@ -140,8 +140,8 @@ def emit(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    locks: Mapping[int, Any]
-    checked: bool
+    run_of: Callable[[SubgraphOperator], Callable[..., Any]]
+    wait: Callable[[Any], object] | None
     buffered: bool
     left: frozenset[str]
 
@@ -221,20 +221,28 @@ def _write_symbol_check(writer: _Writer, plan: Plan) -> None:
 
 def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_Options") -> None:
     subgraph = step.subgraph
-    writer.names[f"run{index}"] = step.operator.run
+    writer.names[f"run{index}"] = options.run_of(step.operator)
     arguments = _tuple(_arguments(writer, plan, step, options))
     if options.buffered or not options.left.isdisjoint(subgraph.outputs):
         writer.names["ON_DEVICE"] = ON_DEVICE
         arguments += f", {_buffers(plan, subgraph.outputs, options)}"
     indent = "    "
-    if index in options.locks:
-        writer.names[f"lock{index}"] = options.locks[index]
+    if not step.operator.thread_safe:
+        writer.names[f"lock{index}"] = step.lock
+        if options.wait is not None:
+            writer.names["wait"] = options.wait
+            writer.line(f"    wait(lock{index})", index)
         writer.line(f"    with lock{index}:")
         indent = "        "
     targets = ", ".join(writer.local(name) for name in subgraph.outputs)
     writer.line(f"{indent}{targets}, = run{index}({arguments})", index)
-    if options.checked:
+    if plan.graph.settings.checked:
         _write_checks(writer, index, step, options)
+        # Buffers are handed out as they came.
+        if not step.operator.minds_memory and not options.buffered:
+            writer.names[f"apart{index}"] = Apart(subgraph)
+            read = _tuple([writer.local(name) for name in subgraph.inputs])
+            writer.line(f"    apart{index}({read}, {_tuple(targets.split(', '))})", index)
     if step.drops:
         writer.line(f"    del {', '.join(writer.local(name) for name in step.drops)}")
 
@@ -243,10 +251,17 @@ def _arguments(writer: _Writer, plan: Plan, step: Step, options: "_Options") -> 
     inputs = step.subgraph.inputs
     # Only a caller who binds outputs can have one left where this step does not read it.
     fetched = read_elsewhere(plan, step) if options.buffered else frozenset()
-    return [
-        f"to_host({writer.local(name)})" if name in fetched else writer.local(name)
-        for name in inputs
-    ]
+    guarded: Collection[str] = ()
+    if not step.operator.minds_memory:
+        writer.names["read_only"] = read_only
+        lent = {*plan.graph.inputs, *plan.graph.defaults}
+        guarded = {name for name in inputs if name in lent or name not in step.drops}
+    found = []
+    for name in inputs:
+        value = writer.local(name)
+        value = f"to_host({value})" if name in fetched else value
+        found.append(f"read_only({value})" if name in guarded else value)
+    return found
 
 
 def _write_checks(writer: _Writer, index: int, step: Step, options: "_Options") -> None:
@@ -294,7 +309,11 @@ def _write_return(
             # An input that is an output as well, or an output named twice: no two arrays that the
             # caller holds may be the same.
             results.append(f"copied(to_host({writer.local(name)}))")
-    writer.line(f"    return [{', '.join(results)}]")
+    returned = f"[{', '.join(results)}]"
+    if plan.graph.settings.nan_policy == "error":
+        writer.names["finite"] = partial(finite, plan.graph.outputs)
+        returned = f"finite({returned})"
+    writer.line(f"    return {returned}")
 
 
 def _copied(value: Any) -> Any:

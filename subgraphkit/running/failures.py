@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from subgraphkit.boundary import is_to_pass, unforeseen
 from subgraphkit.errors import ExecutionError, InputError, SubgraphkitError
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
@@ -10,7 +11,7 @@ from subgraphkit.running.emission import Emitted
 __all__ = ["fails_again", "movable"]
 
 
-def movable(error: Exception, emitted: Emitted, plan: Plan, feeds: Any) -> ExecutionError:
+def movable(error: BaseException, emitted: Emitted, plan: Plan, feeds: Any) -> ExecutionError:
     """Return the failure of a step that is to move to the fallback; raise any other.
 
     Args:
@@ -21,14 +22,20 @@ def movable(error: Exception, emitted: Emitted, plan: Plan, feeds: Any) -> Execu
 
     Raises:
         ExecutionError: A step failed (SGK131) or returned something wrong (SGK132), and stays.
-        Exception: What failed is no step, or the feeds are no mapping (SGK145).
+        InputError: The feeds are no mapping (SGK145).
+        InvalidModelError: What failed is no step (SGK219).
+        BaseException: It is the program's own, such as Ctrl-C, and passes.
     """
     found = emitted.locate(error)
     if found is None:
         if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
             raise _not_feeds(feeds) from error
-        raise error
+        if isinstance(error, SubgraphkitError | Warning) or is_to_pass(error):
+            raise error
+        raise unforeseen("run", plan.graph.name, error) from error
     index, in_operator = found
+    if is_to_pass(error):
+        raise error
     step, settings = plan.steps[index], plan.graph.settings
     moves = settings.on_run_error == "fallback" and step.subgraph.backend != settings.fallback
     if not moves and isinstance(error, SubgraphkitError):
@@ -59,7 +66,9 @@ def fails_again(emitted: Emitted, index: int, failure: ExecutionError, feeds: An
     return False
 
 
-def _step_failed(error: Exception, index: int, step: Step, *, in_operator: bool) -> ExecutionError:
+def _step_failed(
+    error: BaseException, index: int, step: Step, *, in_operator: bool
+) -> ExecutionError:
     """Word an exception from a step, naming the subgraph (SGK131, SGK132)."""
     subgraph = step.subgraph
     nodes = f"{len(subgraph.nodes)} nodes from {subgraph.graph.nodes[subgraph.nodes[0]].label}"

@@ -1,14 +1,19 @@
 """A gate between many runs and the rare change that must have the session to itself."""
 
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from subgraphkit.backend.progress import Progress
 
 __all__ = ["Gate"]
 
 _T = TypeVar("_T")
+
+_LOOK_SECONDS: Final = 0.01
 
 
 class Gate:
@@ -33,9 +38,16 @@ class Gate:
         self._mine = threading.local()
         self._passages: weakref.WeakSet[Any] = weakref.WeakSet()  # they end with their threads
 
-    def passage(self) -> Any:
-        """Return the calling thread's passage, a context manager to be held for one run."""
+    def passage(self, progress: Progress | None = None) -> Any:
+        """Return the calling thread's passage, a context manager to be held for one run.
+
+        Args:
+            progress: That of the run, which may be cancelled while it waits for a change.
+        """
         if self._is_taken:
+            while progress is not None and self._is_taken:
+                progress.check()
+                time.sleep(_LOOK_SECONDS)
             with self._turn:
                 pass
         try:

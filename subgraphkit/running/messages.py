@@ -30,7 +30,7 @@ def unknown_run_options(options: object) -> CallerError:
     return CallerError(
         "SGK142",
         f"run options of type {type(options).__name__} are not understood",
-        hint="Settings are given when the session is made; leave run_options out.",
+        hint="Pass a subgraphkit.RunOptions, or leave run_options out.",
     )
 
 

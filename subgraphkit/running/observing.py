@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from subgraphkit.backend.events import FallbackEvent, RunEvent, StepEvent
+from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.errors import ExecutionError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.planning import Plan, Step
@@ -57,18 +58,27 @@ class Observer:
         if self._recorder is not None:
             self._recorder.forget_twins()
 
-    def watch(self, emitted: Emitted, plan: Plan) -> Emitted:
+    def watch(
+        self, emitted: Emitted, plan: Plan, run_of: Callable[[SubgraphOperator], _Run]
+    ) -> Emitted:
         """Return the code of a plan such that runs and steps are reported, if anybody listens.
 
         Where nobody does, it is the same object; where somebody listens to steps, it is the same
         code, which calls clocks around the operators.
+
+        Args:
+            emitted: The code.
+            plan: The plan.
+            run_of: What is called to run an operator.
         """
         hears_steps = self._extensions.implements("subgraphkit_step")
         hooks = ("subgraphkit_run_start", "subgraphkit_run_end")
         if not hears_steps and not any(map(self._extensions.implements, hooks)):
             return emitted
         if hears_steps:
-            emitted = emitted.calling({i: self._clocked(s) for i, s in enumerate(plan.steps)})
+            emitted = emitted.calling(
+                {i: self._clocked(s, run_of) for i, s in enumerate(plan.steps)}
+            )
         return replace(emitted, execute=self._reported(emitted, plan))
 
     def _reported(self, emitted: Emitted, plan: Plan) -> Callable[..., list[Any]]:
@@ -97,9 +107,10 @@ class Observer:
 
         return execute_reported
 
-    def _clocked(self, step: Step) -> _Run:
+    def _clocked(self, step: Step, run_of: Callable[[SubgraphOperator], _Run]) -> _Run:
         twins = {} if self._recorder is None else self._recorder.twins
-        run, subgraph = twins.get(step.operator, step.operator).run, step.subgraph
+        operator, subgraph = twins.get(step.operator, step.operator), step.subgraph
+        run = run_of(operator)
         backend = step.operator.made_by or subgraph.backend
 
         def run_clocked(inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:

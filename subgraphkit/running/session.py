@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-import numpy.typing as npt
-
+from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
@@ -20,21 +19,20 @@ from subgraphkit.errors import ExecutionError, InvalidModelError, SubgraphkitWar
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.binding_io import IOBinding
-from subgraphkit.running.emission import Emitted, emit, picked
+from subgraphkit.running.emission import picked
 from subgraphkit.running.failures import fails_again, movable
+from subgraphkit.running.forking import follow, goes_on, run_forked
 from subgraphkit.running.gate import Gate
-from subgraphkit.running.messages import other_model, run_closed, unknown_run_options
+from subgraphkit.running.messages import other_model, run_closed
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.profiling import Profile, Recorder
+from subgraphkit.running.stopping import RunOptions, Stoppable, refuse_stopped
 from subgraphkit.running.values import NodeArg, described, node_args, places_of
+from subgraphkit.running.variants import Variants
 from subgraphkit.running.weights import Weights
-from subgraphkit.texts import logger_of
 
 __all__ = ["Session"]
-
-_logger = logger_of("run")
-_Array = npt.NDArray[Any]
 
 
 class Session:
@@ -57,12 +55,11 @@ class Session:
         self._weights = Weights(plan.graph)
         self._observer = Observer(plan.graph.extensions)
         self._output_places = {name: i for i, name in enumerate(plan.graph.outputs)}
-        self._bound: Emitted | None
-        self._emitted: Emitted
+        self._stoppable = Stoppable()
+        self._variants: Variants
         self._execute: Callable[..., list[Any]]
         self._take(plan)
-
-    # -- what the session is -----------------------------------------------------------------
+        follow(self)
 
     @property
     def number(self) -> int:
@@ -107,20 +104,21 @@ class Session:
         """Describe the outputs, in order."""
         return node_args(self.graph, self.graph.outputs)
 
-    # -- running -----------------------------------------------------------------------------
-
     def run(
         self,
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
-        run_options: None = None,
+        run_options: RunOptions | None = None,
+        *,
+        timeout_s: float | None = None,
     ) -> list[Any]:
         """Compute outputs; ONNX Runtime's signature.
 
         Args:
             output_names: Names of the outputs wanted, in that order; None or empty for all.
             input_feed: Arrays by input name.
-            run_options: Accepted for call compatibility; only None is understood.
+            run_options: How long the run may take, and what ends it from another thread.
+            timeout_s: Seconds that it may take, whatever ``run_options`` says.
 
         Returns:
             One array per output wanted; sequences are lists, absent optionals None.
@@ -128,17 +126,20 @@ class Session:
         Raises:
             InputError: The feeds do not fit the model (SGK140 to SGK142, SGK145), an output does
                 not exist (SGK143).
-            CallerError: The session is closed (SGK144).
+            CallerError: The session is closed (SGK144), or a parent's in a forked child (SGK127).
             ExecutionError: A subgraph failed (SGK131) or returned something wrong (SGK132).
+            RunTimeoutError: It took longer than it may (SGK138); or it was cancelled (SGK139).
         """
-        if run_options is not None:
-            raise unknown_run_options(run_options)
         places = places_of(output_names, self._output_places) if output_names else None
+        if run_options is not None or timeout_s is not None:
+            with self._stoppable.under_way(run_options, timeout_s) as progress:
+                results = self._run_variant(progress, input_feed)
+            return results if places is None else picked(results, places)
         with self._gate.passage():
             try:
                 results = self._execute(input_feed)
-            except Exception as error:  # noqa: BLE001 (raised again unless it moves)
-                failure = movable(error, self._emitted, self._plan, input_feed)
+            except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
+                failure = movable(error, self._variants.plain, self._plan, input_feed)
             else:
                 return results if places is None else picked(results, places)
         self._move_to_fallback(failure, input_feed)
@@ -152,31 +153,44 @@ class Session:
         """Return an empty binding of inputs and output buffers for this session."""
         return IOBinding(self.graph, {step.operator.device for step in self._plan.steps})
 
-    def run_with_iobinding(self, binding: IOBinding, run_options: None = None) -> None:
-        """Run with the inputs and into the outputs of a binding.
+    def run_with_iobinding(
+        self,
+        binding: IOBinding,
+        run_options: RunOptions | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Run with the inputs and into the outputs of a binding; ended early, they mean nothing.
+
+        Args:
+            binding: The binding.
+            run_options: As for ``run``.
+            timeout_s: As for ``run``.
 
         Raises:
-            InputError: The bound inputs do not fit, or an output buffer has the wrong dtype or
-                shape (SGK140, SGK141).
-            CallerError: The session is closed (SGK144).
-            ExecutionError: As for ``run``.
+            SubgraphkitError: As for ``run``; or a buffer does not fit (SGK140, SGK141).
         """
-        if run_options is not None:
-            raise unknown_run_options(run_options)
         buffers, feeds = binding.buffers(), binding.feeds()
-        with self._gate.passage():
-            self._check_open()
-            if self._bound is None:
-                self._bound = self._emit(self._plan, buffered=True)
-            try:
-                results = self._bound.execute(feeds, buffers)
-            except Exception as error:  # noqa: BLE001 (raised again unless it moves)
-                failure = movable(error, self._bound, self._plan, feeds)
-            else:
-                binding.accept(results)
-                return
-        self._move_to_fallback(failure, feeds)
-        self.run_with_iobinding(binding)
+        if run_options is None and timeout_s is None:
+            return binding.accept(self._run_variant(None, feeds, buffers))
+        with self._stoppable.under_way(run_options, timeout_s) as progress:
+            return binding.accept(self._run_variant(progress, feeds, buffers))
+
+    def _run_variant(self, progress: Progress | None, feeds: Any, *buffers: Any) -> list[Any]:
+        while True:
+            with self._gate.passage(progress):
+                self._check_open()
+                emitted = self._variants.other(buffered=bool(buffers), stoppable=bool(progress))
+                try:
+                    results = emitted.execute(feeds, *buffers)
+                    if progress is not None:
+                        progress.check()
+                except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
+                    refuse_stopped(progress, error, emitted, self._plan)
+                    failure = movable(error, emitted, self._plan, feeds)
+                else:
+                    return results
+            self._move_to_fallback(failure, feeds)
 
     def profile(self, runs: int = 20, *, inside: bool = True) -> Profile:
         """Return a profile of the runs inside of its ``with`` block; ``Profile.run`` makes some.
@@ -188,13 +202,11 @@ class Session:
         """
         return Profile(self._plan, self._listen, self.run, runs, inside=inside)
 
-    # -- changing ----------------------------------------------------------------------------
-
     def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
         """Replace weights; only the subgraphs that use them are refitted or compiled again.
 
-        Runs under way finish with the old weights; later ones see all the new ones. If any
-        subgraph fails to take them, the old weights are put back and the error is raised.
+        Runs under way finish with the old weights; later ones see all the new ones. If a subgraph
+        fails to take them, or Ctrl-C is pressed, the old weights are put back.
 
         Args:
             changed: New values by initializer name, of the same dtype and shape. They are copied.
@@ -209,8 +221,9 @@ class Session:
 
         def update() -> Mapping[str, str]:
             self._check_open()
-            plan, outcome = self._weights.update(self._plan, changed)
-            self._take(plan)
+            before = self._plan
+            outcome = self._weights.update(before, changed, self._take)
+            self._close_unless_used(before)
             return outcome
 
         return self._gate.alone(update)
@@ -218,10 +231,9 @@ class Session:
     def exchange(self, plan: Plan | Callable[[Plan], Plan]) -> None:
         """Run another plan of the same bound model from now on.
 
-        Runs under way finish with the old plan; later ones see the new one, whole, with the weights
-        of today: its operators are refitted, or compiled again, where they have older ones. It may
-        have operators of the old plan; what it does not have is closed. Its operators are the
-        session's from now on, which closes them if it cannot run them.
+        Runs under way finish with the old plan; later ones see the new one with the weights of
+        today: its operators are refitted, or compiled again, where they have older ones. What it
+        does not have of the old plan is closed, and its own operators if it cannot be run.
 
         Args:
             plan: Made of a partitioning of ``session.graph``; or what makes it of the plan of the
@@ -240,18 +252,17 @@ class Session:
                 raise other_model()
             given.append(latest)
             self._check_open()
-            given.append(self._weights.brought(latest))
-            before = self._plan
+            given.extend([self._plan, self._weights.brought(latest)])
             self._take(given[-1])
-            self._close_unless_used(before)
 
         try:
             self._gate.alone(take)
-        except BaseException:
+        finally:
             self._gate.alone(lambda: self._close_unless_used(*given))
-            raise
 
-    def export(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def export(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, shared: bool = False
+    ) -> None:
         """Write all that is needed to run this session elsewhere, with the weights of today.
 
         ``InferenceSession(directory)`` opens it as it was compiled.
@@ -259,6 +270,7 @@ class Session:
         Args:
             directory: The folder to write, a bundle; must not exist, or be empty.
             overwrite: Whether a bundle that is there is replaced; anything else never is.
+            shared: Whether other users may read it, weights and all; otherwise this user alone.
 
         Raises:
             BundleError: The folder cannot be written (SGK180).
@@ -273,7 +285,7 @@ class Session:
 
         check_target(Path(directory), overwrite=overwrite)
         contents = self._gate.alone(taken_out)
-        write_bundle(contents, Path(directory), overwrite=overwrite)
+        write_bundle(contents, Path(directory), overwrite=overwrite, shared=shared)
 
     def close(self) -> None:
         """Release what the operators hold. May be called more than once."""
@@ -282,10 +294,14 @@ class Session:
     def _release(self) -> None:
         if self._closed:
             return
-        self._closed = True
-        self._execute = run_closed
-        self._bound = None
+        self._closed, self._execute = True, run_closed
         close_all(step.operator for step in self._plan.steps)
+
+    def leave_parent(self) -> None:
+        """Go on in a forked child if all operators can, or refuse to; called there."""
+        self._gate = Gate()  # a thread that is not here may have been inside
+        if not self._closed and not goes_on(self._plan):
+            self._closed, self._execute = True, run_forked
 
     def __enter__(self) -> Self:
         """Return the session, which is closed on leaving."""
@@ -303,23 +319,7 @@ class Session:
         state = "closed" if self._closed else ""
         return described(type(self).__name__, self.graph, self.partitioning.summary, state)
 
-    # -- inside ------------------------------------------------------------------------------
-
-    def _emit(self, plan: Plan, *, buffered: bool = False) -> Emitted:
-        steps, graph = plan.steps, plan.graph
-        emitted = emit(
-            plan,
-            defaults={name: stored.array() for name, stored in graph.defaults.items()},
-            constants=self._weights.output_makers(),
-            locks={i: step.lock for i, step in enumerate(steps) if not step.operator.thread_safe},
-            checked=graph.settings.checked,
-            buffered=buffered,
-        )
-        return self._observer.watch(emitted, plan)
-
     def _listen(self, recorder: Recorder | None) -> Plan:
-        """Report to a recorder from now on, or to none; return the plan."""
-
         def listen() -> Plan:
             if recorder is not None:
                 self._check_open()
@@ -336,9 +336,9 @@ class Session:
         self._renew(plan)
 
     def _renew(self, plan: Plan) -> None:
-        emitted = self._emit(plan)
-        self._plan, self._bound = plan, None
-        self._emitted, self._execute = emitted, emitted.execute
+        variants = Variants(plan, self._weights, self._observer, self._stoppable)
+        self._plan, self._variants = plan, variants
+        self._execute = variants.plain.execute
 
     def _close_unless_used(self, *plans: Plan) -> None:
         used = set() if self._closed else {step.operator for step in self._plan.steps}
@@ -347,7 +347,7 @@ class Session:
 
     def _check_open(self) -> None:
         if self._closed:
-            run_closed({})
+            self._execute({})
 
     def _move_to_fallback(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> None:
         """Give the subgraph that failed to the fallback backend, for good, and say so once.
@@ -378,11 +378,11 @@ class Session:
             # The last is what the weights are that only an engine of a bundle has.
             raise failure from error
         before, after = self._plan, self._plan.with_operator(index, operator)
-        if type(operator) is type(step.operator):
+        if type(operator) is type(step.operator) and operator.made_by == step.operator.made_by:
             self._close_unless_used(after)
             raise failure
         self._take(after)
-        if fails_again(self._emitted, index, failure, feeds):
+        if fails_again(self._variants.plain, index, failure, feeds):
             self._take(before)
             self._close_unless_used(after)
             raise failure

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from subgraphkit.storing.files import remove_left_over
 from subgraphkit.storing.folders import BACKENDS, default_cache_dir
 from subgraphkit.storing.kept_files import KeptFile
 from subgraphkit.texts import logger_of
@@ -155,7 +156,7 @@ def forget_answers(cache_dir: Path | None) -> int:
     for path in (
         file for backend in _folders(above) for kind in _folders(backend) for file in _listed(kind)
     ):
-        if _ANSWER.fullmatch(path.name):
+        if not remove_left_over(path) and _ANSWER.fullmatch(path.name):
             with contextlib.suppress(OSError):
                 path.unlink()
                 removed += 1
@@ -168,18 +169,15 @@ def _digest(question: str | bytes) -> str:
 
 
 def _make_room(folder: Path) -> None:
-    """Forget the oldest answers, where there are many."""
-    files = _answers_in(folder)
+    """Forget the oldest answers, where there are many, and what killed writers have left."""
+    files = [file for file in _listed(folder) if not remove_left_over(file)]
+    files = [file for file in files if _ANSWER.fullmatch(file.name)]
     if len(files) <= _MOST_FILES:
         return
     with contextlib.suppress(OSError):  # another process may be making room as well
         files.sort(key=lambda file: file.stat().st_mtime)
         for file in files[: len(files) // 2]:
             file.unlink(missing_ok=True)
-
-
-def _answers_in(folder: Path) -> list[Path]:
-    return [file for file in _listed(folder) if _ANSWER.fullmatch(file.name)]
 
 
 def _folders(above: Path) -> list[Path]:

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -15,16 +16,19 @@ from subgraphkit.storing import messages
 from subgraphkit.storing.folders import HAS_OWNERS, require_owner
 
 __all__ = [
+    "claimed",
     "flush_folder",
     "gone_at_the_end",
     "new_file",
     "open_plain",
     "open_through_no_link",
+    "remove_left_over",
     "write_output",
     "write_whole",
 ]
 
 _UNFINISHED: Final[dict[Path, int]] = {}
+_PART: Final = re.compile(r"\.subgraphkit-[0-9a-f]{16}\.part")
 _OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
 _IN_THE_WAY: Final = frozenset({errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS})
 """Errors of a folder in which nothing can be made or replaced, though the file may be written."""
@@ -103,7 +107,8 @@ def write_whole(
 ) -> None:
     """Write a file in one step: readers see all of it or the file before, even if writing fails.
 
-    A writer that is killed leaves a hidden ``.subgraphkit-*.part`` beside it.
+    A writer that is killed leaves a hidden ``.subgraphkit-*.part`` beside it, which is known to be
+    left over by that nobody claims it; see ``remove_left_over``.
 
     Args:
         path: The file.
@@ -117,18 +122,78 @@ def write_whole(
 
     Thread-safety: any number of threads and processes may write the same file; one of them wins.
     """
-    part = path.with_name(f".subgraphkit-{secrets.token_hex(8)}.part")
-    with gone_at_the_end(part):
-        try:
-            with new_file(part, mode, durable=durable) as file:
-                file.write(data)
-            if replace or not _linked(part, path):
-                part.replace(path)
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
+    is_written = False
+    while not is_written:  # who came between a new file and its claim has taken it for left over
+        part = path.with_name(f".subgraphkit-{secrets.token_hex(8)}.part")
+        with gone_at_the_end(part):
+            try:
+                is_written = _write_by_way_of(
+                    part, path, data, mode=mode, durable=durable, replace=replace
+                )
+            finally:
+                with contextlib.suppress(OSError):
+                    part.unlink(missing_ok=True)
     if durable:
         flush_folder(path.parent)
+
+
+def _write_by_way_of(
+    part: Path, path: Path, data: bytes, *, mode: int, durable: bool, replace: bool
+) -> bool:
+    """Write a file, claimed, and give it its name; return whether it was there to the end."""
+    with contextlib.ExitStack() as claim:
+        with new_file(part, mode, durable=durable) as file:
+            if not claim.enter_context(claimed(part)) and not os.path.lexists(part):
+                return False
+            file.write(data)
+        if replace or not _linked(part, path):
+            part.replace(path)
+    return True
+
+
+@contextmanager
+def claimed(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Lock a file or a folder itself, which tells other processes that somebody is at work on it.
+
+    The system frees the lock when the process ends, however it ends: what nobody claims is left
+    over. Where there are no such locks, nothing is known to be left over.
+
+    Args:
+        path: What is worked on; through no link.
+        wait: Whether to wait for whoever claims it now.
+
+    Yields:
+        Whether it is claimed, and is still there.
+    """
+    descriptor, held = -1, False
+    try:
+        with contextlib.suppress(OSError):
+            if os.name == "posix":  # elsewhere an open file could not be given its name
+                import fcntl  # noqa: PLC0415 (other systems have none)
+
+                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                held = os.path.samestat(os.fstat(descriptor), path.lstat())
+        yield held
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def remove_left_over(path: Path) -> bool:
+    """Remove a file that a writer which was killed has left of ``write_whole``; no other.
+
+    Returns:
+        Whether it is gone.
+    """
+    if not _PART.fullmatch(path.name):
+        return False
+    with claimed(path, wait=False) as is_left_over:
+        if is_left_over:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                return True
+    return False
 
 
 @contextmanager

@@ -100,6 +100,26 @@ MESSAGES: dict[str, SubgraphkitError] = {
     ),
     "SGK118_deprecated_option": of_options.deprecated_option("tensorrt", "fp16", "precision", ENV),
     "SGK119_no_display": display_missing("tqdm", ImportError("No module named 'tqdm'")),
+    "SGK126_untrusted_file": of_settings.untrusted_file(
+        "options={'tensorrt': {'modules': ['evil']}} in /srv/a/subgraphkit.toml, line 2",
+        "/srv/a",
+        "/etc/ann/subgraphkit/config.toml",
+    ),
+    "SGK128_unreadable_metadata": of_settings.unreadable_metadata(
+        "/site-packages/acme-1.0.dist-info",
+        "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe9 in position 8: invalid "
+        "continuation byte",
+    ),
+    "SGK129_shadowed": of_plugins.shadowed("numpy", "acme-numpy 1.0", "subgraphkit-numpy 0.1.0"),
+    "SGK320_harmful": of_plugins.harmful(
+        "fast", "SGK320", "backend 'fast' took the process down: signal SIGABRT"
+    ),
+    "SGK321_extension_harmful": of_plugins.extension_harmful(
+        "'tracer' (acme-tracer 1.0, acme_tracer)",
+        "tracer",
+        "SGK321",
+        "extension 'tracer' did not return within 30 s",
+    ),
     "SGK190_extension_failed": of_plugins.extension_failed(
         "'tracer' (acme-tracer 1.0, acme_tracer)", "subgraphkit_compiled", "ValueError: no space"
     ),

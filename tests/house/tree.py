@@ -15,6 +15,7 @@ _NAMED: Final = (
     "CONTRIBUTING.md",
     "Makefile",
     "README.md",
+    "RELIABILITY.md",
     "pyproject.toml",
 )
 _FOLDERS: Final = ("backends", "benchmarks", "docs", "examples", "subgraphkit", "tests")

@@ -12,10 +12,7 @@ from tests.scripts import ROOT
 SCRIPT = """
 import sys
 import importlib.metadata as metadata
-found = metadata.entry_points
-def without_backends(**how):
-    return () if how.get("group") == "subgraphkit.backends" else found(**how)
-metadata.entry_points = without_backends
+metadata.distributions = lambda: ()
 import subgraphkit as sk
 sk.InferenceSession(sys.argv[1])
 """

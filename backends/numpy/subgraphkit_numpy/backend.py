@@ -25,7 +25,7 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.kernels import Implementation, implementation
-from subgraphkit_numpy.kernels.limits import GROWING, output_limit, refused_size
+from subgraphkit_numpy.kernels.limits import GROWING, refused_size
 from subgraphkit_numpy.operator import NumpyOperator
 
 __all__ = ["NumpyBackend", "NumpyProperty", "NumpySelector"]
@@ -73,7 +73,8 @@ class NumpyProperty(SubgraphProperty):
     connectivity: Connectivity = "any"
 
     def __init__(self, options: Options) -> None:
-        self._max_output_bytes = output_limit(options)
+        # What the setting allows was looked at when the model was bound.
+        self._max_output_bytes = options.max_output_bytes or 0
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Make the selector."""
@@ -82,7 +83,7 @@ class NumpyProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext[Options]) -> NumpyOperator:
         """Compile a region."""
-        return NumpyOperator(subgraph, context.options, context.threads)
+        return NumpyOperator(subgraph, context.options, context.threads, context.limits)
 
 
 class NumpyBackend(Backend[Options]):

@@ -3,19 +3,30 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from copy import copy
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
-from subgraphkit.backend import InnerTime, SubgraphOperator, fill_buffers
-from subgraphkit.errors import ExecutionError
+from subgraphkit.backend import (
+    InnerTime,
+    Interrupted,
+    LoadLimits,
+    Progress,
+    SubgraphOperator,
+    fill_buffers,
+    interrupted_here,
+    interruptible,
+)
+from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes
-from subgraphkit_numpy.parallel import BUFFER, allow_threads
+from subgraphkit_numpy.kernels.limits import OutputTooLargeError
+from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
 
 __all__ = ["NumpyOperator"]
 
+_LIMITS: Final = LoadLimits()
 _Made = TypeVar("_Made")
 
 
@@ -26,6 +37,7 @@ class NumpyOperator(SubgraphOperator):
         subgraph: The region.
         options: Options of the backend.
         threads: How many threads may share the work; None for one per CPU.
+        limits: How large values may be.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -34,9 +46,18 @@ class NumpyOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    fork_safe = True  # a child starts helpers of its own, see ``parallel``
+    minds_memory = True
 
-    def __init__(self, subgraph: Subgraph, options: Options, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        subgraph: Subgraph,
+        options: Options,
+        threads: int | None = None,
+        limits: LoadLimits = _LIMITS,
+    ) -> None:
         self._threads = threads
+        self._limits = limits
         self._context = _context(threads)
         self._subgraph = subgraph
         self._options = options
@@ -61,6 +82,30 @@ class NumpyOperator(SubgraphOperator):
         except Exception as error:
             raise self._explained(error) from error
         return fill_buffers(self._subgraph.outputs, outputs, results)
+
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """Compute the outputs, as ``run``; cancelled, it stops where it is in Python.
+
+        Raises:
+            SubgraphkitError: What it was cancelled with; its ``nodes`` are those that were running.
+        """
+        try:
+            results = interruptible(progress, self._compute, progress, inputs)
+        except SubgraphkitError as error:
+            if isinstance(error.__cause__, Interrupted):
+                error.context["nodes"] = failing_nodes(error.__cause__.__traceback__)
+            raise
+        except Exception as error:
+            raise self._explained(error) from error
+        return fill_buffers(self._subgraph.outputs, outputs, results)
+
+    def _compute(self, progress: Progress, inputs: Sequence[Any]) -> Sequence[Any]:
+        context, program = self._context.copy(), self._program
+        context.run(stop_with, progress)
+        with program.surroundings():
+            return interrupted_here(progress, context.run, program.inner, *inputs)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Take new constants: only kernels and folded values that depend on them are made again.
@@ -113,6 +158,7 @@ class NumpyOperator(SubgraphOperator):
             constants=subgraph.constants,
             replaced=self._replaced,
             options=self._options,
+            limits=self._limits,
             name=subgraph.id,
         )
 
@@ -125,9 +171,11 @@ class NumpyOperator(SubgraphOperator):
     def _explained(self, error: Exception) -> ExecutionError:
         labels = failing_nodes(error.__traceback__)
         where = f"node {' > '.join(labels)}" if labels else f"subgraph {self._subgraph.id!r}"
+        is_refused = isinstance(error, OutputTooLargeError)
+        what = str(error) if is_refused else f"{type(error).__name__}: {error}"
         return ExecutionError(
-            "SGK131",
-            f"{where} failed while running: {type(error).__name__}: {error}",
+            "SGK217" if is_refused else "SGK131",
+            f"{where} failed while running: {what}",
             backend=self._subgraph.backend,
             subgraph=self._subgraph.id,
             nodes=tuple(labels),

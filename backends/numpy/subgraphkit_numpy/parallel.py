@@ -23,6 +23,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend import Progress, interrupted_here
+
 __all__ = [
     "BUFFER",
     "BlasAlone",
@@ -31,6 +33,7 @@ __all__ = [
     "parts_for",
     "parts_of",
     "share",
+    "stop_with",
     "thread_count",
 ]
 
@@ -67,6 +70,14 @@ def thread_count() -> int:
 def allow_threads(count: int | None) -> None:
     """Set how many threads share the work in the current context; None for one per CPU."""
     _given.set(count or os.cpu_count() or 1)
+
+
+_progress: ContextVar[Progress | None] = ContextVar("subgraphkit_numpy_progress", default=None)
+
+
+def stop_with(progress: Progress) -> None:
+    """Have what shares work in the current context stop on all threads when that is cancelled."""
+    _progress.set(progress)
 
 
 def cut(length: int, parts: int, multiple: int = 1) -> list[slice]:
@@ -138,6 +149,7 @@ class _Job:
         self._parts = parts
         self._arguments = arguments
         self._threads = thread_count()
+        self._progress = _progress.get()
         self._lock = threading.Lock()
         self._done = threading.Lock()
         self._helpers = 0
@@ -162,8 +174,21 @@ class _Job:
                 return
             self._helpers += 1
         allow_threads(self._threads)
-        self.work()
+        progress = self._progress
+        if progress is None:
+            self.work()
+        else:
+            self._work_until(progress)
         self._leave()
+
+    def _work_until(self, progress: Progress) -> None:
+        before = _progress.set(progress)
+        try:
+            interrupted_here(progress, self.work)
+        except BaseException as error:  # noqa: BLE001 (raised again in the caller's thread)
+            self.error = error
+        finally:
+            _progress.reset(before)
 
     def _leave(self) -> None:
         with self._lock:

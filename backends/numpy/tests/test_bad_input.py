@@ -10,9 +10,9 @@ import subgraphkit as sk
 from backends.numpy.tests.comparing import F32, I64
 from backends.numpy.tests.models import node_model, parsed
 from backends.numpy.tests.numpy_road import CompiledModel, compile_model
-from subgraphkit.backend import Unsupported
-from subgraphkit.errors import ExecutionError, WeightUpdateError
-from subgraphkit_numpy.kernels.limits import available_bytes, check_size
+from subgraphkit.backend import LoadLimits, Unsupported
+from subgraphkit.errors import ExecutionError, UnsupportedModelError, WeightUpdateError
+from subgraphkit_numpy.kernels.limits import check_size
 from subgraphkit_numpy.operator import NumpyOperator
 
 Array = np.ndarray[Any, Any]
@@ -218,10 +218,11 @@ def test_an_absurd_size_is_refused_before_it_is_allocated(name: str) -> None:
     with pytest.raises(ExecutionError) as caught:
         compile_model(model).run(feeds)
     message = str(caught.value)
-    assert "[SGK131]" in message
+    assert "[SGK217]" in message
     assert f"#0 {ABSURD[name][0]}" in message
     assert "the output would be" in message
-    assert f"the limit is {available_bytes():,} bytes" in message
+    assert f"the limit is {LoadLimits().value_bytes:,} bytes" in message
+    assert "max_value_bytes" in message
     assert "max_output_bytes" in message
 
 
@@ -232,15 +233,17 @@ def test_an_absurd_size_that_is_known_beforehand_is_refused_at_bind(name: str) -
         with pytest.raises(ExecutionError, match="max_output_bytes"):
             compile_model(model).run(feeds)
         return
-    with pytest.raises(Unsupported, match=r"shape: .*max_output_bytes"):
+    with pytest.raises(UnsupportedModelError, match=r"SGK216.*dimensions|SGK216.*max_value_bytes"):
         compile_model(model)
+    with sk.config(limits="unlimited"), pytest.raises(Unsupported, match="max_output_bytes"):
+        compile_model(model, max_output_bytes=1 << 40)
 
 
 def test_a_session_refuses_an_absurd_constant_shape_by_name() -> None:
     model = parsed("""
     g () => (float[n, m] y) <int64[2] s = {10000000, 10000000}> { y = ConstantOfShape(s) }
     """)
-    with pytest.raises(sk.errors.SubgraphkitError, match="max_output_bytes"):
+    with pytest.raises(UnsupportedModelError, match=r"'y' of node #0 ConstantOfShape"):
         sk.InferenceSession(model.SerializeToString(), backend="numpy")
 
 

@@ -1,5 +1,6 @@
 """Operators of domain ai.onnx.ml, and boxes, against scikit-learn and ONNX Runtime."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,9 @@ TEXTS = np.array([["the cat, sat", "on a  mat"], ["", "é è ünï x1_y"]], obje
         {"tokenexp": "[a-zA-Z0-9_]+"},
         {"tokenexp": r"\w+"},
         {"tokenexp": "x*"},
+        {"tokenexp": "[[:alpha:]]+"},
+        {"tokenexp": "a|at"},
+        {"tokenexp": "a+?"},
         {"separators": [" "]},
         {"separators": [",? ", "a"]},
         {"separators": [" +", "[,]"]},
@@ -200,10 +204,35 @@ def test_texts_are_cut_into_characters() -> None:
     assert found.tolist() == run_onnxruntime(model, {"x": TEXTS})[0].tolist()
 
 
-@pytest.mark.parametrize("rule", ["a|at", "a+?", "(", "[[:alpha:]]+"])
-def test_expressions_that_may_mean_something_else_are_refused(rule: str) -> None:
-    with pytest.raises(Unsupported, match="expression"):
+@pytest.mark.parametrize("rule", ["(", "(?=a)", r"(a)\1"])
+def test_expressions_that_are_none_of_re2_are_refused(rule: str) -> None:
+    with pytest.raises(Unsupported, match="none of RE2"):
         compile_model(tokenizer(TEXTS, mark=0, mincharnum=1, pad_value="#", tokenexp=rule))
+    with pytest.raises(Unsupported, match="none of RE2"):
+        compile_model(matcher(rule))
+
+
+@pytest.mark.parametrize("rule", [r"\w+", "(?i)THE.*", r"\pL+", "[^ ]*", "a.c", "^$", "(a+)+$"])
+def test_texts_match_as_in_onnx_runtime(rule: str) -> None:
+    texts = np.array([["the cat, sat", "ünï", "a\nc"], ["", "abc", "a" * 50 + "!"]], object)
+    (expected,) = run_onnxruntime(matcher(rule), {"x": texts})
+    np.testing.assert_array_equal(compile_model(matcher(rule))(texts)[0], expected)
+
+
+def test_without_the_library_of_re2_the_operator_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(Unsupported, match="pip install google-re2"):
+        compile_model(matcher("a"))
+
+
+def matcher(rule: str) -> onnx.ModelProto:
+    node = helper.make_node("RegexFullMatch", ["x"], ["y"], pattern=rule)
+    fed = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, [None, None])
+    made = helper.make_tensor_value_info("y", onnx.TensorProto.BOOL, [None, None])
+    graph = helper.make_graph([node], "g", [fed], [made])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
 def tokenizer(texts: np.ndarray[Any, Any], **attributes: Any) -> onnx.ModelProto:

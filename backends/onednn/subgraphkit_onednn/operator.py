@@ -40,6 +40,7 @@ class OnednnOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
     _record: Callable[[InnerTime], object] | None = None
 
     def __init__(

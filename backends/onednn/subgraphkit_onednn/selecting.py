@@ -52,6 +52,10 @@ class OnednnClaims(SubgraphProperty):
 
     name: ClassVar[str] = "graph"
     connectivity: Connectivity = "connected"
+    loses_nan: ClassVar[frozenset[str]] = frozenset(
+        {"Clip", "Exp", "GlobalMaxPool", "HardSigmoid", "LogSoftmax", "Max", "MaxPool", "Min"}
+        | {"Relu", "Softmax"}
+    )
 
     def __init__(self, dtypes: frozenset[DataType]) -> None:
         self._dtypes = dtypes

@@ -4,9 +4,26 @@ Where OpenMP lets them spin for milliseconds, they are ended after each run that
 processors with others: to start them again takes less than they would take away.
 """
 
+import os
+
 from subgraphkit_onednn.library import DnnlLibrary
 
 __all__ = ["Threads"]
+
+
+class _Process:
+    """The process, as far as OpenMP is concerned: a child waits for threads of its parent."""
+
+    has_computed = False
+    was_forked = False
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.was_forked = cls.has_computed
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Process.forked)
 
 
 class Threads:
@@ -26,7 +43,9 @@ class Threads:
     __slots__ = ("_ends", "_library", "count")
 
     def __init__(self, library: DnnlLibrary, count: int | None, *, ends: bool) -> None:
-        self.count = count or library.max_threads
+        _Process.has_computed = True
+        # In a child of a process that computed, GNU's OpenMP never comes back from a second thread.
+        self.count = 1 if _Process.was_forked else count or library.max_threads
         self._library = library
         self._ends = ends and library.spins
 

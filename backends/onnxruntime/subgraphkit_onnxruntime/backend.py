@@ -73,6 +73,9 @@ class OnnxRuntimeProperty(SubgraphProperty):
 
     name: ClassVar[str] = "sessions"
     connectivity: Connectivity = "any"
+    loses_nan: ClassVar[frozenset[str]] = frozenset(
+        {"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin"}
+    )
 
     def __init__(self, settings: SessionSettings) -> None:
         self._settings = settings

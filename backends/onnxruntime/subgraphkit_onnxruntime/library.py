@@ -3,6 +3,7 @@
 import re
 import sys
 import threading
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import distributions
@@ -67,9 +68,10 @@ def installed_wheels() -> dict[str, str]:
     """Return the installed distributions that own the module, with their versions."""
     found = {}
     for distribution in distributions():
-        name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
-        if name in WHEELS:
-            found[name] = distribution.version
+        with suppress(Exception):  # metadata that cannot be read is not ours
+            name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
+            if name in WHEELS:
+                found[name] = distribution.version
     return found
 
 

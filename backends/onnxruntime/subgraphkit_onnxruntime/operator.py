@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend import InnerTime, SubgraphOperator
+from subgraphkit.backend import InnerTime, Progress, SubgraphOperator
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
@@ -36,6 +36,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
 
     def __init__(
         self,
@@ -62,18 +63,28 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self._call = _quickest_run(session)
         self._profile = ""
 
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """Compute the outputs; ONNX Runtime stops between two of its kernels."""
+        options = onnxruntime().RunOptions()
+        with progress.stopping(lambda: setattr(options, "terminate", True)):
+            return self.run(inputs, outputs, options)
+
+    def run(
+        self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None, options: Any = None
+    ) -> Sequence[Any]:
         if self._strings:
             inputs = self._with_text(inputs)
         if outputs is None and self._all_plain:
             results: list[Any] = self._call(
-                self._outputs, dict(zip(self._inputs, inputs, strict=True)), None
+                self._outputs, dict(zip(self._inputs, inputs, strict=True)), options
             )
             return results
         buffers = outputs if outputs is not None else (None,) * len(self._outputs)
         if self._bindable:
-            return self._run_bound(inputs, buffers)
-        results = self._call(self._outputs, dict(zip(self._inputs, inputs, strict=True)), None)
+            return self._run_bound(inputs, buffers, options)
+        results = self._call(self._outputs, dict(zip(self._inputs, inputs, strict=True)), options)
         return [_moved(result, buffer) for result, buffer in zip(results, buffers, strict=True)]
 
     def info(self) -> Mapping[str, Any]:
@@ -111,7 +122,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
             texts[place] = _text(texts[place])
         return texts
 
-    def _run_bound(self, inputs: Sequence[Any], buffers: Sequence[Any]) -> list[Any]:
+    def _run_bound(self, inputs: Sequence[Any], buffers: Sequence[Any], options: Any) -> list[Any]:
         binding = onnxruntime().IOBinding(self._session)
         held = []
         for name, array in zip(self._inputs, inputs, strict=True):
@@ -126,7 +137,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
                 value, memory = as_ort_value(target)
                 held.append(memory)
                 binding.bind_ortvalue_output(name, value)
-        self._session.run_with_iobinding(binding)
+        self._session.run_with_iobinding(binding, options)
         made = zip(binding.get_outputs(), self._dtypes, buffers, targets, strict=True)
         return [
             as_array(value, dtype) if target is None else _moved(target, buffer)

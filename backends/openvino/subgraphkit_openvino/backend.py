@@ -35,7 +35,7 @@ from subgraphkit_openvino.compiling import (
 )
 from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions
-from subgraphkit_openvino.rules import refusals
+from subgraphkit_openvino.rules import LOSES_NAN, refusals
 
 __all__ = ["OpenVINOBackend", "OpenVINOProperty"]
 
@@ -69,6 +69,7 @@ class OpenVINOProperty(SubgraphProperty):
 
     name: ClassVar[str] = "query_model"
     connectivity: Connectivity = "any"
+    loses_nan: ClassVar[frozenset[str]] = LOSES_NAN
 
     def __init__(self, options: Options) -> None:
         self._options = options

@@ -17,6 +17,7 @@ from subgraphkit_openvino.importing import import_model, number_nodes, write_mod
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
 from subgraphkit_openvino.operator import CountedOperator, OpenVINOOperator, opened
+from subgraphkit_openvino.reductions import mend_reductions
 
 __all__ = ["compile_subgraph", "configuration", "numbers_in", "restore"]
 
@@ -111,7 +112,10 @@ def _compiled(
     if counts:
         settings |= {"PERF_COUNT": True, "NUM_STREAMS": 1}  # every stream has counters of its own
         number_nodes(written.proto.graph, subgraph)
-    compiled = library.core().compile_model(import_model(written), options.device, settings)
+    model = import_model(written)
+    if options.device == "CPU":
+        mend_reductions(model, context.kept_folder())
+    compiled = library.core().compile_model(model, options.device, settings)
     _check_edge(compiled, subgraph)
     return compiled, written.held
 

@@ -78,6 +78,9 @@ def tensor_over(array: npt.NDArray[Any]) -> Any:
     if array.dtype.char in "qQ":
         # C has two words for 64 bits, and OpenVINO knows one; ONNX Runtime says the other
         array = array.view(np.int64 if array.dtype.char == "q" else np.uint64)
+    if not array.dtype.isbuiltin:
+        # one that says its byte order or carries metadata is the same to everybody but isbuiltin
+        array = array.view(array.dtype.type)
     if array.dtype.isbuiltin == 1:
         return openvino.Tensor(array, True)  # noqa: FBT003 (shared_memory; a keyword costs 0.3 us)
     type_ = element_type(DataType.of(array.dtype))

@@ -49,6 +49,7 @@ class OpenVINOOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
 
     def __init__(
         self,

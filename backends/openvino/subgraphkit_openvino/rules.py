@@ -4,6 +4,7 @@ Each rule was found by comparing with ONNX's own test cases or with the referenc
 and says what would be wrong.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -14,8 +15,9 @@ from subgraphkit.types import DataType, TensorType
 from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
+from subgraphkit_openvino.windows import pool_problem
 
-__all__ = ["refusals"]
+__all__ = ["LOSES_NAN", "refusals"]
 
 _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -36,11 +38,11 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Operators that OpenVINO implements, and what it does otherwise."""
 
-_LOSES_NAN: Final = frozenset(
-    {"Clip", "Exp", "HardSigmoid", "HardSwish", "Max", "Min", "Relu"}
-    | {"Softmax", "LogSoftmax", "ThresholdedRelu"}
+LOSES_NAN: Final = frozenset(
+    {"Celu", "Clip", "Exp", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LogSoftmax", "Max"}
+    | {"MaxPool", "Min", "ReduceLogSumExp", "Relu", "Shrink", "Softmax", "ThresholdedRelu", "TopK"}
 )
-"""Operators that make a number of NaN in OpenVINO."""
+"""Operators that make a number of NaN in OpenVINO, or NaN of what ONNX makes a number of."""
 
 
 def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refusal]:
@@ -128,6 +130,13 @@ def _attention(node: Node) -> str:
     return f"attribute {other[0]}, which OpenVINO does not read" if other else ""
 
 
+def _group_normalization(node: Node) -> str:
+    for reader in node.consumers():
+        if reader.op_type in {"Div", "Sub"} and not any(map(reader.is_constant, range(2))):
+            return f"{reader.op_type} by what is known when running, at which OpenVINO crashes"
+    return ""
+
+
 def _lstm(node: Node) -> str:
     has_peepholes = len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]
     return "peepholes, which OpenVINO leaves out" if has_peepholes else ""
@@ -154,6 +163,11 @@ def _resize(node: Node) -> str:
 def _roi_align(node: Node) -> str:
     is_max = _word(node, "mode", "avg") == "max"
     return "mode max, which OpenVINO computes after interpolating" if is_max else ""
+
+
+def _shrink(node: Node) -> str:
+    unordered = any(math.isnan(node.attribute(name, 0.0)) for name in ("bias", "lambd"))
+    return "NaN as an attribute, with which OpenVINO computes another NaN" if unordered else ""
 
 
 def _space_to_depth(node: Node) -> str:
@@ -223,7 +237,7 @@ def _finds_masked_rows(node: Node) -> bool:
 
 
 def _nan(node: Node, watched: Iterable[int]) -> Refusal | None:
-    if node.op_type not in _LOSES_NAN or node.id not in watched:
+    if node.op_type not in LOSES_NAN or node.id not in watched:
         return None
     return Refusal("op_unsupported", "the graph asks for NaN later, which OpenVINO loses here")
 
@@ -242,10 +256,15 @@ _SCALES: Final = 2
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         "Attention": _attention,
+        "AveragePool": pool_problem,
+        "GroupNormalization": _group_normalization,
         "LSTM": _lstm,
+        "LpPool": pool_problem,
+        "MaxPool": pool_problem,
         "QuantizeLinear": _quantize,
         "Resize": _resize,
         "RoiAlign": _roi_align,
+        "Shrink": _shrink,
         "SpaceToDepth": _space_to_depth,
         "Tile": _tile,
         "TopK": _top_k,

@@ -38,6 +38,10 @@ class TvmProperty(SubgraphProperty):
 
     name: ClassVar[str] = "relax"
     connectivity: Connectivity = "any"
+    loses_nan: ClassVar[frozenset[str]] = frozenset(
+        {"Clip", "Elu", "GlobalMaxPool", "HardSigmoid", "Hardmax", "Max", "MaxPool", "Min"}
+        | {"Relu", "Selu", "Sign", "ThresholdedRelu", "TopK"}
+    )
 
     def __init__(self) -> None:
         self._folder: Path | None = None

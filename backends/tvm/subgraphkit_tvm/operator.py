@@ -36,6 +36,7 @@ class TvmOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
     _record: Callable[[InnerTime], object] | None = None
 
     def __init__(

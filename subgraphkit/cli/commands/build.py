@@ -53,7 +53,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             report.note(f"wrote {target}")
         if bundle is not None:
             contents = collect(plan(partitioning, compiled))
-            write_bundle(contents, bundle, overwrite=arguments.overwrite)
+            write_bundle(contents, bundle, overwrite=arguments.overwrite, shared=arguments.shared)
             report.data["bundle"] = str(bundle)
             report.note(f"wrote {bundle}")
     finally:
@@ -194,6 +194,9 @@ def _arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace a bundle that is there already"
+    )
+    parser.add_argument(
+        "--shared", action="store_true", help="let other users read the bundle, weights and all"
     )
 
 

@@ -5,6 +5,7 @@ crash or hang without harm. What a bind made here and now would use is tried in 
 options given for it.
 """
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -13,7 +14,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -28,7 +28,7 @@ from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import seconds
 from subgraphkit.configuration.config import ResolvedConfig, resolve
-from subgraphkit.configuration.names import KNOWN_BACKENDS
+from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP, KNOWN_BACKENDS
 from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
@@ -37,7 +37,6 @@ from subgraphkit.texts import paragraph
 
 __all__ = ["COMMAND"]
 
-_EXTENSIONS_GROUP: Final = "subgraphkit.plugins"  # from its own module it would bring NumPy along
 _VARIABLES: Final = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 _SHARED: Final = "onnxruntime"
 _RIVALS: Final = ("onnxruntime", "ort-nightly", "ort_nightly")
@@ -126,15 +125,18 @@ def _packages() -> Iterator[Check]:
         yield Check(
             "devices", "warning", "there is an NVIDIA GPU and no backend that uses it", command
         )
+    told = [one.error for one in CATALOGUE.records() if one.error is not None]
+    for error in (*BACKEND_NAMES.unreadable(), *(one for one in told if one.code == "SGK129")):
+        yield Check("packages", "warning", f"[{error.code}] {error.message}", error.hint)
 
 
 def _rivals() -> list[str]:
     """Return the distributions that all put a package ``onnxruntime`` into the same place."""
-    found = {
-        str(one.name)
-        for one in importlib.metadata.distributions()
-        if str(one.name).lower().startswith(_RIVALS) and _provides(one, _SHARED)
-    }
+    found = set()
+    for one in importlib.metadata.distributions():
+        with contextlib.suppress(Exception):  # whose metadata cannot be read is told apart
+            if str(one.name).lower().startswith(_RIVALS) and _provides(one, _SHARED):
+                found.add(str(one.name))
     return sorted(found)
 
 
@@ -275,7 +277,7 @@ def _fallback(resolved: ResolvedConfig) -> Iterator[Check]:
 
 def _of_extensions(resolved: ResolvedConfig) -> list[Check]:
     """Ask the extensions; where none is installed, the hooks and NumPy are not imported."""
-    if not entry_points(group=_EXTENSIONS_GROUP):
+    if not BACKEND_NAMES.entry_points(EXTENSIONS_GROUP):
         return []
     extensions = import_module("subgraphkit.finding.extensions")
     manager = extensions.ExtensionManager.from_config(resolved)

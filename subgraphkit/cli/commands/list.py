@@ -8,9 +8,10 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
-from subgraphkit.configuration.names import KNOWN_BACKENDS
+from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends
+from subgraphkit.texts import printable, shortened
 
 __all__ = ["COMMAND", "describe_record"]
 
@@ -18,7 +19,13 @@ __all__ = ["COMMAND", "describe_record"]
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Show one line per backend."""
     records = list_backends(all=arguments.all)
-    report.data = {"backends": [describe_record(record) for record in records]}
+    unreadable = BACKEND_NAMES.unreadable()
+    report.data = {
+        "backends": [describe_record(record) for record in records],
+        "unreadable": [{"code": one.code, "problem": one.message} for one in unreadable],
+    }
+    for one in unreadable:
+        report.note(f"warning: {one}")
     if records:
         report.show(Table.of("name state version devices summary", map(_row, records)))
     else:
@@ -46,14 +53,18 @@ def describe_record(record: BackendRecord) -> dict[str, Any]:
 
 def _row(record: BackendRecord) -> tuple[str, ...]:
     devices = ",".join(record.manifest.devices) if record.manifest else ""
-    return record.name, record.state, record.version or "-", devices or "-", _remark(record)
+    return _name(record), record.state, record.version or "-", devices or "-", _remark(record)
+
+
+def _name(record: BackendRecord) -> str:
+    return shortened(printable(record.name), 64)  # an entry point may be called anything
 
 
 def _remark(record: BackendRecord) -> str:
     if record.state == "missing":
         return KNOWN_BACKENDS[record.name]
     if record.error is not None:
-        return f"{record.error.message}  ->  subgraphkit doctor {record.name}"
+        return f"{record.error.message}  ->  subgraphkit doctor {_name(record)}"
     return record.manifest.summary if record.manifest else ""
 
 

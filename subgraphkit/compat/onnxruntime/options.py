@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from subgraphkit.errors import CallerError
+from subgraphkit.running import RunOptions as _RunOptions
 
 __all__ = [
     "ExecutionMode",
@@ -165,15 +166,19 @@ class SessionOptions:
         return found
 
 
-class RunOptions:
-    """Options of a run; they change no result, and stopping a run is not possible."""
+class RunOptions(_RunOptions):
+    """Options of a run; ``terminate`` ends the runs that have them, all others change nothing.
 
-    def __init__(self) -> None:
+    Args:
+        timeout_s: Seconds that each run may take, which ONNX Runtime has no word for.
+    """
+
+    def __init__(self, timeout_s: float | None = None) -> None:
+        super().__init__(timeout_s)
         self.log_severity_level = -1
         self.log_verbosity_level = 0
         self.logid = ""
         self.only_execute_path_to_fetches = False
-        self.terminate = False
         self.training_mode = False
         self._entries: dict[str, str] = {}
 
@@ -193,11 +198,10 @@ class RunOptions:
         """Refuse what cannot be done.
 
         Raises:
-            CallerError: The run is to be stopped, or to train (SGK114).
+            CallerError: The run is to train (SGK114).
         """
-        for word in ("terminate", "training_mode"):
-            if getattr(self, word):
-                raise no_equivalent(f"RunOptions.{word}", "Leave it False.")
+        if self.training_mode:
+            raise no_equivalent("RunOptions.training_mode", "Leave it False.")
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ class InferenceSession:
         """
         _check(run_options)
         feeds = {name: self._array(name, value) for name, value in input_feed.items()}
-        return self._inner.run(output_names, feeds)
+        return self._inner.run(output_names, feeds, run_options)
 
     def run_async(
         self,
@@ -207,7 +207,7 @@ class InferenceSession:
         def work() -> None:
             problem, results = "", []
             try:
-                results = self.run(output_names, input_feed)
+                results = self.run(output_names, input_feed, run_options)
             except Exception as error:  # noqa: BLE001 (handed to the callback)
                 problem = str(error)
             callback(results, user_data, problem)
@@ -232,7 +232,7 @@ class InferenceSession:
     ) -> None:
         """Run with the inputs and into the outputs of a binding."""
         _check(run_options)
-        self._inner.run_with_iobinding(iobinding)
+        self._inner.run_with_iobinding(iobinding, run_options)
 
     def _array(self, name: str, value: Any) -> Any:
         if not isinstance(value, list | tuple | int | float | str):
@@ -244,5 +244,5 @@ class InferenceSession:
 
 
 def _check(run_options: RunOptions | None) -> None:
-    if run_options is not None:
+    if isinstance(run_options, RunOptions):
         run_options.check()

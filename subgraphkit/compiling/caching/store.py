@@ -24,7 +24,7 @@ from subgraphkit.compiling.caching.entries import (
 from subgraphkit.compiling.caching.keying import EngineKey
 from subgraphkit.errors import CacheError
 from subgraphkit.storing import messages
-from subgraphkit.storing.files import open_plain, write_whole
+from subgraphkit.storing.files import open_plain, remove_left_over, write_whole
 from subgraphkit.storing.folders import default_cache_dir, private_folder
 from subgraphkit.storing.locks import locked
 from subgraphkit.storing.signing import signing_key
@@ -176,8 +176,7 @@ class EngineStore:
         Raises:
             CacheError: The folder cannot be read, or something cannot be removed (SGK151).
         """
-        found = self._scan()
-        self._remove_left_overs(found, _LEFT_OVER_AFTER)
+        found = self._remove_left_overs(self._scan(), _LEFT_OVER_AFTER)
         sizes: dict[str, int] = {}
         used: list[tuple[float, str]] = []
         for name, status in found.items():
@@ -185,7 +184,7 @@ class EngineStore:
             sizes[digest] = sizes.get(digest, 0) + status.st_size
             if suffix == "json":
                 used.append((status.st_mtime, digest))
-        total = sum(sizes[digest] for _, digest in used)
+        total = sum(sizes.values())  # with what is being written
         for _, digest in sorted(used):
             if total <= limit:
                 break
@@ -196,10 +195,10 @@ class EngineStore:
         return limit - total
 
     def remove_left_overs(self, age: float = _LEFT_OVER_AFTER) -> None:
-        """Remove what writers that were killed have left, once it is old enough.
+        """Remove what writers that were killed have left.
 
         Args:
-            age: Seconds since the last change.
+            age: Seconds since the last change, where nobody can tell whether the writer lives.
         """
         self._remove_left_overs(self._scan(), age)
 
@@ -221,14 +220,22 @@ class EngineStore:
             raise messages.unusable(self.folder, "list", error) from error
         return found
 
-    def _remove_left_overs(self, found: Mapping[str, os.stat_result], age: float) -> None:
-        latest = time.time() - age
+    def _remove_left_overs(
+        self, found: Mapping[str, os.stat_result], age: float
+    ) -> dict[str, os.stat_result]:
+        """Remove what is left over; return what stays."""
+        latest, stays = time.time() - age, {}
         for name, status in found.items():
             digest, _, suffix = name.partition(".")
             orphan = suffix == "engine" and f"{digest}.json" not in found
+            if remove_left_over(self.folder / name):
+                continue
             if (orphan or suffix not in {"engine", "json"}) and status.st_mtime <= latest:
                 with contextlib.suppress(OSError):
                     (self.folder / name).unlink()
+                    continue
+            stays[name] = status
+        return stays
 
     def _describe(self, digest: str) -> Description:
         text = _read(self._path(digest, _DESCRIPTION), _LARGEST_DESCRIPTION)

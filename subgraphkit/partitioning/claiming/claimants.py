@@ -10,13 +10,21 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.property import BindContext, SubgraphProperty
 from subgraphkit.binding import BoundModel
+from subgraphkit.boundary import is_to_pass
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO, BackendChoice
 from subgraphkit.errors import ConfigError, SelectorContractError, describe_exception
 from subgraphkit.finding.opening import Among, open_fallback, open_in_turn
 from subgraphkit.finding.properties import properties_of
 
-__all__ = ["AT_FAULT", "Claim", "choose_again", "choose_claimants", "choose_claimants_within"]
+__all__ = [
+    "AT_FAULT",
+    "Claim",
+    "choose_again",
+    "choose_claimants",
+    "choose_claimants_within",
+    "tell_skipped",
+]
 
 AT_FAULT = "This is a fault of the backend; report it to its author."
 """The hint where a backend's own code raised."""
@@ -90,7 +98,7 @@ def choose_claimants(
     fallback = None if resolved.strict else open_fallback(resolved)
     find = resolved.fallback == AUTO and not resolved.strict
     chosen: list[tuple[Backend, Sequence[SubgraphProperty]]] = []
-    on_skip = partial(_tell_skipped, bound, named)
+    on_skip = partial(tell_skipped, bound, named)
     for opened in open_in_turn(resolved, on_skip=on_skip, among=among, dry_run=dry_run):
         chosen = [(backend, properties_of(backend)) for backend in opened]
         if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
@@ -206,7 +214,8 @@ def _claims(
     return claims
 
 
-def _tell_skipped(bound: BoundModel, named: dict[str, str], event: FallbackEvent) -> None:
+def tell_skipped(bound: BoundModel, named: dict[str, str], event: FallbackEvent) -> None:
+    """Report that a backend is left out, and note it of one that somebody named."""
     if event.backend in named:
         named[event.backend] = event.reason
     told = bound.extensions
@@ -228,6 +237,7 @@ def _claim(
         kept_folder=partial(bound.kept_folder, backend.name),
         reshape=bound.reshape,
         threads=bound.settings.threads,
+        limits=bound.settings.limits,
     )
     # Its own name is not known to be sound before it was looked at.
     nameless = Claim(backend, context, fallback, is_fallback, type(property_).__name__, property_)
@@ -269,7 +279,9 @@ def _node_count(claim: Claim, name: str) -> int:
 def _declared(claim: Claim, name: str) -> Any:
     try:
         return getattr(claim.property, name)
-    except Exception as error:
+    except BaseException as error:
+        if is_to_pass(error):
+            raise
         raise claim.fault(
             "SGK122", f"{name} raised {describe_exception(error)}", AT_FAULT
         ) from error

@@ -228,7 +228,7 @@ def _versions(settings: ResolvedConfig) -> dict[str, str]:
 def _version(distribution: str) -> str:
     try:
         return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
+    except Exception:  # noqa: BLE001 (not installed, or with metadata that cannot be read)
         return ""
 
 
@@ -236,7 +236,7 @@ def _version(distribution: str) -> str:
 def _required_by(distribution: str) -> list[str]:
     try:
         required = importlib.metadata.requires(distribution) or ()
-    except importlib.metadata.PackageNotFoundError:
+    except Exception:  # noqa: BLE001 (as above)
         return []
     return [match[0] for one in required if (match := _DISTRIBUTION.match(one)) is not None]
 

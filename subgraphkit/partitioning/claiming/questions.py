@@ -13,6 +13,7 @@ import numpy as np
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector, SubgraphSelector
+from subgraphkit.boundary import is_to_pass
 from subgraphkit.errors import (
     BackendError,
     ConfigError,
@@ -174,7 +175,9 @@ class Inquiry:
                 f"{claim.backend.name!r}."
             )
             raise
-        except Exception as error:
+        except BaseException as error:
+            if is_to_pass(error):
+                raise
             text = error.message if isinstance(error, SubgraphkitError) else str(error)
             hint = error.hint if isinstance(error, SubgraphkitError) else ""
             raise self.claim.fault(
@@ -252,7 +255,7 @@ class Inquiry:
                     wanted[rank] = 1
                 else:
                     refusals.refuse(node.id, refusal)
-        except Exception:
+        except BaseException:
             # Blamed once out here, so that the loop pays nothing for it.
             with self.blame("SGK121", "select", node):
                 raise

@@ -47,6 +47,7 @@ def take_turns(
     *,
     first: int = 0,
     earlier: Turns | None = None,
+    told: Callable[[Claim], object] = lambda _: None,
 ) -> Turns:
     """Let every property claim regions of what those before it left.
 
@@ -57,6 +58,7 @@ def take_turns(
         earlier: What came of the turns when the whole graph was partitioned, if this is a second
             pass over a part of it; its columns are changed. The bounds of the properties that have
             a turn again are struck out: they were about other nodes.
+        told: Called before each turn.
     """
     claims = tuple(inquiry.claim for inquiry in work.inquiries)
     columns: list[RefusalColumn | None] = [None] * len(claims)
@@ -70,6 +72,7 @@ def take_turns(
     for index, inquiry in enumerate(work.inquiries):
         if index < first or not any(work.free):
             continue
+        told(inquiry.claim)
         column = columns[index]
         if column is None:
             column = columns[index] = RefusalColumn(len(work.graph.table.op_types))

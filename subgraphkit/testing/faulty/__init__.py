@@ -45,6 +45,7 @@ FAULTS: Final = (
     Fault(keeping.WritesToStandardOutput, "L1/leaves_the_process_alone", Outcome.FAIL_CONTRACT),
     Fault(keeping.AbortsAtExit, "L1/leaves_the_process_alone", Outcome.CRASH),
     Fault(computing.CachesFirstResult, "L1/operator/repeated_runs", Outcome.FAIL_VALUE),
+    Fault(computing.ComputesInPlace, "L1/operator/inputs_left_alone", Outcome.FAIL_ALIAS),
     Fault(computing.IgnoresStrides, "L1/operator/strided_inputs", Outcome.FAIL_VALUE),
     Fault(computing.ReturnsOwnBuffer, "L1/operator/results_are_given_away", Outcome.FAIL_ALIAS),
     Fault(computing.WeightsOnlyInWord, "L1/operator/new_weights", Outcome.FAIL_VALUE),

@@ -15,6 +15,7 @@ from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
 __all__ = [
     "AbortsInRun",
     "CachesFirstResult",
+    "ComputesInPlace",
     "ComputesThroughDouble",
     "ExitsInRun",
     "ForgetsWeights",
@@ -183,6 +184,8 @@ class ReturnsOwnBuffer(WrappingBackend):
 
 
 class _Writing(WrappedOperator):
+    minds_memory = True
+
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         results = super().run(inputs)
         for one in inputs:
@@ -192,9 +195,22 @@ class _Writing(WrappedOperator):
 
 
 class WritesInputs(WrappingBackend):
-    """Uses its inputs for scratch."""
+    """Uses its inputs for scratch, and says that it does not."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _Writing
+
+
+class _InPlace(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        results = super().run(inputs)
+        np.negative(inputs[0], out=inputs[0])
+        return results
+
+
+class ComputesInPlace(WrappingBackend):
+    """Spares an array, and asks nobody whether its input is one to write to."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _InPlace
 
 
 class _Strideless(WrappedOperator):

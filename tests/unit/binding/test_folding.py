@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.errors import ConfigError, WeightUpdateError
+from subgraphkit.errors import ConfigError, UnsupportedModelError, WeightUpdateError
 from subgraphkit.running.tapping import tapped_session
 from tests.models import LIGHT, bound, parsed
 
@@ -169,7 +169,10 @@ def test_what_is_far_larger_than_what_it_is_made_of_is_left_to_run(nodes: str) -
         "g () => (y) <int64[2] huge = {1048576, 1048576}, int64[1] many = {1073741824}, "
         f"int64[1] some = {{8192}}, float[1] w = {{1}}> {{ {nodes} }}"
     )
-    graph = bound(text, "none")
+    with pytest.raises(UnsupportedModelError, match="the limit is"):
+        bound(text, "none")
+    with sk.config(limits="unlimited"):
+        graph = bound(text, "none")
     sizes = [stored.type.nbytes or 0 for stored in graph.constants.values()]
     assert max(sizes) <= 64 << 10
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.bundling import check_target, writing
 from subgraphkit.errors import BundleError, CompileError, SubgraphkitError
+from subgraphkit.storing.files import claimed
 from tests.storing import Storing, storing
 from tests.unit.bundling.conftest import X, wide
 
@@ -143,10 +145,12 @@ def test_nobody_else_may_write_to_what_was_written() -> None:
     before = os.umask(0)
     try:
         _export()
+        _export("shared", shared=True)
     finally:
         os.umask(before)
-    for path in (Path("bundle"), *Path("bundle").iterdir()):
-        assert path.stat().st_mode & 0o022 == 0
+    for name, file_mode, folder_mode in (("bundle", 0o600, 0o700), ("shared", 0o644, 0o755)):
+        assert stat.S_IMODE(Path(name).stat().st_mode) == folder_mode
+        assert {stat.S_IMODE(one.stat().st_mode) for one in Path(name).iterdir()} == {file_mode}
 
 
 def test_equal_sessions_write_equal_bundles() -> None:
@@ -249,6 +253,26 @@ def test_a_kill_at_any_step_leaves_all_of_a_bundle_or_none() -> None:
                 break
     assert ended == 0
     assert whole > 1
+    # what was left over, twenty times, is removed by who comes after
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+
+
+def test_what_somebody_else_is_writing_or_has_written_is_left_alone() -> None:
+    live, dead, foreign = (Path(f".bundle.{digit * 16}.part") for digit in "123")
+    for folder in (live, dead, foreign, Path(f".other.{'1' * 16}.part")):
+        folder.mkdir()
+        (folder / "model.onnx").write_bytes(b"")
+    (foreign / "diary.txt").write_text("mine")
+    with claimed(live) as is_mine:
+        assert is_mine
+        _export()
+    assert {path.name for path in Path().iterdir() if path.name.startswith(".")} == {
+        live.name,
+        foreign.name,
+        f".other.{'1' * 16}.part",
+    }
+    _export(overwrite=True)
+    assert not live.exists()
 
 
 def test_who_still_reads_a_bundle_that_was_replaced_finds_no_other_weights() -> None:

@@ -140,18 +140,40 @@ def test_options_reach_the_backend_that_has_them() -> None:
 def test_what_has_no_equivalent_says_so(path: str) -> None:
     options = ort.SessionOptions()
     options.enable_profiling = True
-    stopped = ort.RunOptions()
-    stopped.terminate = True
+    training = ort.RunOptions()
+    training.training_mode = True
     session = ort.InferenceSession(path)
     for act in (
         lambda: ort.InferenceSession(path, options),
-        lambda: session.run(None, {"x": X}, stopped),
+        lambda: session.run(None, {"x": X}, training),
         session.end_profiling,
         lambda: options.register_custom_ops_library("ops.so"),
         lambda: ort.OrtValue.ortvalue_from_numpy(X, "cuda", 0),
     ):
         with pytest.raises(sk.SubgraphkitError, match=r"SGK114.*no equivalent"):
             act()
+
+
+def test_runs_that_are_to_terminate_do_so_however_they_are_called(path: str) -> None:
+    session, stopped, told = ort.InferenceSession(path), ort.RunOptions(), threading.Event()
+    stopped.terminate = True
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    problems: list[str] = []
+
+    def callback(_: list[Any], __: object, problem: str) -> None:
+        problems.append(problem)
+        told.set()
+
+    for act in (
+        lambda: session.run(None, {"x": X}, stopped),
+        lambda: session.run_with_iobinding(binding, stopped),
+    ):
+        with pytest.raises(sk.errors.RunCancelledError, match="SGK139"):
+            act()
+    session.run_async(["y"], {"x": X}, callback, None, stopped)
+    assert told.wait(30)
+    assert "SGK139" in problems[0]
 
 
 def test_a_run_in_another_thread_calls_back(path: str) -> None:

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from subgraphkit.compiling.caching.store import EngineStore
+from subgraphkit.storing.files import claimed
 from tests.storing import storing
 from tests.unit.compiling.conftest import LINEAR, run
 
@@ -65,6 +66,19 @@ def test_what_killed_writers_left_goes_once_it_is_old(engines: Path) -> None:
         os.utime(path, (time.time() - 7200,) * 2)
     run(storing(), numbered(2))
     assert [path.exists() for path in (*left, strange)] == [False, False, False, True]
+
+
+def test_what_is_being_written_counts_and_goes_with_its_writer(engines: Path) -> None:
+    run(storing())
+    store = EngineStore.open(None)
+    (one,) = store.entries()
+    part = engines / f".subgraphkit-{'1' * 16}.part"
+    part.write_bytes(b"x" * 1000)
+    with claimed(part):
+        assert store.shrink(10_000, keep=one.digest) == 10_000 - one.size - 1000
+        assert part.exists()
+    assert store.shrink(10_000, keep=one.digest) == 10_000 - one.size
+    assert not part.exists()
 
 
 def test_clocks_that_disagree_do_no_harm(engines: Path) -> None:

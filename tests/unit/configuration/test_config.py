@@ -11,6 +11,7 @@ import pytest
 
 from subgraphkit.configuration.config import config, resolve
 from subgraphkit.errors import ConfigError, SubgraphkitWarning
+from subgraphkit.limits import LoadLimits
 
 LAYERS = ("call", "context", "process", "environment", "file", "user file")
 
@@ -68,7 +69,9 @@ def test_without_any_layer_the_defaults_hold() -> None:
     assert (resolved.block, resolved.plugins, resolved.cache_dir) == (frozenset(), None, None)
     assert (resolved.cache, resolved.cache_size) == (True, 16 << 30)
     assert (resolved.tune, resolved.tune_seconds) == ("off", 20.0)
+    assert resolved.limits == LoadLimits()
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("now", None, "none")
+    assert resolved.isolate == frozenset()
     assert {layer for layer, _ in resolved.sources.values()} == {"default"}
 
 
@@ -97,11 +100,14 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "TUNE_SECONDS": "1.5",
         "BUILD": "background",
         "TIMEOUT_S": "90",
+        "ISOLATE": "a, b",
         "PROGRESS": "log",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
+        "TRUSTED_FOLDERS": "/d",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
         "MAX_MEMORY": "1.5GiB",
+        "LIMITS": "max_nodes=7, max_value_bytes=2GiB",
     }.items():
         monkeypatch.setenv(f"SUBGRAPH_{variable}", text)
     resolved = resolve()
@@ -115,10 +121,13 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
     assert (resolved.cache_size, resolved.threads, resolved.max_memory) == (2 << 30, 3, 3 << 29)
+    assert resolved.limits == LoadLimits(max_nodes=7, max_value_bytes=2 << 30)
     assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
+    assert resolved.trusted_folders == (Path("/d"),)
     assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("background", 90.0, "log")
+    assert resolved.isolate == {"a", "b"}
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
 
@@ -263,24 +272,6 @@ def test_the_nearest_file_is_the_only_project_file(tmp_path: Path, project_file:
     assert (resolve().strict, resolve().verbose) == (False, 1)
 
 
-def test_one_file_can_be_named_instead(
-    tmp_path: Path, project_file: Path, user_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project_file.write_text("strict = true\n")
-    user_file.write_text("verbose = 3\n")
-    chosen = tmp_path / "chosen.toml"
-    plan = 'backend = "@plan.json"\n'
-    chosen.write_text(plan + 'on_missing = "warn"\ncache_dir = "cache"\ndata_roots = ["a", "/b"]\n')
-    monkeypatch.setenv("SUBGRAPH_CONFIG", str(chosen))
-    resolved = resolve()
-    assert (resolved.strict, resolved.verbose, resolved.on_missing) == (False, 0, "warn")
-    assert resolved.cache_dir == tmp_path / "cache"
-    assert resolved.backends[0].plan == tmp_path / "plan.json"
-    assert resolved.data_roots == (tmp_path / "a", Path("/b"))
-    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
-    assert resolve().on_missing == "error"
-
-
 @pytest.mark.parametrize(
     ("text", "code", "problem"),
     [
@@ -397,3 +388,13 @@ def test_the_table_shows_every_key_with_its_origin() -> None:
     assert table[0] == ("backend", "a?:x=1", "call", "argument backend='a?:x=1'")
     assert ("cache_dir", "/c", "call", "argument cache_dir='/c'") in table
     assert table[-1] == ("options.a.x", "1", "call", "argument backend='a?:x=1'")
+
+
+def test_isolation_is_of_nobody_of_everybody_or_of_those_named() -> None:
+    assert not resolve(isolate="none").isolates("numpy")
+    assert resolve(isolate="process").isolates("numpy")
+    assert resolve(isolate=["numpy", "onednn"]).isolates("onednn")
+    assert not resolve(isolate="numpy, onednn").isolates("openvino")
+    for wrong in ("process,numpy", "none,numpy", "No Name", 3):
+        with pytest.raises(ConfigError, match="SGK108"):
+            resolve(isolate=wrong)

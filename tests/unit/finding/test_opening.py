@@ -1,5 +1,6 @@
 """Opening the backends of a bind: order, options, and what is left out."""
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -277,6 +278,24 @@ def test_a_fallback_that_is_absent_names_who_asked_for_it() -> None:
         open_fallback(resolve(fallback="zzz"))
 
 
+def test_auto_meets_a_plugin_that_aborts_in_a_child_once_and_goes_on(install: Install) -> None:
+    code = "import os\nprint('here')\nos.abort()"
+    package = install("rude", "m_rude", code, "[subgraphkit.backends]\nrude = m_rude:Rude")
+    others = sorted(KNOWN_BACKENDS)
+    with registered(Alpha):
+        with pytest.warns(SubgraphkitWarning, match="SGK320.*rude.*SIGABRT"):
+            assert names(backend="alpha,auto", fallback="none", block=others) == ["alpha"]
+        skipped: list[FallbackEvent] = []
+        resolved = resolve(backend="alpha,auto", fallback="none", block=others)
+        open_backends(resolved, on_skip=skipped.append)  # as a warning is an error, it has none
+        assert [(one.code, one.backend) for one in skipped] == [("SGK320", "rude")]
+        (package / "__init__.py").write_text(
+            "from subgraphkit.backend import Backend\nclass Rude(Backend):\n    name = 'rude'\n"
+            "    def properties(self): return []\n"
+        )
+        assert names(backend="auto", fallback="none", block=others) == ["alpha", "rude"]
+
+
 def test_auto_takes_what_is_ready_by_priority_and_the_fallback_last(install: Install) -> None:
     for name, priority in (("low", 1), ("high", 500), ("last", 900), ("broken_one", 600)):
         code = f"""
@@ -293,6 +312,8 @@ def test_auto_takes_what_is_ready_by_priority_and_the_fallback_last(install: Ins
             f"[subgraphkit.backends]\n{name} = m_{name}:B\n",
             f'name = "{name}"\napi = "1.0"\npriority = {priority}\n',
         )
+        if name != "broken_one":
+            importlib.import_module(f"m_{name}")  # or it is tried in a child, which takes long
     with registered(NoDevice), pytest.warns(SubgraphkitWarning, match="SGK103.*broken_one"):
         opened = names(backend="auto", fallback="last", block=sorted(KNOWN_BACKENDS))
     assert opened == ["high", "low", "last"]

@@ -2,10 +2,10 @@
 
 import onnx
 import pytest
-from onnx import parser
+from onnx import helper, parser
 
 import subgraphkit as sk
-from subgraphkit.errors import InvalidModelError
+from subgraphkit.errors import InvalidModelError, UnsupportedModelError
 
 HEADER = '<ir_version: 10, opset_import: ["": 18, "local": 1]>'
 FUNCTION = '<domain: "local", opset_import: ["": 18, "local": 1]>'
@@ -49,9 +49,21 @@ def test_calls_that_multiply_beyond_reason_are_refused_before_they_are_inlined()
         inner = calls.replace("F1", f"F{level + 1}")
         functions.append(f"F{level} (a) => (b) {{ {inner} b = Relu(t9) }}")
     functions.append("F9 (a) => (b) { b = Relu(a) }")
-    with pytest.raises(InvalidModelError, match="nodes; the limit is") as refusal:
+    with pytest.raises(UnsupportedModelError, match="nodes once its functions are inlined; the li"):
         sk.load(model(*functions))
-    assert refusal.value.code == "SGK212"
+
+
+def test_constants_that_calls_multiply_count_as_well() -> None:
+    calls = [
+        f"F{i} (a) => (b) {{ t = local.F{i + 1}(a) b = local.F{i + 1}(t) }}" for i in range(10)
+    ]
+    proto = model("Twice (a) => (b) { b = local.F0(a) }", *calls, "F10 (a) => (b) { b = Relu(a) }")
+    assert len(sk.load(proto).graph.nodes) > 1 << 9
+    constant = helper.make_node("Constant", [], ["c"], value_floats=[0.5] * 100_000)
+    proto.functions[-1].node.append(constant)
+    with pytest.raises(UnsupportedModelError) as refusal:
+        sk.load(proto)
+    assert refusal.value.code == "SGK216"
 
 
 def test_operator_sets_that_only_functions_import_come_along() -> None:

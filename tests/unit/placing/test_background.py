@@ -250,10 +250,15 @@ def test_closing_stops_the_build_and_leaves_nothing(slow: Slow) -> None:
     assert threading.active_count() <= before + 1  # the timer, at most
 
 
+class Forkable(ReferenceOperator):
+    thread_safe = fork_safe = True
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_waits_for_nothing(slow: Slow) -> None:
-    with opened(slow.backend(["MatMul"], "one"), claiming(BOTH, "quick")) as session:
+    quick = claiming(BOTH, "quick", make=Forkable)
+    with opened(slow.backend(["MatMul"], "one"), quick) as session:
         assert slow.asked.wait(30)
         child = os.fork()
         if not child:

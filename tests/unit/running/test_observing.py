@@ -88,19 +88,19 @@ def test_without_a_listener_the_code_of_a_plan_runs_as_it_was_written(
     request: pytest.FixtureRequest,
 ) -> None:
     with opened("numpy") as session:
-        plain = session._emitted
+        plain = session._variants.plain
         assert session._execute is plain.execute
         assert plain.execute.__name__ == "execute"
         assert plain.execute.__globals__["run0"] == session.plan.steps[0].operator.run
     request.getfixturevalue("listener")
     with opened("numpy") as session:
-        assert session._emitted.source == plain.source
+        assert session._variants.plain.source == plain.source
         assert session._execute.__name__ == "execute_reported"
 
 
 def test_the_code_that_is_listened_to_is_the_same_but_for_whom_it_calls() -> None:
     with opened("numpy") as session:
-        plain = session._emitted
+        plain = session._variants.plain
         calls: list[Any] = []
 
         def called(*given: Any) -> Any:

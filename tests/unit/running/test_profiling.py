@@ -164,10 +164,10 @@ def test_the_session_is_afterwards_what_it_was() -> None:
             made.append(self)
 
     with opened(CHAIN, claiming(["Neg"], "two", make=Counted)) as session:
-        before = session._emitted.source, session.plan
+        before = session._variants.plain.source, session.plan
         with session.profile() as profile:
             profile.run(FEEDS)
-        assert (session._emitted.source, session.plan) == before
+        assert (session._variants.plain.source, session.plan) == before
         assert session._execute.__name__ == "execute"
         assert [one.closed for one in made] == [0, 1]
         runs = made[0].runs

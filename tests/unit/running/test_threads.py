@@ -1,13 +1,15 @@
 """One session, many threads."""
 
 import gc
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 
 import subgraphkit as sk
 from subgraphkit.running.gate import Gate
@@ -142,3 +144,56 @@ def test_a_gate_forgets_threads_that_have_ended() -> None:
         thread.join()
     gc.collect()
     assert len(gate._passages) == 0
+
+
+def _in_child(work: Callable[[], str]) -> str:
+    """Do something in a forked child, and return what it says."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            said = work()
+        except BaseException as error:  # noqa: BLE001 (the parent is told)
+            said = repr(error)
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest() -> None:
+    feeds = {"x": np.full((1, 4), 2, np.float32)}
+    ours = sk.InferenceSession(parsed(CHAIN), "numpy")
+    expected = ours.run(None, feeds)
+    theirs = sk.InferenceSession(parsed(CHAIN), [claiming(["Relu", "Neg"], make=Crowded)])
+
+    def in_child() -> str:
+        same = np.array_equal(ours.run(None, feeds), expected)
+        said = []
+        for call in (theirs.run, theirs.run):
+            with pytest.raises(sk.SubgraphkitError) as caught:
+                call(None, feeds)
+            said.append(caught.value.code)
+            theirs.close()
+        return f"{same} {said}"
+
+    inside, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with theirs._gate.passage(), ours._gate.passage():
+            inside.set()
+            go_on.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(hold)
+        inside.wait()
+        try:
+            assert _in_child(in_child) == "True ['SGK127', 'SGK127']"
+        finally:
+            go_on.set()
+    assert np.array_equal(theirs.run(None, feeds), expected)

@@ -46,12 +46,12 @@ class Lifetimes:
         self.last_use.update(dict.fromkeys(outputs, len(steps)))
 
     def _enter(self, index: int, step: ProgramStep) -> None:
+        # constants are not tracked: they are read-only, which is found out at run time
+        tracked = [name for name in step.operands if name is not None and name in self.last_use]
+        self.last_use.update(dict.fromkeys(tracked, index))
         shared: frozenset[str] = frozenset()
-        for name in step.operands:
-            # constants are not tracked: they are read-only, which is found out at run time
-            if name in self.last_use and name is not None:
-                self.last_use[name] = index
-                shared |= self.origins[name]
+        if step.entry.aliases:
+            shared = shared.union(*[self.origins[name] for name in tracked])
         for name in step.results:
             if not name:
                 continue

@@ -3,17 +3,20 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.backend import Unsupported
+from subgraphkit.backend import LoadLimits, Unsupported
 from subgraphkit.ir import Graph, Node
-from subgraphkit.types import TensorType
+from subgraphkit.types import DataType, TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants, freeze
 from subgraphkit_numpy.fusing import ANCHORS, Group, Menu, find_groups, make_group
 from subgraphkit_numpy.kernels import (
+    GROWING,
+    MISJUDGED,
     Implementation,
     Kernel,
     Known,
@@ -25,13 +28,11 @@ from subgraphkit_numpy.kernels import (
 
 __all__ = ["BodyCompiler", "GraphScope", "ProgramStep", "lower"]
 
-FOLD_GROWTH_BYTES: Final = 256 << 20
-"""A node is not folded if its outputs would be larger than its inputs by more than this."""
+FOLD_GROWTH_BYTES: Final = 128 << 20
+"""What is folded in one program may be larger by this than what it is folded from."""
 
-FILL_LIMIT_BYTES: Final = 1 << 30
+FILL_BYTES: Final = 1 << 30
 """The same for ``ConstantOfShape``, by which models without data state their weights."""
-
-_MAY_GROW = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Pad", "EyeLike"})
 
 BodyCompiler = Callable[[Graph, "GraphScope"], Any]
 """Compiles a body to a program."""
@@ -46,6 +47,9 @@ class GraphScope:
         trusts_shapes: Whether types of values are those of every run. Not so in bodies, where
             a shape may change from one iteration to the next.
         names: For values that are another value unchanged, that value.
+        limits: How large values may be.
+        allowances: How many bytes may still be folded, bodies included: by whether they are filled.
+        shares: Whether BLAS must work on the calling thread alone because of a body.
     """
 
     def __init__(
@@ -55,12 +59,16 @@ class GraphScope:
         options: Options,
         compile_body: BodyCompiler,
         *,
+        limits: LoadLimits,
         trusts_shapes: bool,
     ) -> None:
         self.graph = graph
         self.constants = constants
         self.trusts_shapes = trusts_shapes
         self.names: dict[str, str] = {}
+        self.limits = limits
+        self.allowances = {False: FOLD_GROWTH_BYTES, True: FILL_BYTES}
+        self.shares = False
         self._options = options
         self._compile_body = compile_body
 
@@ -83,7 +91,8 @@ class GraphScope:
     def compile_body(self, body: Graph) -> tuple[Callable[..., Any], tuple[str, ...]]:
         """Compile a body; also return the captured values it takes after its inputs, by name."""
         program = self._compile_body(body, self)
-        return program.function, program.captures
+        self.shares = self.shares or program.shares
+        return program.inner, program.captures
 
 
 @dataclass(slots=True)
@@ -295,20 +304,27 @@ def _fold(step: ProgramStep) -> bool:
 
 
 def _grows_too_much(step: ProgramStep) -> bool:
-    node = step.node
-    sizes = [node.output_type(index) for index in range(len(node.outputs))]
-    if not step.scope.trusts_shapes or not all(isinstance(size, TensorType) for size in sizes):
-        return node.op_type in _MAY_GROW
-    made = [size.nbytes for size in sizes if isinstance(size, TensorType)]
-    if any(size is None for size in made):
-        return node.op_type in _MAY_GROW
-    total = sum(size or 0 for size in made)
-    if node.op_type == "ConstantOfShape":
-        return total > FILL_LIMIT_BYTES
-    if total <= FOLD_GROWTH_BYTES:
-        return False
-    values = [node.constant(index) for index in range(len(node.inputs))]
-    return total > FOLD_GROWTH_BYTES + sum(value.nbytes for value in values if value is not None)
+    """Say whether folding a step would take more memory than is left for it; else take it."""
+    node, scope = step.node, step.scope
+    read = [scope.value(name) for name in step.operands if name is not None]
+    given = sum(getattr(value, "nbytes", 0) for value in read)
+    made = [node.output_type(index) for index in range(len(node.outputs))]
+    sizes = [one.nbytes if isinstance(one, TensorType) else None for one in made]
+    known = [size for size in sizes if size is not None]
+    if scope.trusts_shapes and len(known) == len(sizes) and node.op_type not in MISJUDGED:
+        more = sum(known) - given
+    elif node.op_type in GROWING or DataType.STRING in [node.graph.dtype(n) for n in node.outputs]:
+        return True
+    else:
+        # Whatever broadcasts, gathers or multiplies makes no more elements than this.
+        counts = [getattr(value, "size", 0) for value in read]
+        widest = max([value.itemsize for value in read if isinstance(value, np.ndarray)], default=8)
+        more = max(prod(counts), sum(counts)) * max(8, widest) - given if len(counts) > 1 else 0
+    is_filled = node.op_type == "ConstantOfShape"
+    if more > scope.allowances[is_filled]:
+        return True
+    scope.allowances[is_filled] -= max(0, more)
+    return False
 
 
 def _without_dead(steps: list[ProgramStep], outputs: set[str]) -> list[ProgramStep]:

@@ -6,13 +6,14 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from subgraphkit.backend import InnerTime
+from subgraphkit.backend import InnerTime, LoadLimits
 from subgraphkit.ir import Graph, Initializer
 from subgraphkit.types import repeated_names
 from subgraphkit_numpy.backend_options import Options
@@ -37,6 +38,7 @@ class Program:
 
     Attributes:
         function: The function. ``update`` replaces it; calls under way keep the old one.
+        inner: The same for those who call it in the ``surroundings`` it needs.
         source: The text of the function.
         captures: Values from around the graph that the function takes after the inputs.
         steps: What the function calls, in order.
@@ -70,6 +72,7 @@ class Program:
         )
         weakref.finalize(self, linecache.cache.pop, filename, None)
         _BY_FILENAME[filename] = self
+        self.inner: Callable[..., tuple[Any, ...]]
         self.function: Callable[..., tuple[Any, ...]] = self._link()
 
     @property
@@ -82,7 +85,7 @@ class Program:
     @property
     def shares(self) -> bool:
         """Whether BLAS must work on the calling thread alone while the program runs."""
-        return any(step.kernel.shares for step in self.steps)
+        return self._scope.shares or any(step.kernel.shares for step in self.steps)
 
     def label_of(self, line: int) -> str | None:
         """Return the label of the node that a line of the source computes."""
@@ -107,13 +110,13 @@ class Program:
     def clocked(self, record: Callable[[InnerTime], object]) -> "Program":
         """Return a copy with the constants of today that records the time of every call."""
         twin = copy(self)
-        twin.function = self._link(record)
+        twin.function = twin._link(record)  # noqa: SLF001 (its own)
         return twin
 
     def close(self) -> None:
         """Let go of kernels and constants; the program cannot be used any more."""
         self.steps = []
-        self.function = _closed
+        self.function = self.inner = _closed
 
     def _link(
         self, record: Callable[[InnerTime], object] | None = None
@@ -137,7 +140,12 @@ class Program:
         names |= {name: constants.value(value) for value, name in text.constant_names.items()}
         constants.release()
         function = types.FunctionType(self._code, names)
+        self.inner = function
         return _with_blas_alone(function) if self.shares else function
+
+    def surroundings(self) -> AbstractContextManager[None]:
+        """Return what must be around a call of ``inner``."""
+        return BlasAlone() if self.shares else nullcontext()
 
 
 def compile_graph(  # noqa: PLR0913 (all by keyword)
@@ -149,6 +157,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     constants: Mapping[str, Initializer],
     replaced: Mapping[str, Any],
     options: Options,
+    limits: LoadLimits,
     name: str,
 ) -> Program:
     """Compile nodes of a graph to a program whose outputs belong to the caller.
@@ -161,6 +170,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
         constants: Constants the nodes read.
         replaced: New values of some of the constants.
         options: Options of the backend.
+        limits: How large values may be.
         name: Name of the program in tracebacks.
 
     Raises:
@@ -168,7 +178,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     """
     values = Constants(constants)
     values.replace(replaced)
-    scope = GraphScope(graph, values, options, _compile_body, trusts_shapes=True)
+    scope = GraphScope(graph, values, options, _compile_body, limits=limits, trusts_shapes=True)
     steps = lower(scope, nodes, outputs)
     resolved = [scope.resolve(output) for output in outputs]
     variables = _variables(scope, resolved)
@@ -185,7 +195,15 @@ def _compile_body(body: Graph, outer: GraphScope) -> Program:
     captures = tuple(name for name in body.captures if name not in known)
     renamed = _OuterConstants(outer)
     constants = Constants({**body.constants, **body.defaults}, renamed, known)
-    scope = GraphScope(body, constants, outer.options(), _compile_body, trusts_shapes=False)
+    scope = GraphScope(
+        body,
+        constants,
+        outer.options(),
+        _compile_body,
+        limits=outer.limits,
+        trusts_shapes=False,
+    )
+    scope.allowances = outer.allowances
     steps = lower(scope, body.order, body.outputs)
     resolved = [scope.resolve(output) for output in body.outputs]
     inputs = (*body.inputs, *captures)

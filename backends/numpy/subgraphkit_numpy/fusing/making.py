@@ -14,20 +14,35 @@ from subgraphkit_numpy.fusing.tails import make_tail
 from subgraphkit_numpy.fusing.tiles import ELEMENTS
 from subgraphkit_numpy.kernels.convolution import convolution
 from subgraphkit_numpy.kernels.expressions import folded_normalization
+from subgraphkit_numpy.kernels.limits import BROADCASTING, is_covered
 from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Scope, Site
 
 __all__ = ["make_group"]
 
+_FEW: Final = 16
+"""A product of matrices with fewer columns than this in the first is far larger than they are."""
+
 
 def make_group(group: Group, scope: Scope) -> MadeGroup | None:
     """Make the kernel of a group, or return None if that is not possible after all."""
+    if any(_may_spread(Site(node, scope)) for node in group.nodes):
+        return None
     first, anchor = group.first, group.anchor
     if first is None or anchor is None:
         return elementwise(group, scope)
     if group.closing is not None:
         return attention(group, first, scope, anchor.space)
     return _MAKERS[anchor.kind](group, first, scope, anchor.space)
+
+
+def _may_spread(site: Site) -> bool:
+    """Say whether a node has to run by itself, because the size of what it makes is looked at."""
+    if site.output_shape() is not None or is_covered(site):
+        return False
+    (*_, inner) = site.node.shape(0) or (None,)
+    is_outer = site.node.op_type == "MatMul" and isinstance(inner, int) and inner < _FEW
+    return is_outer or site.node.op_type in BROADCASTING
 
 
 def _convolution(group: Group, first: Node, scope: Scope, space: Space) -> MadeGroup | None:

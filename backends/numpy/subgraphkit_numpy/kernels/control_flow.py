@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from subgraphkit.types import TensorType
+from subgraphkit_numpy.kernels.limits import check_size, output_limit
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
@@ -47,6 +48,7 @@ def loop(site: Site) -> Made:
     given = site.input_count
     limit = site.scope.options().max_loop_iterations
     empty = _empty_outputs(site, "body", 1 + carried)
+    most = output_limit(site.scope)
 
     def compute(*values: Any) -> tuple[Any, ...]:
         operands, captured = values[:given], values[given:]
@@ -55,7 +57,7 @@ def loop(site: Site) -> Made:
         condition: Any = operands[1] if has_condition else np.array(True)  # noqa: FBT003 (data, not a switch)
         states = [*operands[2:], *(None,) * (carried - len(operands[2:]))]
         collected: list[list[Any]] = [[] for _ in empty]
-        iteration = 0
+        iteration = held = 0
         while condition.item() and (count is None or iteration < count):
             if limit and iteration >= limit:
                 raise RuntimeError(f"Loop exceeded {limit} iterations (max_loop_iterations)")
@@ -63,6 +65,9 @@ def loop(site: Site) -> Made:
             condition, states = results[0], list(results[1 : 1 + carried])
             for place, value in zip(collected, results[1 + carried :], strict=True):
                 place.append(value)
+                held += value.nbytes
+            if most and held > most:
+                check_size((held,), np.dtype(np.uint8), most)
             iteration += 1
         return (*states, *_stacked(collected, empty, (0,) * len(empty)))
 

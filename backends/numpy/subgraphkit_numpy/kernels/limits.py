@@ -3,15 +3,13 @@
 A few bytes of input may ask for petabytes of output: a shape, a number of repetitions, the end of
 a range. The system would grant such a request, or kill the process when the memory is written to.
 So for every operator whose output size follows from the values of its inputs, or from attributes
-alone, the size is computed first and held against the option ``max_output_bytes``.
+alone, the size is computed first and held against the limit ``max_value_bytes``, or the option
+``max_output_bytes``.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import ceil, isfinite, prod
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +17,6 @@ import numpy as np
 from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit.ir import Node
 from subgraphkit.types import TensorType
-from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.kernels.registry import (
     Array,
     Factory,
@@ -29,50 +26,38 @@ from subgraphkit_numpy.kernels.registry import (
     Same,
     as_kernel,
 )
-from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.site import Scope, Site
 
 __all__ = [
+    "BROADCASTING",
     "GROWING",
+    "MISJUDGED",
+    "SPREADING",
     "OutputTooLargeError",
-    "available_bytes",
     "check_size",
+    "is_covered",
     "limited",
     "output_limit",
     "refused_size",
 ]
 
-_MISJUDGED: Final = frozenset({"Range"})
-"""Operators whose length overflows in shape inference: that of a huge range comes out as 0."""
+MISJUDGED: Final = frozenset({"Range", "StringConcat"})
+"""Operators whose size is not in the inferred type: a huge range comes out as 0, and a text of any
+length is one element."""
 
 Values = Sequence[Any]
 Sizer = Callable[[Site, Values], Sequence[int]]
 """Returns the shape of the output, from the values of the inputs."""
 
-_CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
-
 
 class OutputTooLargeError(MemoryError):
-    """An operator would allocate more than the option ``max_output_bytes`` allows."""
+    """An operator would allocate more than the limits allow."""
 
 
-@lru_cache(maxsize=1)
-def available_bytes() -> int:
-    """Return the memory of the machine, or of the container; 0 if it cannot be found out."""
-    try:
-        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 0
-    try:
-        allowed = _CONTAINER_LIMIT.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return physical
-    return min(physical, int(allowed)) if allowed.isdecimal() else physical
-
-
-def output_limit(options: Options) -> int:
+def output_limit(scope: Scope) -> int:
     """Return the most bytes that one output may have; 0 means no limit."""
-    given = options.max_output_bytes
-    return available_bytes() if given is None else given
+    given = scope.options().max_output_bytes
+    return scope.limits.value_bytes if given is None else given
 
 
 def check_size(shape: Sequence[int], dtype: np.dtype[Any], limit: int) -> None:
@@ -94,7 +79,8 @@ def check_size(shape: Sequence[int], dtype: np.dtype[Any], limit: int) -> None:
 def _too_large(what: str, asked: int, limit: int) -> str:
     return (
         f"the output would be {what}, which takes {asked:,} bytes; the limit is {limit:,} bytes "
-        f"(option max_output_bytes of the NumPy backend; 0 lifts it)"
+        f"(max_value_bytes of the setting limits or, for the NumPy backend alone, its option "
+        f"max_output_bytes; 0 lifts it)"
     )
 
 
@@ -109,25 +95,37 @@ def refused_size(node: Node, limit: int) -> Refusal | None:
 
 def limited(domain: str, op_type: str, entry: Implementation) -> Implementation:
     """Return an entry whose kernels check the size of the output before they make it."""
-    sizer = GROWING.get(op_type) if domain == "" else None
+    sizer = {**SPREADING, **GROWING}.get(op_type) if domain == "" else None
     return entry if sizer is None else replace(entry, factory=_guarded(entry.factory, sizer))
 
 
 def _guarded(factory: Factory, sizer: Sizer) -> Factory:
     def make(site: Site) -> Made:
         made = factory(site)
-        limit = output_limit(site.scope.options())
+        limit = output_limit(site.scope)
         if not limit or isinstance(made, Same | Known):
             return made
-        if site.output_shape() is not None and site.node.op_type not in _MISJUDGED:
+        if site.output_shape() is not None and site.node.op_type not in MISJUDGED:
             refusal = refused_size(site.node, limit)
             if refusal is not None:
                 raise Unsupported(refusal.text, code=refusal.code)
+            return made
+        if site.node.op_type in SPREADING and is_covered(site):
             return made
         inner = as_kernel(made)
         return replace(inner, call=_checked(site, sizer, inner.call, limit))
 
     return make
+
+
+def is_covered(site: Site) -> bool:
+    """Say whether one input of a node surely has the shape of the output, so that nothing grows."""
+    if site.node.op_type in MISJUDGED:
+        return False
+    shape = getattr(site.node.output_type(), "shape", None)
+    if not site.scope.trusts_shapes or shape is None or None in shape:
+        return False
+    return any(site.node.shape(place) == shape for place in range(site.input_count))
 
 
 def _checked(site: Site, sizer: Sizer, call: Callable[..., Any], limit: int) -> Callable[..., Any]:
@@ -277,6 +275,89 @@ def _mel_weights(site: Site, values: Values) -> Sequence[int]:
 def _multinomial(site: Site, values: Values) -> Sequence[int]:
     return (values[0].shape[0], site.attribute("sample_size", 1))
 
+
+def _broadcast(site: Site, values: Values) -> Sequence[int]:
+    del site
+    shape: Sequence[int] = values[0].shape
+    for value in values[1:]:
+        if value.shape != shape:
+            return np.broadcast_shapes(*[value.shape for value in values])
+    return shape
+
+
+def _product(site: Site, values: Values) -> Sequence[int]:
+    del site
+    left, right = values[0].shape, values[1].shape
+    if len(left) < 2 or len(right) < 2:  # noqa: PLR2004 (a vector reduces to no more than it has)
+        return max(left[:-1], right[:-2] + right[-1:], key=prod)
+    return (*np.broadcast_shapes(left[:-2], right[:-2]), left[-2], right[-1])
+
+
+def _gather(site: Site, values: Values) -> Sequence[int]:
+    data, places = values[0].shape, values[1].shape
+    axis = site.attribute("axis", 0) % max(1, len(data))
+    return (*data[:axis], *places, *data[axis + 1 :])
+
+
+def _concat(site: Site, values: Values) -> Sequence[int]:
+    del site
+    return (sum([value.size for value in values]),)
+
+
+def _sequence(site: Site, values: Values) -> Sequence[int]:
+    return _concat(site, values[0])
+
+
+def _einsum(site: Site, values: Values) -> Sequence[int]:
+    """Return what the axes that are handed out have; without their names, what each input has."""
+    terms, _, wanted = site.attribute("equation").replace(" ", "").partition("->")
+    sizes: dict[str, int] = {}
+    for term, value in zip(terms.split(","), values, strict=False):
+        letters = term.replace(".", "")
+        if len(letters) == len(term) == value.ndim:
+            sizes |= {k: max(d, sizes.get(k, 1)) for k, d in zip(term, value.shape, strict=True)}
+    letters = wanted or "".join(k for k in sizes if terms.count(k) == 1)
+    return [sizes.get(letter, 1) for letter in letters]
+
+
+def _windows(site: Site, values: Values) -> Sequence[int]:
+    """Return the shape of what windows slide over; what they make is no larger, filters aside."""
+    rank = values[0].ndim - 2
+    pads = site.ints("pads") or (0,) * (2 * rank)
+    space = [
+        dim + max(0, before) + max(0, after)
+        for dim, before, after in zip(values[0].shape[2:], pads[:rank], pads[rank:], strict=False)
+    ]
+    return (*values[0].shape[:2], *space)
+
+
+def _transposed(site: Site, values: Values) -> Sequence[int]:
+    x, w = values[0].shape, values[1].shape
+    rank = len(x) - 2
+    ones = (1,) * rank
+    strides, dilations = site.ints("strides") or ones, site.ints("dilations") or ones
+    rows = zip(x[2:], strides, w[2:], dilations, strict=False)
+    space = [(size - 1) * stride + (taps - 1) * far + 1 for size, stride, taps, far in rows]
+    return (x[0], w[1] * site.attribute("group", 1), *space)
+
+
+BROADCASTING: Final = (
+    "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater",
+    "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow",
+    "Sub", "Sum", "Where", "Xor",
+)  # fmt: skip
+
+SPREADING: Final[Mapping[str, Sizer]] = {
+    **dict.fromkeys(BROADCASTING, _broadcast),
+    **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _windows),
+    "Concat": _concat,
+    "ConcatFromSequence": _sequence,
+    "ConvTranspose": _transposed,
+    "Einsum": _einsum,
+    "Gather": _gather,
+    "MatMul": _product,
+}
+"""Operators whose outputs may be far larger than each input, by the shapes of these."""
 
 GROWING: Final[Mapping[str, Sizer]] = {
     "AffineGrid": _affine_grid,

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.backend import LoadLimits
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_numpy.backend_options import Options
@@ -24,6 +25,7 @@ class Scope(Protocol):
     """The graph being compiled, as far as factories need it."""
 
     trusts_shapes: bool
+    limits: LoadLimits
 
     def knows(self, name: str) -> bool:
         """Say whether a value is constant."""

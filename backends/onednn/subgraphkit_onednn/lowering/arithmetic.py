@@ -14,6 +14,7 @@ __all__ = ["binary", "folded", "power", "prelu"]
 _BINARY: Final = {"Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide"}
 _FOLDED: Final = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 _FIRST_BROADCASTING: Final = 7
+_PRELU_RANK: Final = 5
 _EXPONENTS: Final = frozenset({-1.0, 0.5, 2.0})
 
 
@@ -68,6 +69,8 @@ def power(draft: GraphDraft, node: Node) -> None:
 def prelu(draft: GraphDraft, node: Node) -> None:
     """Lower a leaky ReLU with one slope for everything, per channel or per element."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    # oneDNN ends the process over more
+    require(len(x.dims) <= _PRELU_RANK, "rank", f"oneDNN has no PRelu of {len(x.dims)} axes")
     slope = draft.value(node.inputs[1])
     aligned = (1,) * (len(x.dims) - len(slope.dims)) + slope.dims
     slope = draft.view(node.inputs[1], aligned)

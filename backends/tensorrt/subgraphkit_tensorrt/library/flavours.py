@@ -219,8 +219,11 @@ def _broken(flavour: Flavour, module: str, error: Exception, here: Machine) -> I
 
 
 def _distribution(module: str) -> str:
-    names = packages_distributions().get(module, [])
-    return ", ".join(f"{name} {version(name)}" for name in dict.fromkeys(names)) or module
+    try:
+        names = dict.fromkeys(packages_distributions().get(module, []))
+        return ", ".join(f"{name} {version(name)}" for name in names) or module
+    except Exception:  # noqa: BLE001 (the metadata of any package may be beyond reading)
+        return module
 
 
 def _placed(library: Library, here: Machine) -> Installation:

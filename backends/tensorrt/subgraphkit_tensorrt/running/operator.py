@@ -50,6 +50,7 @@ class TensorRTOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
 
     def __init__(
         self,

@@ -121,6 +121,7 @@ class BuiltPlans(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
 
     def __init__(self, plans: Sequence[EnginePlan], subgraph: Subgraph) -> None:
         self._plans = tuple(plans)

@@ -1,0 +1,124 @@
+"""Reductions written so that OpenVINO's processor plugin applies what follows to the right axis.
+
+The plugin computes what follows a reduction in the same kernel. Where one axis of three is
+reduced, OpenVINO 2026.4 applies a constant that differs by channel along another axis. With a
+further axis of length one, reduced as well, the same kernel is right; it costs a view of the same
+memory.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit.storing import Answers
+from subgraphkit_openvino import library
+
+__all__ = ["mend_reductions"]
+
+_ANSWERS: Final = Answers("answers")
+
+_REDUCTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ReduceL1": "reduce_l1",
+        "ReduceL2": "reduce_l2",
+        "ReduceMax": "reduce_max",
+        "ReduceMean": "reduce_mean",
+        "ReduceMin": "reduce_min",
+        "ReduceProd": "reduce_prod",
+        "ReduceSum": "reduce_sum",
+    }
+)
+"""Operations of OpenVINO, and what makes one."""
+
+_RANKS: Final = (3, 4)
+"""Of what is reduced: 3, or 4 where the plugin may drop an axis of length one."""
+
+_FARTHEST: Final = 8
+"""Operations behind a reduction that may be computed with it."""
+
+
+def mend_reductions(model: Any, folder: Path | None) -> None:
+    """Write anew the reductions of a model whose results may be combined along a wrong axis.
+
+    Args:
+        model: The ``openvino.Model``; changed in place.
+        folder: Where the answer is kept whether this version needs it; None for this process alone.
+    """
+    suspects = [op for op in model.get_ops() if _is_suspect(op)]
+    if suspects and _is_wrong(folder):
+        for op in suspects:
+            _widen(op)
+
+
+def _is_suspect(op: Any) -> bool:
+    """Say whether one axis is reduced, with a constant of several numbers not far behind."""
+    if op.get_type_name() not in _REDUCTIONS:
+        return False
+    rank = op.input(0).get_partial_shape().rank
+    axes = _constant(op, 1)
+    is_single = axes is not None and np.size(axes) == 1
+    return is_single and rank.is_static and rank.get_length() in _RANKS and _meets_constant(op)
+
+
+def _meets_constant(op: Any) -> bool:
+    for _ in range(_FARTHEST):
+        readers = [target.get_node() for target in op.output(0).get_target_inputs()]
+        if len(readers) != 1 or readers[0].get_output_size() != 1:
+            return False
+        (op,) = readers
+        if any(size > 1 for size in _constant_sizes(op)):
+            return True
+    return False
+
+
+def _constant_sizes(op: Any) -> Iterator[int]:
+    for port in op.inputs():
+        source = port.get_source_output().get_node()
+        while source.get_type_name() in {"Convert", "Reshape", "Unsqueeze", "Squeeze"}:
+            source = source.input_value(0).get_node()
+        if source.get_type_name() == "Constant" and source.get_element_type().is_real():
+            yield int(np.prod(source.get_output_shape(0), dtype=np.int64))
+
+
+def _constant(op: Any, place: int) -> Any:
+    source = op.input_value(place).get_node()
+    return source.get_data() if source.get_type_name() == "Constant" else None
+
+
+def _widen(op: Any) -> None:
+    """Reduce an axis of length one with the axis that is reduced."""
+    ops = library.runtime().opset13
+    data = op.input_value(0)
+    rank = op.input(0).get_partial_shape().rank.get_length()
+    (axis,) = np.asarray(_constant(op, 1)).reshape(-1) % rank
+    wider = ops.unsqueeze(data, ops.constant(np.array([axis], np.int64)))
+    both = ops.constant(np.array([axis, axis + 1], np.int64))
+    made = getattr(ops, _REDUCTIONS[op.get_type_name()])(wider, both, False)  # noqa: FBT003 (by position only)
+    made.set_friendly_name(op.get_friendly_name())
+    if op.get_attributes()["keep_dims"]:
+        made = ops.unsqueeze(made, ops.constant(np.array([axis], np.int64)))
+    names = op.output(0).get_names()
+    op.output(0).replace(made.output(0))
+    made.output(0).set_names(names)
+
+
+def _is_wrong(folder: Path | None) -> bool:
+    """Say whether this version of OpenVINO computes the combination wrongly; asked once."""
+    question = f"reduction {library.runtime().get_version()}"
+    return _ANSWERS.recall(question, _tried, folder)
+
+
+def _tried() -> bool:
+    openvino = library.runtime()
+    ops = openvino.opset13
+    x = ops.parameter([2, 3, 4], openvino.Type.f32)
+    total = ops.reduce_sum(x, ops.constant(np.array([2], np.int64)), False)  # noqa: FBT003 (by position only)
+    channels = np.array([1, 2, 3], np.float32)
+    model = openvino.Model([ops.add(total, ops.constant(channels))], [x])
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    compiled = library.core().compile_model(model, "CPU", settings)
+    made = compiled([np.ones((2, 3, 4), np.float32)])[0]
+    return not np.array_equal(made, np.broadcast_to(4 + channels, (2, 3)))

@@ -1,0 +1,116 @@
+"""What OpenVINO computes otherwise than ONNX is written anew for it, or refused."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from backends.openvino.tests.openvino_road import parsed, reasons, session
+from subgraphkit_openvino import reductions
+
+_TOTALS: dict[str, Any] = {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceProd": np.prod}
+_X = np.linspace(0.5, 1.5, 24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def _untyped(body: str, opset: int = 21) -> onnx.ModelProto:
+    """Return a model whose outputs state no shape."""
+    model = parsed(body, opset)
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return model
+
+
+def test_what_follows_a_reduction_is_applied_to_its_own_axis() -> None:
+    """The constant differs by channel, behind a reduction of one axis of three in every form."""
+    channels = np.array([2, 3, 5], np.float32)
+    lines, names, expected = [], [], []
+    for number, (form, axis, keep) in enumerate(product(_TOTALS, (0, 2), (0, 1))):
+        total = _TOTALS[form](_X, axis=axis, keepdims=bool(keep))
+        in_column = bool(keep or not axis)
+        names.append(f"x{number}")
+        lines.append(f"r{number} = {form}<keepdims={keep}>(x{number}, axis{axis})")
+        lines.append(f"q{number} = Relu(r{number}) y{number} = Sub(c{int(in_column)}, q{number})")
+        expected.append((channels[:, None] if in_column else channels) - total)
+    model = _untyped(
+        f"g ({', '.join(f'float[N,3,4] {name}' for name in names)}) => "
+        f"({', '.join(f'float y{number}' for number in range(len(names)))}) "
+        "<int64[1] axis0 = {0}, int64[1] axis2 = {2}, float[3] c0 = {2, 3, 5}, "
+        f"float[3,1] c1 = {{2, 3, 5}}> {{ {' '.join(lines)} }}"
+    )
+    with session(model) as opened:
+        assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
+        made = opened.run(None, dict.fromkeys(names, _X))
+    for one, want in zip(made, expected, strict=True):
+        np.testing.assert_allclose(one, want, rtol=1e-5)
+
+
+def test_a_version_that_is_right_is_given_the_reduction_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = _untyped(
+        "g (float[2,3,4] x) => (float y) <int64[1] axis = {2}, float[3] c = {1, 2, 3}> "
+        "{ r = ReduceSum<keepdims=0>(x, axis) y = Add(r, c) }"
+    )
+    monkeypatch.setattr(reductions, "_is_wrong", lambda _: False)
+    with session(model) as opened:
+        (made,) = opened.run(None, {"x": _X})
+    right = bool(np.allclose(made, _X.sum(axis=2) + np.array([1, 2, 3])))
+    assert right is not reductions._tried()
+
+
+@pytest.mark.parametrize(
+    ("node", "size", "problem"),
+    [
+        ("MaxPool<kernel_shape=[2], strides=[3], ceil_mode=1>(x)", "N", "may begin in the padding"),
+        ("MaxPool<kernel_shape=[1], strides=[2], ceil_mode=1>(x)", "4", "may begin in the padding"),
+        ("MaxPool<kernel_shape=[3], strides=[2], ceil_mode=1>(x)", "N", ""),
+        ("MaxPool<kernel_shape=[1], strides=[2], ceil_mode=1>(x)", "5", ""),
+        (
+            "AveragePool<kernel_shape=[3], strides=[2], ceil_mode=1, count_include_pad=1>(x)",
+            "6",
+            "may reach beyond the padding",
+        ),
+        ("AveragePool<kernel_shape=[3], strides=[2], ceil_mode=1>(x)", "6", ""),
+        ("LpPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x)", "3", "may reach beyond"),
+        ("LpPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x)", "4", ""),
+        ("Shrink<lambd=nan>(x)", "4", "NaN as an attribute"),
+    ],
+)
+def test_windows_and_attributes_that_openvino_reads_otherwise_are_refused(
+    node: str, size: str, problem: str
+) -> None:
+    lambd = onnx.helper.make_attribute("lambd", float("nan"))
+    model = _untyped(
+        f"g (float[1,2,{size}] x) => (float y) {{ y = {node.replace('nan', '1')} }}", 22
+    )
+    if "nan" in node:
+        model.graph.node[0].attribute[0].CopyFrom(lambd)
+    given = reasons(model)
+    assert given == [] if not problem else problem in given[0]
+
+
+@pytest.mark.parametrize("op", ["Div", "Sub", "Mul"])
+def test_a_group_normalization_at_which_openvino_crashes_is_refused(op: str) -> None:
+    model = parsed(
+        "g (float[2,4,3] x, float[2,4,3] w) => (float[2,4,3] y) <float[4] s = {1, 1, 1, 1}> "
+        f"{{ r = GroupNormalization<num_groups=2>(x, s, s) y = {op}(r, w) }}"
+    )
+    given = reasons(model)
+    assert given == [] if op == "Mul" else "at which OpenVINO crashes" in given[0]
+
+
+@pytest.mark.parametrize("shape", [(3,), ()])
+@pytest.mark.parametrize("kind", ["byte order", "metadata"])
+def test_arrays_whose_dtype_says_more_than_its_type_are_taken(
+    kind: str, shape: tuple[int, ...]
+) -> None:
+    dims = ",".join(map(str, shape)) or ""
+    model = parsed(f"g (bool[{dims}] a, bool[{dims}] b) => (bool[{dims}] y) {{ y = And(a, b) }}")
+    plain = np.dtype(bool)
+    dtype = plain.newbyteorder("<") if kind == "byte order" else np.dtype(plain, metadata={"a": 1})
+    array = np.array(np.ones(shape), dtype)
+    assert not array.dtype.isbuiltin
+    with session(model) as opened:
+        assert opened.run(None, {"a": array, "b": array})[0].tolist() == array.tolist()

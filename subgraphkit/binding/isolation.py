@@ -1,0 +1,338 @@
+"""The child process of a bound model, in which the backends that are isolated compile and run.
+
+It opens the model as it was bound, from a folder that is written when it starts, and does one thing
+at a time. Values pass through memory that both share, all else as lines of JSON.
+"""
+
+import builtins
+import math
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit import errors
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
+from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
+from subgraphkit.ir import Initializer
+from subgraphkit.onnx_io import write_bundled_model
+from subgraphkit.processes import NoAnswer, how_it_ended
+from subgraphkit.processes.answering_child import DirectChild
+from subgraphkit.processes.shared_area import SharedArea
+from subgraphkit.texts import logger_of
+from subgraphkit.types import TensorType
+
+__all__ = ["MODEL", "ModelProcess", "ProcessEnded", "described", "plain_error", "with_last_words"]
+
+MODEL: Final = "model.onnx"
+"""The file in the folder that the process reads the model from."""
+
+_WEIGHTS: Final = "weights.bin"
+_MODULE: Final = "subgraphkit.compiling.isolated_child"
+_OWN: Final = frozenset(
+    {"backend", "fold", "isolate", "keep_off", "pin", "plugins", "progress", "require", "strict"}
+    | {"timeout_s", "tune", "build", "max_memory", "verbose", "data_roots", "on_fallback"}
+)
+"""Settings that are not handed to the child, or not as they are."""
+
+_MOST_ENDINGS: Final = 10
+"""How often a process may go down before its model gets no other."""
+_LAST_OUTPUT: Final = 2000
+_LAST_LINES: Final = 10
+
+_logger: Final = logger_of("isolate")
+_PROCESSES: Final[weakref.WeakSet["ModelProcess"]] = weakref.WeakSet()
+
+
+class ProcessEnded(Exception):  # noqa: N818 (an ending, worded by whoever knows the subgraph)
+    """The process went down while it was asked, or there is to be no other.
+
+    Attributes:
+        how: How it ended, such as ``signal SIGSEGV``.
+        printed: What it printed last.
+    """
+
+    def __init__(self, how: str, printed: str = "") -> None:
+        self.how = how
+        self.printed = printed
+        super().__init__(how)
+
+
+class ModelProcess:
+    """Starts the process of a model when it is first asked, and again when it has gone down.
+
+    Args:
+        graph: The bound model; not kept alive.
+
+    Attributes:
+        lock: To be held from storing values to reading those of the answer.
+        inward: Memory for what the process is given.
+        outward: Memory for what it answers.
+        generation: The number of the process at work; what was made in another is not in this one.
+
+    Thread-safety: ``ready``, ``ask`` and ``end`` by whoever holds the lock.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self.generation = 0
+        self._graph = weakref.ref(graph)
+        self._held = ExitStack()
+        self._endings = 0
+        self._users: set[int] = set()
+        self._begin()
+        weakref.finalize(self, _release, self._held, os.getpid())
+        _PROCESSES.add(self)
+
+    def _begin(self) -> None:
+        self.lock = threading.RLock()
+        self.inward, self.outward = SharedArea(), SharedArea()
+        self._child: DirectChild | None = None
+
+    def forget(self) -> None:
+        """Leave the process to the one from which this one was forked."""
+        self._held.pop_all()  # which closes nothing
+        self._begin()
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether there is a process now."""
+        return self._child is not None
+
+    @property
+    def number(self) -> int:
+        """The number of the process at work, as the system has it; 0 if there is none."""
+        return 0 if self._child is None else self._child.number
+
+    def ready(self) -> int:
+        """Start the process unless it is at work; return its generation.
+
+        Raises:
+            ProcessEnded: It went down too often.
+        """
+        if self._child is None:
+            if self._endings > _MOST_ENDINGS:
+                raise ProcessEnded(f"{self._endings} endings before, so it is not started again")
+            self._start()
+        return self.generation
+
+    def ask(self, what: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+        """Have something done and wait for the answer.
+
+        Args:
+            what: The request.
+            progress: Told what the process reports meanwhile; when it is cancelled, the process is
+                ended.
+
+        Raises:
+            ProcessEnded: It went down.
+            BaseException: What was raised there; what came up while waiting, or what ``progress``
+                was cancelled with: then the process is ended, because it may never come back.
+        """
+        child = self._child
+        if child is None:
+            raise ProcessEnded("an end that was asked for")
+        try:
+            with progress.stopping(child.kill) if progress is not None else ExitStack():
+                child.tell(what)
+                answer: dict[str, Any] = child.answer(math.inf)
+                while "event" in answer:
+                    if progress is not None:
+                        progress(*answer["event"])
+                    answer = child.answer(math.inf)
+        except NoAnswer as gone:
+            raise self._gone(child, gone.code, progress) from None
+        except BaseException:
+            self.end()
+            raise
+        if "failed" in answer:
+            raise _error_of(answer["failed"])
+        return answer
+
+    def end(self) -> None:
+        """End the process; the next request starts another."""
+        self._child = None
+        self._held.close()
+
+    def join(self, user: object) -> None:
+        """Note that something lives in the process."""
+        self._users.add(id(user))
+
+    def leave(self, user: object) -> None:
+        """Note that something has gone; with the last one the process ends."""
+        self._users.discard(id(user))
+        if not self._users:
+            self.end()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _gone(
+        self, child: DirectChild, code: int | None, progress: Progress | None
+    ) -> ProcessEnded:
+        printed = child.printed(_LAST_OUTPUT)
+        self.end()
+        if progress is not None:
+            progress.check()  # it was ended because of that
+        self._endings += 1
+        how = how_it_ended(code or 0)
+        _logger.warning("the process of isolated backends ended with %s", how)
+        return ProcessEnded(how, printed)
+
+    def _start(self) -> None:
+        graph = self._graph()
+        if graph is None:
+            raise ProcessEnded("the end of its model")
+        with ExitStack() as held:
+            folder = Path(tempfile.mkdtemp(prefix="subgraphkit-"))
+            held.callback(shutil.rmtree, folder, ignore_errors=True)
+            _write(graph, folder)
+            theirs, ours = os.pipe()
+            held.callback(os.close, ours)  # with which the child ends, whatever it is doing
+            inherited = [self.inward.descriptor, self.outward.descriptor, theirs]
+            words = [os.fspath(folder), *map(str, inherited)]
+            try:
+                child = DirectChild(_MODULE, words, inherited=inherited)
+            finally:
+                os.close(theirs)
+            held.callback(child.stop)
+            self._held.push(held.pop_all())
+        self._child = child
+        self.generation += 1
+        self.ask({"open": _job(graph)})
+
+
+def _release(held: ExitStack, owner: int) -> None:
+    if os.getpid() == owner:
+        held.close()
+
+
+def _forget() -> None:
+    for process in list(_PROCESSES):
+        process.forget()
+
+
+getattr(os, "register_at_fork", dict)(after_in_child=_forget)  # not everywhere is there forking
+
+
+def _write(graph: Any, folder: Path) -> None:
+    with (folder / _WEIGHTS).open("xb") as file:
+        constants = graph.constants
+        kept = [name for name, constant in constants.items() if _is_there(constant)]
+        model = write_bundled_model(graph, constants, kept, file.write, lambda: _WEIGHTS)
+    (folder / MODEL).write_bytes(model)
+
+
+def _is_there(constant: Initializer) -> bool:
+    """Say whether a constant has data, which may be in the engine of a bundle and nowhere else."""
+    try:
+        constant.array()
+    except errors.InvalidModelError as error:
+        if error.code == "SGK184":
+            return False
+        raise
+    return True
+
+
+def _job(graph: Any) -> dict[str, Any]:
+    types = {name: graph.types.get(name) for name in (*graph.inputs, *graph.defaults)}
+    shapes = {
+        name: list(type_.shape)
+        for name, type_ in types.items()
+        if isinstance(type_, TensorType) and type_.shape is not None
+    }
+    return {
+        "name": graph.name,
+        "shapes": {**graph.symbols, **shapes},
+        "inputs": graph.inputs,
+        "outputs": graph.outputs,
+        "order": list(graph.order),
+        "left_out": list(graph.left_out.items()),
+        "settings": plain_settings(graph.settings, _OWN),
+        "options": plain_options(graph.settings),
+    }
+
+
+def described(graph: Any, backend: Backend) -> dict[str, Any]:
+    """Return by what another process finds a backend, and with which options.
+
+    Raises:
+        BackendError: It cannot (SGK137).
+    """
+    name, kind = backend.name, type(backend)
+    values = {
+        option.name: getattr(backend.option_values, option.name, option.default)
+        for option in backend.options
+    }
+    options = {
+        option.name: plain_value(values[option.name])
+        for option in backend.options
+        if values[option.name] != option.default
+    }
+    given = next((one.target for one in graph.settings.backends if one.name == name), None)
+    problem = "" if hasattr(os, "memfd_create") else f"{sys.platform} has no memory for it"
+    if given is None and not CATALOGUE.find(name, IN_PROCESS) and not problem:
+        return {"name": name, "place": "", "options": options}
+    if isinstance(given, Backend):
+        problem = "it was given as an instance"
+    elif kind.__module__ == "__main__" or "<" in kind.__qualname__:
+        problem = f"class {kind.__qualname__!r} of module {kind.__module__!r} cannot be imported"
+    if problem:
+        raise errors.BackendError(
+            "SGK137",
+            f"backend {name!r} cannot run in a process of its own: {problem}",
+            backend=name,
+            hint="Give a class at the top of a module, or leave the backend out of 'isolate'.",
+        )
+    return {"name": name, "place": f"{kind.__module__}:{kind.__qualname__}", "options": options}
+
+
+def with_last_words(error: errors.BackendError, ended: ProcessEnded) -> errors.BackendError:
+    """Note what a process printed before it ended."""
+    if ended.printed:
+        lines = "\n".join(ended.printed.splitlines()[-_LAST_LINES:])
+        error.add_note(f"It printed last:\n{lines}")
+    return error
+
+
+def plain_error(error: BaseException) -> dict[str, Any]:
+    """Return an error as plain data, from which ``ModelProcess.ask`` makes it anew."""
+    plain = {"kind": type(error).__name__, "notes": list(getattr(error, "__notes__", ()))}
+    if isinstance(error, Unsupported):
+        given: object = error.nodes  # which an author may have got wrong; the pass says so
+        listed = given if isinstance(given, tuple) else (given,)
+        nodes = [node if isinstance(node, int) else repr(node) for node in listed]
+        return {**plain, "text": error.refusal.text, "refused": error.refusal.code, "nodes": nodes}
+    if isinstance(error, errors.SubgraphkitError):
+        facts = {}
+        if isinstance(error, errors.BackendError):
+            facts = {"backend": error.backend, "subgraph": error.subgraph}
+        coded = {"code": error.code, "text": error.message, "hint": error.hint}
+        return {**plain, **coded, "facts": facts}
+    return {**plain, "text": str(error)}
+
+
+def _error_of(plain: Mapping[str, Any]) -> Exception:
+    error: Exception
+    text = plain["text"]
+    if "nodes" in plain:
+        error = Unsupported(text, nodes=plain["nodes"], code=plain["refused"])
+    elif "code" in plain:
+        coded = getattr(errors, plain["kind"])
+        error = coded(plain["code"], text, hint=plain["hint"], **plain["facts"])
+    else:
+        kind: object = getattr(builtins, plain["kind"], None)
+        error = RuntimeError(f"{plain['kind']}: {text}")
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            with suppress(TypeError):  # it may take more than a text
+                error = kind(text)
+    for note in plain["notes"]:
+        error.add_note(note)
+    return error

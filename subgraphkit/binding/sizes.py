@@ -1,0 +1,149 @@
+"""Sizes of values, and of what operators work in beside them, held against the limits at bind.
+
+Every value has a type by now. A dimension that is open counts as 1: what it will be is known at the
+step, and judged there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import prod
+from typing import Final
+
+from subgraphkit.ir import BoundGraph, Graph, Node
+from subgraphkit.limits import LoadLimits
+from subgraphkit.types import Shape, TensorType, ValueType
+
+__all__ = ["elements", "require_bounded"]
+
+_AMPLE: Final = 8
+"""What an operator works in may always have this many times the elements that it reads and makes.
+
+Windows of convolutions overlap, and attention is computed from scores.
+"""
+
+
+def require_bounded(graph: BoundGraph, limits: LoadLimits) -> None:
+    """Refuse a graph with a value, or a node that works in something, beyond the limits.
+
+    Args:
+        graph: The graph, every value typed.
+        limits: The limits.
+
+    Raises:
+        UnsupportedModelError: There is one (SGK216).
+    """
+    for one in _with_bodies(graph):
+        # Many values have one type.
+        distinct = {id(type_): type_ for type_ in one.types.values()}
+        large = {key for key, type_ in distinct.items() if _is_beyond(type_, limits)}
+        if large:
+            _refuse(one, large, limits)
+        op_types = one.table.op_types
+        for index in one.order if limits.max_elements else ():
+            worked_in = _WORKED_IN.get(op_types[index])
+            if worked_in is not None and not one.table.domains[index]:
+                _require_bounded_work(Node(one, index), worked_in, limits)
+
+
+def _with_bodies(graph: Graph) -> Iterator[Graph]:
+    stack = [graph]
+    while stack:
+        one = stack.pop()
+        yield one
+        stack += [body for bodies in one.table.bodies.values() for body in bodies.values()]
+
+
+def _is_beyond(type_: ValueType, limits: LoadLimits) -> bool:
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        return False
+    if limits.max_rank and len(type_.shape) > limits.max_rank:
+        return True
+    most = limits.value_bytes
+    return bool(most) and _bytes(type_) > most
+
+
+def _bytes(type_: TensorType) -> int:
+    return (elements(type_.shape) * type_.dtype.bits + 7) // 8
+
+
+def elements(shape: Shape | None) -> int:
+    """Return the number of elements, open dimensions counted as 1."""
+    return prod([dim for dim in shape or () if isinstance(dim, int)])
+
+
+def _refuse(graph: Graph, large: set[int], limits: LoadLimits) -> None:
+    """Refuse the first value that is too large, in the order of the nodes that make them."""
+    made = [name for node in graph.order for name in graph.table.outputs[node]]
+    for name in dict.fromkeys([*graph.inputs, *graph.constants, *made, *graph.types]):
+        type_ = graph.types.get(name)
+        if id(type_) in large and isinstance(type_, TensorType) and type_.shape is not None:
+            maker = graph.producers.get(name)
+            of = "" if maker is None else f" of node {Node(graph, maker).label}"
+            rank = len(type_.shape)
+            limits.require("max_rank", rank, f"value {name!r}{of}")
+            limits.require("max_value_bytes", _bytes(type_), f"value {name!r}{of}, {type_},")
+
+
+# -- what operators work in --------------------------------------------------------------------
+
+
+def _require_bounded_work(
+    node: Node, worked_in: Callable[[Node, Shape], int], limits: LoadLimits
+) -> None:
+    shape = node.shape(0)
+    if shape is None:
+        return
+    found = worked_in(node, shape)
+    if found <= limits.max_elements:
+        return
+    known = [elements(node.graph.shape(name)) for name in (*node.inputs, *node.outputs) if name]
+    if found > _AMPLE * sum(known):
+        limits.require("max_elements", found, f"what node {node.label} works in")
+
+
+def _along(stated: Iterable[int], rank: int, default: int = 1) -> list[int]:
+    return [*stated, *[default] * rank][:rank]
+
+
+def _padded(node: Node, shape: Shape) -> int:
+    """Return the elements of what windows slide over."""
+    rank = len(shape) - 2
+    pads = node.attribute("pads", ())
+    sums = _along(map(sum, zip(pads[:rank], pads[rank:], strict=False)), rank, 0)
+    return elements(shape[:2]) * prod(map(sum, zip(map(_size, shape[2:]), sums, strict=False)))
+
+
+def _spread(node: Node, shape: Shape) -> int:
+    """Return the elements that windows spread over, before the padding is cut off."""
+    rank = len(shape) - 2
+    filters = node.shape(1) or ()
+    taps = node.attribute("kernel_shape") or tuple(map(_size, filters[2:]))
+    strides, dilations, more = (
+        _along(node.attribute(name, ()), rank, default)
+        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    )
+    rows = zip(map(_size, shape[2:]), strides, _along(taps, rank), dilations, more, strict=False)
+    return elements(shape[:1]) * prod(
+        (size - 1) * stride + (tap - 1) * dilation + 1 + max(0, extra)
+        for size, stride, tap, dilation, extra in rows
+    )
+
+
+def _beside(node: Node, shape: Shape) -> int:
+    """Return the elements of channels with those beside them."""
+    channels = _size(shape[1]) if len(shape) > 1 else 1
+    return elements(shape) // max(1, channels) * (channels + int(node.attribute("size", 1)))
+
+
+def _size(dim: object) -> int:
+    return dim if isinstance(dim, int) else 1
+
+
+_WORKED_IN: Final[Mapping[str, Callable[[Node, Shape], int]]] = {
+    **dict.fromkeys(
+        ("AveragePool", "Conv", "ConvInteger", "DeformConv", "LpPool", "MaxPool", "QLinearConv"),
+        _padded,
+    ),
+    "ConvTranspose": _spread,
+    "LRN": _beside,
+}
+"""Elements that operators work in beside what they read and make, from the first input's shape."""

@@ -1,0 +1,68 @@
+"""The boundary of every step of the road, where what nobody foresaw is given a code."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from subgraphkit.errors import InvalidModelError, SubgraphkitError, describe_exception
+
+__all__ = ["PLUGIN_MARK", "is_to_pass", "unforeseen", "walking"]
+
+PLUGIN_MARK: Final = "raised by "
+"""What a note begins with on an exception of a plugin that passes as it is."""
+
+
+def is_to_pass(error: BaseException) -> bool:
+    """Say whether an exception is the program's own, whatever code of a plugin it went through.
+
+    That is Ctrl-C, and all that a handler of a signal raises, such as ``SystemExit`` to end a
+    server. What a plugin raises of the kind is a failure of the plugin.
+    """
+    if isinstance(error, Exception):
+        return False
+    found = (signal.getsignal(number) for number in signal.valid_signals())
+    handlers = {getattr(handler, "__code__", None) for handler in found} - {None}
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code not in handlers:
+        trace = trace.tb_next
+    return trace is not None or isinstance(error, KeyboardInterrupt)
+
+
+@contextmanager
+def walking(
+    step: str, model: str, own: Callable[[Exception], bool] = lambda _: False
+) -> Iterator[None]:
+    """Give what a step of the road did not foresee a code (SGK219), with the cause.
+
+    Errors with a code pass, and so do warnings that are errors, and what a plugin raises where the
+    user wants to see that as it is.
+
+    Args:
+        step: The step.
+        model: Name of the model.
+        own: Says whether an exception is the caller's own, and passes too.
+
+    Raises:
+        InvalidModelError: Anything else was raised (SGK219).
+    """
+    try:
+        yield
+    except (SubgraphkitError, Warning):
+        raise
+    except Exception as error:
+        notes = getattr(error, "__notes__", ())
+        if own(error) or any(note.startswith(PLUGIN_MARK) for note in notes):
+            raise
+        raise unforeseen(step, model, error) from error
+
+
+def unforeseen(step: str, model: str, error: BaseException) -> InvalidModelError:
+    """Word that a step of the road failed in a way that nobody foresaw (SGK219)."""
+    return InvalidModelError(
+        "SGK219",
+        f"model {model!r} made the step {step!r} fail: {describe_exception(error)}",
+        hint="There may be too little memory for it, or it breaks a rule of ONNX that nobody "
+        "checks.\nIf onnx.checker.check_model accepts it, report it with this message.",
+        step=step,
+    )

@@ -1,0 +1,250 @@
+"""Operators in the child process of their model: one that stands for each here, and its errors."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, Final, cast
+
+import numpy as np
+
+from subgraphkit.backend.operator import SubgraphOperator, fill_buffers
+from subgraphkit.backend.progress import Progress
+from subgraphkit.binding import BoundModel
+from subgraphkit.binding.isolation import ModelProcess, ProcessEnded, described, with_last_words
+from subgraphkit.errors import BackendError, CompileError, ExecutionError
+from subgraphkit.ir import Subgraph
+from subgraphkit.partitioning import Claim
+from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.texts import counted
+
+__all__ = ["IsolatedOperator", "ended_while", "isolated"]
+
+_LOOK_SECONDS: Final = 0.02
+
+
+def isolated(
+    subgraph: Subgraph,
+    claim: Claim,
+    constraints: ResolvedConstraints,
+    progress: Progress,
+    how: Mapping[str, bool],
+    engine: bytes | None = None,
+) -> "IsolatedOperator":
+    """Have a region compiled, or its engine restored, in the process of its model.
+
+    Args:
+        subgraph: The region, of a bound model.
+        claim: Who compiles it.
+        constraints: What the user demands.
+        progress: Told how far it is; when it is cancelled, the process is ended.
+        how: ``shares``, whether the processors are shared, and ``cached``, whether its engine is
+            looked for in the cache and kept there.
+        engine: An engine to restore; None to compile.
+
+    Raises:
+        CompileError: The process went down (SGK136), or the backend failed to compile the region
+            (SGK130).
+        BackendError: The backend cannot be opened in another process (SGK137).
+        Unsupported: It gives nodes back.
+    """
+    graph = cast("BoundModel", subgraph.graph)
+    recipe = {
+        "backend": described(graph, claim.backend),
+        "property": claim.property_name,
+        "subgraph": {
+            name: getattr(subgraph, name)
+            for name in ("id", "backend", "nodes", "inputs", "outputs", "property_name", "copies")
+        },
+        "constants": list(subgraph.constants),
+        "pinned": list(constraints.pinned.items()),
+        "excluded": {name: sorted(nodes) for name, nodes in constraints.excluded.items()},
+        **how,
+    }
+    return IsolatedOperator(graph.process, subgraph, recipe, engine, progress)
+
+
+class IsolatedOperator(SubgraphOperator):
+    """Stands for an operator in the process of its model, and has it made there when need be.
+
+    Inputs are copied once into memory that both processes share, and outputs once out of it.
+
+    Args:
+        process: The process.
+        subgraph: What the operator runs.
+        recipe: How it is made there.
+        engine: What it is restored from; None if it is compiled.
+        progress: Told how far compiling is.
+
+    Attributes:
+        restored: Whether its engine came from the cache.
+        kept: Whether its engine is in the cache.
+
+    Thread-safety: ``run`` may be called from any thread; the operators of a process run one at a
+    time.
+    """
+
+    thread_safe: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        process: ModelProcess,
+        subgraph: Subgraph,
+        recipe: Mapping[str, Any],
+        engine: bytes | None,
+        progress: Progress,
+    ) -> None:
+        self._process = process
+        self._subgraph = subgraph
+        self._recipe = recipe
+        self._backend: str = recipe["backend"]["name"]
+        self._engine = [] if engine is None else [np.frombuffer(engine, np.uint8)]
+        self._weights = {
+            name: one.array() for name, one in subgraph.constants.items() if one.version
+        }
+        self._number = 0
+        self._generation = 0
+        self.restored = self.kept = False
+        with process.lock:
+            process.join(self)
+            try:
+                self._make(progress)
+            except ProcessEnded as ended:
+                process.leave(self)
+                raise ended_while(
+                    "compiling", CompileError, ended, self._backend, subgraph
+                ) from None
+            except BaseException:
+                process.leave(self)
+                raise
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Have the outputs computed.
+
+        Raises:
+            ExecutionError: The process went down (SGK136); the next run starts another.
+            Exception: What the operator raised there.
+        """
+        with self._process.lock:
+            results = self._computed(inputs)
+        return fill_buffers(self._subgraph.outputs, outputs, results)
+
+    def run_stoppable(
+        self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """Have the outputs computed; if the run is cancelled the process is ended.
+
+        Raises:
+            BaseException: As ``run``; or what ``progress`` was cancelled with.
+        """
+        lock = self._process.lock
+        while not lock.acquire(timeout=_LOOK_SECONDS):  # another thread may be in a hang
+            progress.check()
+        try:
+            results = self._computed(inputs, progress)
+        finally:
+            lock.release()
+        return fill_buffers(self._subgraph.outputs, outputs, results)
+
+    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+        """Hand new weights to the operator; another process will make it with them."""
+        process = self._process
+        with process.lock:
+            try:
+                if self._generation != process.ready():
+                    self._make()
+                values = process.inward.store(list(changed.values()))
+                update = {"update": self._number, "names": list(changed), "values": values}
+                taken: bool = process.ask(update)["taken"]
+            except ProcessEnded as ended:
+                raise ended_while(
+                    "updating", ExecutionError, ended, self._backend, self._subgraph
+                ) from None
+        if taken:
+            self._weights |= changed
+        return taken
+
+    def serialize(self) -> bytes | None:
+        """Return the engine."""
+        return self._bytes("serialize")
+
+    def bare_engine(self) -> bytes | None:
+        """Return the engine as the library's own tools take it."""
+        return self._bytes("bare_engine")
+
+    def info(self) -> Mapping[str, Any]:
+        """Return what the operator says, and the number of its process."""
+        facts = self._asked("info") if self._is_there else {}
+        return {**facts, "process": self._process.number}
+
+    def close(self) -> None:
+        """Close the operator; with the last one the process ends."""
+        process = self._process
+        with process.lock:
+            if self._is_there:
+                with suppress(ProcessEnded):
+                    self._asked("close")
+            self._generation = -1
+            process.leave(self)
+
+    # -- inside ------------------------------------------------------------------------------
+
+    @property
+    def _is_there(self) -> bool:
+        return self._process.is_at_work and self._generation == self._process.generation
+
+    def _computed(self, inputs: Sequence[Any], progress: Progress | None = None) -> list[Any]:
+        process = self._process
+        try:
+            if self._generation != process.ready():
+                self._make(progress)
+            given = process.inward.store(inputs)
+            answer = process.ask({"run": self._number, "values": given}, progress)
+            return [_owned(one) for one in process.outward.restore(answer["values"])]
+        except ProcessEnded as ended:
+            raise ended_while(
+                "running", ExecutionError, ended, self._backend, self._subgraph
+            ) from None
+
+    def _make(self, progress: Progress | None = None) -> None:
+        process = self._process
+        generation = process.ready()
+        values = process.inward.store([*self._weights.values(), *self._engine])
+        new = {"names": list(self._weights), "values": values}
+        answer = process.ask({"create": self._recipe, **new}, progress)
+        self._generation, self._number = generation, answer["number"]
+        self.made_by = answer["made_by"]
+        self.restored, self.kept = answer["restored"], answer["kept"]
+
+    def _asked(self, what: str) -> Any:
+        with self._process.lock:
+            return self._process.ask({"call": what, "of": self._number})["result"]
+
+    def _bytes(self, what: str) -> bytes | None:
+        with self._process.lock:
+            if self._generation != self._process.ready():
+                self._make()
+            values = self._asked(what)
+            return None if values is None else self._process.outward.restore(values)[0].tobytes()
+
+
+def ended_while(
+    doing: str, kind: type[BackendError], ended: ProcessEnded, backend: str, subgraph: Subgraph
+) -> BackendError:
+    """Word that a process went down (SGK136)."""
+    error = kind(
+        "SGK136",
+        f"the process in which backend {backend!r} was {doing} subgraph {subgraph.id!r} "
+        f"({counted(len(subgraph.nodes), 'node')}) ended with {ended.how}",
+        backend=backend,
+        subgraph=subgraph.id,
+        hint="This program and the session go on. To have such subgraphs run on the fallback "
+        "backend, set on_compile_error='fallback' and on_run_error='fallback'; or leave the "
+        "backend out of the list.",
+    )
+    return with_last_words(error, ended)
+
+
+def _owned(value: Any) -> Any:
+    """Copy what lies in shared memory, which the next run writes to."""
+    if isinstance(value, np.ndarray):
+        return value if value.dtype.hasobject else value.copy()
+    return [_owned(one) for one in value] if isinstance(value, list) else value

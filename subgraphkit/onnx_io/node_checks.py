@@ -1,0 +1,224 @@
+"""Checks of single nodes: the inputs, outputs and attributes that their operator has.
+
+Made of the schemas of onnx and the table of what attributes may be, before onnx's inference or a
+library sees a node.
+"""
+
+import difflib
+from collections.abc import Mapping
+from sys import intern
+from typing import Any, Final
+
+import onnx
+from onnx import AttributeProto, defs
+
+from subgraphkit.errors import InvalidModelError
+from subgraphkit.onnx_io.attribute_rules import Rule, not_allowed, rule_of, shown
+from subgraphkit.onnx_io.protos import normal_domain
+
+__all__ = ["NodeCheck", "label_of"]
+
+_AGAIN: Final = "The model file is damaged or was written wrongly; export it again."
+_INTERNAL: Final = "__"
+"""What names of attributes begin with that onnx leaves to those who pass models on."""
+
+_FIELDS: Final[Mapping[int, str]] = {
+    AttributeProto.FLOAT: "f",
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.GRAPHS: "graphs",
+    AttributeProto.INT: "i",
+    AttributeProto.INTS: "ints",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
+    AttributeProto.STRING: "s",
+    AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.TYPE_PROTO: "tp",
+    AttributeProto.TYPE_PROTOS: "type_protos",
+}
+"""Where the value of an attribute of each type is."""
+
+_COUNTED: Final[Mapping[tuple[str, str], str]] = {
+    ("Scan", "num_scan_inputs"): "input",
+    ("Split", "num_outputs"): "output",
+    ("Split", "split"): "output",
+}
+"""What attributes of operators count: all outputs of a node, or some of its inputs."""
+
+_SINGLE: Final = defs.OpSchema.FormalParameterOption.Single
+_OPTIONAL: Final = defs.OpSchema.FormalParameterOption.Optional
+
+
+def label_of(node: onnx.NodeProto, index: int) -> str:
+    """Return how messages name a node by its place, such as ``node #3 Conv 'first'``."""
+    return f"node #{index} {node.op_type}{f' {node.name!r}' if node.name else ''}"
+
+
+class NodeCheck:
+    """What is asked of every node of one operator.
+
+    Args:
+        schema: What onnx says of the operator; None if that is nothing.
+        domain: Its domain.
+        op_type: Its name.
+    """
+
+    def __init__(self, schema: defs.OpSchema | None, domain: str, op_type: str) -> None:
+        self._schema = schema
+        self._op_type = op_type
+        self._is_standard = not normal_domain(domain)
+        self._is_constant = op_type == "Constant" and self._is_standard
+        self._has_rules = normal_domain(domain) in _WITH_RULES
+        stated: Mapping[str, Any] = schema.attributes if schema is not None else {}
+        known = stated.items()
+        self._types = {name: one.type.name for name, one in known}
+        self._required = {name for name, one in known if one.required}
+        # What was found out about attributes, by name and type: nodes state what others do.
+        self._found: dict[tuple[str, int], tuple[str, Rule | None]] = {}
+
+    def __call__(self, node: onnx.NodeProto, index: int) -> None:
+        """Check a node.
+
+        Args:
+            node: The node.
+            index: Its place, for messages.
+
+        Raises:
+            InvalidModelError: It has more or fewer inputs or outputs than its operator, or leaves
+                one out that is needed (SGK215); an attribute is twice there, or has no name or
+                value (SGK214); or is not what the operator allows (SGK218).
+        """
+        if node.attribute or self._required or self._is_constant:
+            self._check_attributes(node, index)
+        if self._schema is not None:
+            self._check_counts(node, index, self._schema)
+            if "" in node.input or "" in node.output:
+                _check_presence(node, index, self._schema)
+
+    def _check_attributes(self, node: onnx.NodeProto, index: int) -> None:
+        names = set()
+        for attribute in node.attribute:
+            name, kind = attribute.name, attribute.type
+            names.add(name)
+            found = self._found.get((name, kind))
+            if found is None:
+                found = self._found[name, kind] = self._find_out(attribute, node, index)
+            field, rule = found
+            value = getattr(attribute, field)
+            if attribute.ref_attr_name or (not value and _is_elsewhere(attribute, field)):
+                raise _broken(node, index, f"has an attribute {name!r} without a value")
+            if rule is not None:
+                _check_value(value, rule, name, node, index)
+                _check_count(value, name, node, index)
+        if len(names) != len(node.attribute):
+            raise _broken(node, index, "has an attribute twice")
+        if len(names) != 1 and self._is_constant:
+            raise _broken(node, index, f"states {len(names)} values, and is to state one")
+        if not self._required <= names:
+            missing = min(self._required - names)
+            raise not_allowed(
+                label_of(node, index), missing, "missing", "a value; it has no default"
+            )
+
+    def _check_counts(self, node: onnx.NodeProto, index: int, schema: defs.OpSchema) -> None:
+        read, made = len(node.input), len(node.output)
+        if not schema.min_input <= read <= schema.max_input:
+            what, have, least, most = "input", read, schema.min_input, schema.max_input
+        elif not schema.min_output <= made <= schema.max_output:
+            what, have, least, most = "output", made, schema.min_output, schema.max_output
+        elif (stated := self._stated_outputs(node)) not in {None, made}:
+            what, have, least, most = "output", made, stated, stated
+        else:
+            return
+        expected = f"{least}" if least == most else f"{least} to {most}"
+        raise InvalidModelError(
+            "SGK215",
+            f"{label_of(node, index)} has {have} {what}{'s'[have == 1 :]}; {node.op_type} of "
+            f"version {schema.since_version} has {expected}",
+            hint="The model is of another operator set than it imports, or was cut; "
+            "export it again.",
+        )
+
+    def _stated_outputs(self, node: onnx.NodeProto) -> int | None:
+        """Return how many outputs a node says that it has; inference makes room for as many."""
+        if "num_outputs" not in self._types:
+            return None
+        return next((one.i for one in node.attribute if one.name == "num_outputs"), None)
+
+    def _find_out(
+        self, attribute: AttributeProto, node: onnx.NodeProto, index: int
+    ) -> tuple[str, Rule | None]:
+        """Return where the value of an attribute is, and what it may be."""
+        name, kind = intern(attribute.name), attribute.type  # TypeError if it is no text
+        if not name or kind not in _FIELDS:
+            raise _broken(node, index, f"has an attribute {name!r} without a name or a type")
+        known = self._types
+        if self._schema is not None and not name.startswith(_INTERNAL):
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                raise InvalidModelError(
+                    "SGK218",
+                    f"{label_of(node, index)}: {self._op_type} of version "
+                    f"{self._schema.since_version} has no attribute {name!r}",
+                    hint=f"Did you mean {close[0]!r}?" if close else _AGAIN,
+                    attribute=name,
+                )
+            given = AttributeProto.AttributeType.Name(kind)
+            if given != known[name]:
+                label, expected = label_of(node, index), known[name]
+                raise not_allowed(label, name, f"of type {given}", expected)
+        if not self._has_rules:
+            return _FIELDS[kind], None
+        return _FIELDS[kind], rule_of(self._op_type, name, kind, is_standard=self._is_standard)
+
+
+_WITH_RULES: Final = frozenset({"", "ai.onnx.ml", "com.microsoft"})
+
+
+def _check_presence(node: onnx.NodeProto, index: int, schema: defs.OpSchema) -> None:
+    """Check that nothing is left out but what is optional."""
+    left_out = [("input", at, schema.inputs) for at, name in enumerate(node.input) if not name]
+    left_out += [("output", at, schema.outputs) for at, name in enumerate(node.output) if not name]
+    for what, place, formal in left_out:
+        one = formal[min(place, len(formal) - 1)]
+        # Of any number of outputs, some may have no name.
+        if one.option == _SINGLE or (what == "input" and one.option != _OPTIONAL):
+            raise InvalidModelError(
+                "SGK215",
+                f"{label_of(node, index)} leaves out {what} {place}, {one.name!r}, which is not "
+                "optional",
+                hint=_AGAIN,
+            )
+
+
+def _check_value(value: Any, rule: Rule, name: str, node: onnx.NodeProto, index: int) -> None:
+    if rule.is_of_list or isinstance(value, int | float | bytes):
+        holds = rule.holds(value)
+    else:
+        holds = all(map(rule.holds, value))
+    if not holds:
+        stated = value if isinstance(value, int | float | bytes) else tuple(value)
+        raise not_allowed(label_of(node, index), name, shown(stated), rule.text)
+
+
+def _check_count(value: Any, name: str, node: onnx.NodeProto, index: int) -> None:
+    """Check what counts inputs or outputs: onnx's inference relies on it."""
+    names = _COUNTED.get((node.op_type, name), "")
+    if not names:
+        return
+    stated, have = value if isinstance(value, int) else len(value), len(getattr(node, names))
+    if stated != have if names == "output" else stated > have:
+        told = shown(value if isinstance(value, int) else tuple(value))
+        raise not_allowed(label_of(node, index), name, told, f"what fits {have} {names}s")
+
+
+def _is_elsewhere(attribute: AttributeProto, field: str) -> bool:
+    """Say whether an attribute whose value is nothing states one of another type."""
+    told = {"name", "type", "doc_string", "ref_attr_name", field}
+    return any(one.name not in told for one, _ in attribute.ListFields())
+
+
+def _broken(node: onnx.NodeProto, index: int, what: str) -> InvalidModelError:
+    return InvalidModelError("SGK214", f"{label_of(node, index)} {what}", hint=_AGAIN)

@@ -1,0 +1,139 @@
+"""Bounds on the number of dimensions that inference comes to, known before onnx does it.
+
+A ``Gather`` by what was gathered doubles the rank, and a shape of a million elements has a million
+dimensions: onnx's inference writes down each. So nodes that raise the rank are counted, and what it
+has come to is looked at before it can have grown far.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from subgraphkit.ir import Graph, Node
+from subgraphkit.limits import LoadLimits
+from subgraphkit.onnx_io.targets import TARGETED
+from subgraphkit.types import TensorType, ValueType
+
+__all__ = ["RAISING", "RankWatch"]
+
+_DOUBLING: Final = frozenset({"Gather", "GatherND"})
+_ADDING: Final = frozenset({"ConcatFromSequence", "Einsum", "Loop", "OneHot", "STFT", "Scan"})
+_STATING: Final = {**TARGETED, "Col2Im": 1, "MaxUnpool": 2, "Unsqueeze": 1}
+"""Operators with an input that has an element for each dimension, and its place."""
+
+RAISING: Final = _DOUBLING | _ADDING | _STATING.keys()
+"""Operators whose outputs may have more dimensions than any of the inputs."""
+
+_LETTERS: Final = 52
+"""The most dimensions that one term of an equation adds."""
+
+_UNKNOWN: Final = 8
+_LEEWAY: Final = 4
+"""How many times more dimensions than allowed a value may have before somebody looks."""
+
+
+class RankWatch:
+    """Follows the number of dimensions through nodes that are typed later, many at a time.
+
+    Args:
+        graph: The graph.
+        types: Types of values as far as they are known; they become more.
+        limits: How many dimensions a value may have.
+    """
+
+    def __init__(self, graph: Graph, types: Mapping[str, ValueType], limits: LoadLimits) -> None:
+        self._graph = graph
+        self._types = types
+        self._limits = limits
+        # Nodes that wait to be typed, and how many dimensions what they make may have.
+        self._waiting: list[int] = []
+        self._rank = limits.max_rank
+        self._most = _LEEWAY * limits.max_rank
+
+    def note(self, node: int, flush: Callable[[], None]) -> None:
+        """Take note of a node that will wait.
+
+        Args:
+            node: The node.
+            flush: Types those that wait; called if that has to be before anything is known of this.
+
+        Raises:
+            UnsupportedModelError: It would make too many dimensions (SGK216).
+        """
+        if not self._limits.max_rank:
+            return
+        stated = self._stated(node)
+        if (stated and stated not in self._types) or self._rank > self._most:
+            flush()
+        graph, table = self._graph, self._graph.table
+        shape = getattr(self._types.get(stated), "shape", None)
+        if shape and isinstance(shape[0], int):
+            self._require(node, shape[0])
+        if node in table.bodies:
+            outside = {name: _rank_of(self._types.get(name)) for name in graph.read_by(node)}
+            for body in table.bodies[node].values():
+                bound = _bound(body, outside)
+                self._require(node, bound if bound > _LEEWAY * self._most else 0)
+        self._rank = self._raised(table.op_types[node], table.inputs[node])
+        self._waiting.append(node)
+
+    def settle(self) -> None:
+        """Look at what the nodes that waited were typed as.
+
+        Raises:
+            UnsupportedModelError: There are too many dimensions (SGK216).
+        """
+        for node in self._waiting:
+            for name in self._graph.table.outputs[node]:
+                type_ = self._types.get(name)
+                if isinstance(type_, TensorType) and type_.shape is not None:
+                    self._require(node, len(type_.shape))
+        self._waiting.clear()
+        self._rank = self._limits.max_rank
+
+    def _stated(self, node: int) -> str:
+        """Return the input that has an element for each dimension, or an empty text."""
+        table = self._graph.table
+        inputs = table.inputs[node]
+        place = _STATING.get(table.op_types[node], len(inputs))
+        return inputs[place] if place < len(inputs) else ""
+
+    def _raised(self, op_type: str, inputs: tuple[str, ...]) -> int:
+        if op_type in _DOUBLING:
+            constants = self._graph.constants
+            known = [_rank_of(constants[name].type) for name in inputs[:2] if name in constants]
+            return self._rank + max(known[0] - 1, 0) if known else 2 * self._rank
+        return self._rank + (_LETTERS if op_type == "Einsum" else 1)
+
+    def _require(self, node: int, found: int) -> None:
+        if found > self._limits.max_rank:
+            what = f"what node {Node(self._graph, node).label} makes"
+            self._limits.require("max_rank", found, what)
+
+
+def _bound(body: Graph, outside: Mapping[str, int]) -> int:
+    """Return a bound on the dimensions of the values of a body, given those of others."""
+    found = dict.fromkeys(body.inputs, max([_UNKNOWN, *outside.values()]))
+    found.update(outside)
+    found.update((name, _rank_of(one.type)) for name, one in body.constants.items())
+    table, most = body.table, 0
+    for node in body.order:
+        read = [found.get(name, _UNKNOWN) for name in table.inputs[node] if name]
+        rank, op_type = max(read, default=0), table.op_types[node]
+        if op_type in _DOUBLING:
+            rank = max(rank, sum(read[:2]) - 1)
+        elif op_type in {"Shape", "Size"}:
+            rank = 1
+        elif op_type in RAISING:
+            rank += _LETTERS if op_type == "Einsum" else 1
+        inner = [_bound(one, found) for one in table.bodies.get(node, {}).values()]
+        rank = max(rank, *inner, 0)
+        found |= dict.fromkeys(table.outputs[node], rank)
+        most = max(most, rank)
+    return most
+
+
+def _rank_of(type_: ValueType | None) -> int:
+    """Return the dimensions of a value; where they are not known, more than most values have."""
+    if isinstance(type_, TensorType) and type_.shape is not None:
+        return len(type_.shape)
+    return _UNKNOWN

@@ -1,0 +1,192 @@
+"""Memory that two processes share, and arrays in it, described in JSON.
+
+The memory has no name: nothing of it is left when the last of the two has ended, however it ended.
+"""
+
+import json
+import mmap
+import os
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from subgraphkit.types import DataType
+
+__all__ = ["Kind", "SharedArea"]
+
+_ALIGNMENT: Final = 64
+_STEP: Final = 1 << 20
+_MOST_REMEMBERED: Final = 64
+
+_Array = npt.NDArray[Any]
+Kind = tuple[Any, tuple[int, ...]]
+"""A dtype and a shape."""
+_NOT_PLAIN: Final[Kind] = (None, ())
+
+
+class SharedArea:
+    """Memory that one process writes values into, from its beginning on, for another to read.
+
+    What is written last takes the place of what was before, so the two take turns. How arrays lie
+    in it is worked out once for each list of dtypes and shapes.
+
+    Args:
+        descriptor: That of the memory, if another process made it; None to make it.
+
+    Attributes:
+        descriptor: The number by which a child that inherits it opens the same.
+
+    Thread-safety: used by one thread at a time.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self.descriptor = _made() if descriptor is None else descriptor
+        weakref.finalize(self, os.close, self.descriptor)
+        self._bytes: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._written: dict[tuple[Kind, ...], tuple[list[_Array], str]] = {}
+        self._read: dict[str, list[_Array]] = {}
+
+    def store(self, values: Sequence[Any]) -> str:
+        """Copy values into the memory; return what describes them.
+
+        Args:
+            values: Arrays, lists (sequences) and None (absent optionals). One of ``places`` of the
+                same kinds is there already.
+
+        Raises:
+            KeyError: An array has a dtype that ONNX does not have.
+        """
+        kinds = tuple([_kind_of(value) for value in values])
+        if _NOT_PLAIN in kinds:
+            return self._described(values)
+        places, text = self._laid_out(kinds)
+        for place, value in zip(places, values, strict=True):
+            if place is not value:
+                np.copyto(place, value)
+        return text
+
+    def places(self, kinds: tuple[Kind, ...]) -> list[_Array]:
+        """Return arrays in the memory that ``store`` will find to be in their place."""
+        return self._laid_out(kinds)[0]
+
+    def restore(self, text: str) -> list[Any]:
+        """Return the values that were stored; arrays are views, read-only."""
+        known = self._read.get(text)
+        if known is not None:
+            return known
+        entries = json.loads(text)
+        values = [self._value(entry) for entry in entries]
+        if all(isinstance(value, np.ndarray) and not value.dtype.hasobject for value in values):
+            _remember(self._read, text, values)
+        return values
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _laid_out(self, kinds: tuple[Kind, ...]) -> tuple[list[_Array], str]:
+        known = self._written.get(kinds)
+        if known is None:
+            end = 0
+            entries: list[tuple[int, tuple[int, ...], int]] = []
+            for dtype, shape in kinds:
+                entries.append((int(DataType.of(dtype)), shape, end))
+                end = _aligned(end + dtype.itemsize * _count(shape))
+            self._grow(end)
+            known = [self._view(*entry) for entry in entries], json.dumps(entries)
+            _remember(self._written, kinds, known)
+        return known
+
+    def _described(self, values: Sequence[Any]) -> str:
+        """Store values that are not all plain arrays."""
+        arrays: list[_Array] = []
+
+        def entry(value: Any) -> Any:
+            if value is None or isinstance(value, list):
+                return value if value is None else {"items": [entry(one) for one in value]}
+            array = np.asarray(value)
+            if array.dtype.kind in "OSTU":
+                texts = [_text(one) for one in array.reshape(-1).tolist()]
+                return {"texts": texts, "shape": array.shape}
+            arrays.append(array)
+            return len(arrays) - 1
+
+        entries = [entry(value) for value in values]
+        laid_out = json.loads(self.store(arrays)) if arrays else []
+        return json.dumps([_placed(one, laid_out) for one in entries])
+
+    def _value(self, entry: Any) -> Any:
+        if entry is None:
+            return None
+        if isinstance(entry, list):
+            view = self._view(*entry)
+            view.flags.writeable = False
+            return view
+        if "items" in entry:
+            return [self._value(one) for one in entry["items"]]
+        texts = np.empty(len(entry["texts"]), object)
+        texts[:] = entry["texts"]
+        return texts.reshape(entry["shape"])
+
+    def _view(self, dtype: int, shape: Sequence[int], start: int) -> _Array:
+        kind = DataType(dtype).numpy
+        end = start + kind.itemsize * _count(shape)
+        if end > len(self._bytes):
+            self._map()  # the other process has let it grow
+        return self._bytes[start:end].view(kind).reshape(shape)
+
+    def _grow(self, size: int) -> None:
+        if size > len(self._bytes):
+            held = os.fstat(self.descriptor).st_size  # a process before may have let it grow
+            if size > held:
+                os.ftruncate(self.descriptor, -(-max(size, 2 * held) // _STEP) * _STEP)
+            self._map()
+
+    def _map(self) -> None:
+        size = os.fstat(self.descriptor).st_size
+        # The former map lives on as long as an array in it does; both show the same bytes.
+        self._bytes = np.frombuffer(mmap.mmap(self.descriptor, size), np.uint8)
+
+
+def _made() -> int:
+    import fcntl  # noqa: PLC0415 (not everywhere, as memory without a name)
+
+    descriptor = os.memfd_create("subgraphkit", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    # A process that has lost its mind must not take the ground from under the other one.
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    return descriptor
+
+
+def _kind_of(value: Any) -> Kind:
+    is_plain = type(value) is np.ndarray and value.dtype.kind not in "OSTU"
+    return (value.dtype, value.shape) if is_plain else _NOT_PLAIN
+
+
+def _count(shape: Sequence[int]) -> int:
+    count = 1
+    for dim in shape:
+        count *= dim
+    return count
+
+
+def _aligned(place: int) -> int:
+    return -(-place // _ALIGNMENT) * _ALIGNMENT
+
+
+def _placed(entry: Any, laid_out: Sequence[Any]) -> Any:
+    if isinstance(entry, int):
+        return laid_out[entry]
+    if isinstance(entry, dict) and "items" in entry:
+        return {"items": [_placed(one, laid_out) for one in entry["items"]]}
+    return entry
+
+
+def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(known) >= _MOST_REMEMBERED:
+        known.clear()
+    known[key] = value
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,64 @@
+"""Sessions in a forked child: what goes on there, and what is refused instead of never returning.
+
+A child has the memory of its parent and one thread of it. Locks that other threads held stay locked
+there, and libraries wait for threads that are not there. Nothing of this costs a run anything: all
+is done once, by the child, before its first line of code.
+"""
+
+import os
+import weakref
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from subgraphkit.errors import CallerError
+from subgraphkit.planning import Plan
+
+__all__ = ["Forkable", "follow", "goes_on", "run_forked"]
+
+
+class Forkable(Protocol):
+    """What is told that it is in a child now."""
+
+    def leave_parent(self) -> None:
+        """Go on without the threads of the parent, or refuse to."""
+
+
+_FOLLOWED: "Final[weakref.WeakSet[Forkable]]" = weakref.WeakSet()
+_KEPT: Final[list[Forkable]] = []
+"""Sessions of the parent: what frees them in the child would wait for their threads as well."""
+
+
+def follow(session: Forkable) -> None:
+    """Have ``leave_parent`` called in every child that is forked from now on."""
+    _FOLLOWED.add(session)
+
+
+def goes_on(plan: Plan) -> bool:
+    """Say whether a plan can be run in a child of the process that made it."""
+    return all(step.operator.fork_safe and step.operator.thread_safe for step in plan.steps)
+
+
+def run_forked(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
+    """Run a session of the parent process in a forked child.
+
+    Raises:
+        CallerError: Always (SGK127).
+    """
+    del feeds, buffers
+    raise CallerError(
+        "SGK127",
+        "the session was opened by the process that this one was forked from, and its backends "
+        "have threads that are not here",
+        hint="Open the session in the child, or fork before anything is opened. With\n"
+        "multiprocessing: set_start_method('spawn'), or 'forkserver'.",
+    )
+
+
+def _in_child() -> None:
+    _KEPT.extend(_FOLLOWED)
+    for session in _KEPT:
+        session.leave_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,197 @@
+"""The end of a run before it is done: at its deadline, or because another thread says so."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
+from typing import Any, Final
+
+from subgraphkit.backend.interruption import limited_to
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.progress import Progress
+from subgraphkit.errors import (
+    CallerError,
+    RunCancelledError,
+    RunTimeoutError,
+    SubgraphkitError,
+)
+from subgraphkit.planning import Plan
+from subgraphkit.running.emission import Emitted
+from subgraphkit.running.messages import unknown_run_options
+
+__all__ = ["RunOptions", "Stoppable", "refuse_stopped"]
+
+_LOOK_SECONDS: Final = 0.01
+
+_HINTS: Final = {
+    "SGK138": "The session can be run again. Give it more time, or ask it for less.",
+    "SGK139": "The session can be run again, with RunOptions whose terminate is False.",
+}
+
+_Run = Callable[..., Sequence[Any]]
+
+
+class RunOptions:
+    """Says how long a run may take, and ends it when another thread says so.
+
+    Args:
+        timeout_s: Seconds that each run may take; None for as long as it takes.
+
+    Thread-safety: safe; any number of runs may have the same, all of which ``terminate`` ends.
+    """
+
+    def __init__(self, timeout_s: float | None = None) -> None:
+        self.timeout_s = timeout_s
+        self._terminate = False
+        self._lock = threading.Lock()
+        self._runs: set[Progress] = set()
+
+    @property
+    def terminate(self) -> bool:
+        """Whether the runs under way, and those that begin, are to end (SGK139)."""
+        return self._terminate
+
+    @terminate.setter
+    def terminate(self, ends: bool) -> None:
+        with self._lock:
+            self._terminate = bool(ends)
+            runs = list(self._runs) if ends else []
+        for run in runs:
+            run.cancel(_cancelled())
+
+    def cancel(self) -> None:
+        """End the runs under way: ``terminate = True``."""
+        self.terminate = True
+
+    @contextmanager
+    def under_way(self, timeout_s: float | None = None) -> Iterator[Progress]:
+        """Begin a run; its progress is cancelled when it is to end.
+
+        Args:
+            timeout_s: Seconds that it may take, if another number than for each run.
+
+        Raises:
+            CallerError: The number is none of seconds (SGK142).
+        """
+        seconds = self.timeout_s if timeout_s is None else timeout_s
+        if seconds is not None and not _is_time(seconds):
+            raise CallerError(
+                "SGK142",
+                f"timeout_s is {seconds!r}, expected a number of seconds, 0 or more",
+                hint="Leave it out, or give None, for a run that takes as long as it takes.",
+            )
+        progress = Progress()
+        with self._lock:
+            self._runs.add(progress)
+            ends = self._terminate
+        try:
+            if ends:
+                progress.cancel(_cancelled())
+            if seconds is None or seconds == inf:
+                yield progress
+                return
+            limit = float(seconds)
+            if limit == 0:
+                progress.cancel(_too_long(limit))
+            with limited_to(limit, progress, lambda: _too_long(limit)):
+                yield progress
+        finally:
+            self._runs.discard(progress)
+
+
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0
+
+
+def _too_long(seconds: float) -> RunTimeoutError:
+    return RunTimeoutError("SGK138", f"the run took longer than timeout_s={seconds:g}")
+
+
+def _cancelled() -> RunCancelledError:
+    return RunCancelledError("SGK139", "the run was cancelled by its RunOptions")
+
+
+class Stoppable:
+    """The runs of one session that may end early: which is under way on each thread.
+
+    Thread-safety: safe.
+    """
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+
+    @contextmanager
+    def under_way(self, options: object, timeout_s: float | None) -> Iterator[Progress]:
+        """Begin a run, which the steps on this thread ask meanwhile whether to go on.
+
+        Args:
+            options: What the caller gave for them.
+            timeout_s: Seconds that the run may take, if another number than the options say.
+
+        Raises:
+            CallerError: They are no ``RunOptions``, or the number is none of seconds (SGK142).
+        """
+        if not isinstance(options, RunOptions | None):
+            raise unknown_run_options(options)
+        before = getattr(self._here, "progress", None)
+        with (options or RunOptions()).under_way(timeout_s) as progress:
+            self._here.progress = progress
+            try:
+                yield progress
+            finally:
+                self._here.progress = before
+
+    def run_of(self, operator: SubgraphOperator) -> _Run:
+        """Return what runs an operator unless the run is to end, and ends it where it can."""
+        here, run = self._here, operator.run_stoppable
+
+        def run_stoppable(inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            progress: Progress = here.progress
+            progress.check()
+            return run(progress, inputs, outputs)
+
+        return run_stoppable
+
+    def wait(self, lock: threading.Lock) -> None:
+        """Wait until another run has left an operator, and ask now and then whether to go on."""
+        while lock.locked():
+            self._here.progress.check()
+            time.sleep(_LOOK_SECONDS)
+
+
+def refuse_stopped(
+    progress: Progress | None, error: BaseException, emitted: Emitted, plan: Plan
+) -> None:
+    """Raise that a run ended early, and at which step, if that is why it failed.
+
+    Args:
+        progress: That of the run; None if it may take as long as it takes.
+        error: What the run raised.
+        emitted: The code that ran.
+        plan: The plan it was made of.
+
+    Raises:
+        RunTimeoutError: It took longer than it may (SGK138).
+        RunCancelledError: It was cancelled (SGK139).
+    """
+    if progress is None:
+        return
+    try:
+        progress.check()
+    except (RunTimeoutError, RunCancelledError) as stop:
+        where, context = _reached(error, emitted, plan)
+        text, hint = f"{stop.message}: {where}", _HINTS[stop.code]
+        raise type(stop)(stop.code, text, hint=hint, **context) from error
+
+
+def _reached(error: BaseException, emitted: Emitted, plan: Plan) -> tuple[str, dict[str, Any]]:
+    found = emitted.locate(error)
+    if found is None:
+        return "no step was under way", {}
+    step, subgraph = found[0], plan.steps[found[0]].subgraph
+    where = f"step {step + 1} of {len(plan.steps)} was reached, subgraph {subgraph.id!r} on "
+    where += f"backend {subgraph.backend!r}"
+    nodes = error.context.get("nodes", ()) if isinstance(error, SubgraphkitError) else ()
+    where += f", node {' > '.join(nodes)}" if nodes else ""
+    return where, {"step": step, "subgraph": subgraph.id, "nodes": tuple(nodes)}

@@ -1,0 +1,197 @@
+"""Models that were spoiled, opened and run on a backend, and judged by two other runtimes."""
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.reference import ReferenceEvaluator
+
+import subgraphkit as sk
+from subgraphkit.comparing.differences import first_difference
+from tests.campaign import models
+from tests.campaign.mutations import Mutator, graphs, mutate, spoiled_bytes
+from tests.campaign.trials import Attack, Case, Outcome
+
+_REAL: Final = 0.01
+"""The share of mutants that are made of real networks, which take a hundred times as long."""
+_BYTES: Final = 0.15
+"""The share of which bytes are spoiled, and not what they mean."""
+_LONGEST: Final = 5.0
+"""Seconds that a run may take."""
+
+
+class Mutants(Attack):
+    """Spoil an official case or a real network, open it, and feed it."""
+
+    name = "mutants"
+    backends = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
+    about = "models spoiled in what they mean or in their bytes, opened, fed and judged"
+    settings: ClassVar[dict[str, Any]] = {"on_fallback": "ok"}
+
+    def load(self) -> None:
+        models.official()
+        models.real()
+
+    def prepare(self, scratch: Path, backend: str) -> None:
+        self._answers = scratch / f"answers-{os.getpid()}"
+        self._selection = backend if backend == "numpy" else f"{backend},numpy"
+        self._place = 0
+
+    def case(self, seed: int) -> Case:
+        rng = random.Random(seed)
+        corpus = models.real() if rng.random() < _REAL else models.official()
+        drawn = rng.choice(corpus)
+        data, feeds = models.model_of(drawn), models.feeds_of(drawn)
+        if rng.random() < _BYTES:
+            return models.case_of(spoiled_bytes(data, rng), feeds)
+        model = onnx.ModelProto.FromString(data)
+        strange = onnx.ModelProto.FromString(
+            models.model_of(rng.choice(models.official()))
+        ).graph.node
+        mutator = Mutator(model, feeds, rng, rng.choice(strange) if strange else onnx.NodeProto())
+        with np.errstate(all="ignore"):
+            mutate(mutator, rng.choice((1, 1, 1, 2, 3, 5)))
+        return models.case_of(model.SerializeToString(), mutator.feeds)
+
+    def attempt(self, case: Case, backend: str) -> Outcome:
+        feeds = models.feeds_of(case)
+        with sk.InferenceSession(
+            models.model_of(case),
+            self._selection,
+            cache="off",
+            **self.settings,
+        ) as session:
+            results = session.run(None, feeds, timeout_s=_LONGEST)
+        for name, value in models.feeds_of(case).items():
+            if first_difference(feeds[name], value):
+                return Outcome("wrong", "input changed", name[:80])
+        self._place = (self._place + 1) % 64
+        path = self._answers.with_name(f"{self._answers.name}-{self._place}")
+        judged = models.write_values(path, results)
+        return Outcome("ran", answers=str(path) if judged else "")
+
+    def judged(self, case: Case, answers: str) -> Outcome | None:
+        results = models.read_values(Path(answers))
+        first = _onnxruntime(case)
+        if first is None or (found := _differs(results, first)) is None:
+            return None if first is None else Outcome("ran", "judged")
+        second = _reference(case)
+        if second is None or _differs(second, first) or _differs(first, second):
+            return None
+        operators = sorted(
+            {node.op_type for node in onnx.load_from_string(models.model_of(case)).graph.node}
+        )
+        return Outcome("wrong", " ".join(operators)[:80], found)
+
+    def smaller(self, case: Case) -> Iterator[Case]:
+        data, feeds = models.model_of(case), models.feeds_of(case)
+        try:
+            for simpler in _simpler(onnx.load_from_string(data)):
+                used = {one.name for one in simpler.graph.input}
+                rest = {name: value for name, value in feeds.items() if name in used}
+                yield models.case_of(simpler.SerializeToString(), rest)
+        except Exception:  # noqa: BLE001 (protobuf has several for what it cannot read)
+            size = len(data) // 2
+            while size:
+                for start in range(0, len(data), size):
+                    yield models.case_of(data[:start] + data[start + size :], feeds)
+                size //= 2
+
+
+class Isolated(Mutants):
+    """The same with libraries in processes of their own: there they may crash."""
+
+    name = "isolated"
+    backends = ("onnxruntime", "openvino", "onednn", "tvm")
+    about = 'the same with `isolate="process"`: a library that crashes is an error with a code'
+    settings: ClassVar[dict[str, Any]] = {"on_fallback": "ok", "isolate": "process"}
+
+
+def _simpler(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
+    """Yield the model without one thing that it holds."""
+    fields = ("node", "initializer", "sparse_initializer", "value_info", "output", "input")
+    yield from _bypassed(model)
+    count = len([*graphs(model.graph)])
+    for field in fields:
+        for place in range(count):
+            yield from _without(
+                model, lambda m, p=place, f=field: getattr([*graphs(m.graph)][p], f)
+            )
+    for field in ("functions", "metadata_props", "opset_import"):
+        yield from _without(model, lambda m, f=field: getattr(m, f))
+    for place in range(len(model.graph.node)):
+        for field in ("attribute", "output", "input"):
+            yield from _without(model, lambda m, p=place, f=field: getattr(m.graph.node[p], f))
+    for field in ("doc_string", "producer_name", "producer_version"):
+        if getattr(model, field):
+            copy = onnx.ModelProto.FromString(model.SerializeToString())
+            copy.ClearField(field)
+            yield copy
+
+
+def _bypassed(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
+    """Yield the model up to a node, and the model with what goes into a node in its place."""
+    for place, node in enumerate(model.graph.node[:-1]):
+        copy = onnx.ModelProto.FromString(model.SerializeToString())
+        del copy.graph.node[place + 1 :]
+        del copy.graph.output[:]
+        copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
+        yield copy
+    for place, node in enumerate(model.graph.node):
+        if node.input and node.output:
+            copy = onnx.ModelProto.FromString(model.SerializeToString())
+            del copy.graph.node[place]
+            for one in copy.graph.node:
+                one.input[:] = [node.input[0] if n == node.output[0] else n for n in one.input]
+            yield copy
+
+
+def _without(model: onnx.ModelProto, items: Any) -> Iterator[onnx.ModelProto]:
+    """Yield the model without some of the items of a list in it, half of them at first."""
+    count = len(items(model))
+    size = (count + 1) // 2
+    while size:
+        for start in range(0, count, size):
+            copy = onnx.ModelProto.FromString(model.SerializeToString())
+            try:
+                del items(copy)[start : start + size]
+            except IndexError:
+                continue
+            yield copy
+        size //= 2
+
+
+def _onnxruntime(case: Case) -> list[Any] | None:
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(
+            models.model_of(case), options, providers=["CPUExecutionProvider"]
+        )
+        return list(session.run(None, models.feeds_of(case)))
+    except Exception:  # noqa: BLE001 (a judge that cannot answer says nothing)
+        return None
+
+
+def _reference(case: Case) -> list[Any] | None:
+    try:
+        with np.errstate(all="ignore"):
+            evaluator = ReferenceEvaluator(onnx.load_from_string(models.model_of(case)))
+            return list(evaluator.run(None, models.feeds_of(case)))
+    except Exception:  # noqa: BLE001 (a judge that cannot answer says nothing)
+        return None
+
+
+def _differs(results: Sequence[Any], expected: Sequence[Any]) -> str | None:
+    with np.errstate(all="ignore"):
+        for got, want in zip(results, expected, strict=True):
+            difference = first_difference(np.asarray(got), np.asarray(want))
+            if difference is not None:
+                return difference.text
+    return None

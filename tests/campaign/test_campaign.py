@@ -1,0 +1,153 @@
+"""The engine of the campaign tells planted faults apart, and the page says what was counted."""
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import subgraphkit as sk
+from tests.campaign import models, results
+from tests.campaign.attacks import ATTACKS, SHARES
+from tests.campaign.engine import Engine
+from tests.campaign.mutants import Mutants
+from tests.campaign.plugins import FAULTS
+from tests.campaign.trials import Case, Outcome, Tally
+from tests.fakes import ReferenceOperator, claiming
+from tests.models import parsed
+
+FAULTY = ("nothing", "crash", "exit", "hang", "wrong", "uncoded", "coded", "memory", "input")
+TEXT = """
+planted (float[2, 3] x) => (float[2, 3] y, float[2, 3] z) {
+  a = Relu(x)
+  b = Abs(a)
+  z = Neg(b)
+  y = Neg(a)
+}
+"""
+
+
+class _Operator(ReferenceOperator):
+    """Does what the value fed says."""
+
+    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        fault = FAULTY[int(inputs[0][0, 0])]
+        match fault:
+            case "crash":
+                os.abort()
+            case "exit":
+                os._exit(3)
+            case "hang":
+                time.sleep(60)
+            case "wrong":
+                return [result + 1 for result in super().run(inputs)]
+            case "coded":
+                raise ValueError(fault)
+            case "memory":
+                np.ones(50 << 20, np.uint8).sum()
+            case "input":
+                inputs[0].setflags(write=True)
+                inputs[0][:] = 0
+        return super().run(inputs)
+
+
+class Planted(Mutants):
+    """Models on a backend that does what it is told to."""
+
+    wall, bytes = 1.5, 40 << 20
+
+    def load(self) -> None:
+        self._selection: Any = [claiming({"Relu", "Abs", "Neg"}, make=_Operator), "numpy"]
+        with sk.InferenceSession(parsed(TEXT), self._selection, cache="off") as session:
+            session.run(None, models.feeds_of(self.case(0)))  # what is imported now, children have
+
+    def prepare(self, scratch: Path, backend: str) -> None:
+        selection = self._selection
+        super().prepare(scratch, backend)
+        self._selection = selection
+
+    def case(self, seed: int) -> Case:
+        feeds = {"x": np.full((2, 3), seed, np.float32)}
+        return models.case_of(parsed(TEXT).SerializeToString(), feeds)
+
+    def attempt(self, case: Case, backend: str) -> Outcome:
+        if FAULTY[int(models.feeds_of(case)["x"][0, 0])] == "uncoded":
+            raise ZeroDivisionError
+        return super().attempt(case, backend)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tally, Path]:
+    folder = tmp_path_factory.mktemp("planted")
+    engine = Engine(Planted(), "fake", folder, folder / "found", patience=1.0)
+    return engine.run(range(len(FAULTY)), 60.0), folder / "found"
+
+
+def test_each_planted_fault_is_told_for_what_it_is(planted: tuple[Tally, Path]) -> None:
+    tally, _ = planted
+    found = {FAULTY[seed]: outcome.kind for seed, outcome in tally.found}
+    assert found == {
+        "crash": "crash",
+        "exit": "crash",
+        "hang": "hang",
+        "wrong": "wrong",
+        "uncoded": "uncoded",
+        "memory": "over-limit",
+        "input": "wrong",
+    }
+    assert tally.counts["ran"] == 1
+    assert tally.counts["coded"] == 1
+    assert tally.trials == len(FAULTY)
+
+
+def test_a_failure_is_kept_without_what_has_no_part_in_it(tmp_path: Path) -> None:
+    Engine(Planted(), "fake", tmp_path, tmp_path / "found").run([FAULTY.index("exit")], 60.0)
+    (path,) = (tmp_path / "found").iterdir()
+    kept = json.loads(path.read_text())
+    assert (kept["was"], kept["key"]) == ("crash", "exit 3")
+    assert len(onnx.load_from_string(models.model_of(kept["case"])).graph.node) == 1
+
+
+def test_a_seed_is_the_same_case_for_ever() -> None:
+    for name, attack in ATTACKS.items():
+        if name != "mutants":  # the official cases take long to compute
+            assert [attack.case(seed) for seed in range(20)] == [
+                attack.case(seed) for seed in range(20)
+            ], name
+
+
+def test_there_are_sixty_bad_plugins_and_more() -> None:
+    assert len(set(FAULTS)) > 60
+    assert {attack for attack, _ in SHARES} == set(ATTACKS)
+
+
+def test_the_page_is_that_of_the_numbers() -> None:
+    abouts = {name: attack.about for name, attack in ATTACKS.items()}
+    assert results.PAGE.read_text(encoding="utf-8") == results.page(results.read(), abouts)
+
+
+def test_runs_add_up_for_each_revision(tmp_path: Path) -> None:
+    tally = Tally()
+    for outcome in (
+        Outcome("ran", times=3),
+        Outcome("coded", "SGK202"),
+        Outcome("crash", "SIGSEGV"),
+    ):
+        tally.add(outcome)
+    path = tmp_path / "results.json"
+    for first in (0, 3, 10):
+        results.merge(path, results.record(ATTACKS["mutants"], "numpy", first, tally))
+    (one,) = results.read(path)
+    assert one["seeds"] == [[0, 5], [10, 12]]
+    assert one["trials"] == 9
+    assert _some(one["counts"]) == {"ran": 9, "coded": 3, "crash": 3}
+    assert results.next_seed([one], "mutants", "numpy") == 13
+
+
+def _some(counts: Mapping[str, int]) -> dict[str, int]:
+    return {kind: count for kind, count in counts.items() if count}

@@ -1,0 +1,171 @@
+"""The nouns of the campaign: an attack makes a case of a seed, and a case has an outcome."""
+
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from subgraphkit.errors import InternalError, SubgraphkitError
+
+KINDS: Final = ("ran", "coded", "uncoded", "crash", "hang", "wrong", "over-limit")
+"""What may come of a trial; all but the first two are failures."""
+
+FAILURES: Final = frozenset(KINDS[2:])
+SLIPS: Final = (AttributeError, AssertionError, LookupError, NameError, TypeError)
+"""What is raised by a program that is wrong rather than by one that was asked for too much."""
+OURS: Final = "subgraphkit"
+
+Case = dict[str, Any]
+"""All that a trial needs, as JSON has it, so that it can be stored."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a trial.
+
+    Attributes:
+        kind: One of ``KINDS``.
+        key: What tells this failure from others of its kind; the code of a coded error.
+        text: What a person wants to read.
+        times: How often the thing in question was done in this trial.
+        answers: A file with the outputs, where there are some to be judged.
+        seconds: Processor time.
+        bytes: How much the memory in use grew at most.
+    """
+
+    kind: str
+    key: str = ""
+    text: str = ""
+    times: int = 1
+    answers: str = ""
+    seconds: float = 0.0
+    bytes: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return self.kind in FAILURES
+
+    @property
+    def signature(self) -> tuple[str, str]:
+        return self.kind, self.key
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+RAN: Final = Outcome("ran")
+
+
+class Attack(ABC):
+    """Makes cases of seeds, and carries them out; the same seed is the same case for ever.
+
+    Attributes:
+        name: Its name on the command line and in the results.
+        backends: On which it makes sense.
+        wall: Seconds after which a trial hangs, on a machine that does other things, too.
+        cpu: Seconds of processor time that a trial may take.
+        bytes: How much memory a trial may take beyond what was in use before.
+        may_refuse: Whether an error with a code is an answer; where nothing is wrong with what is
+            asked, it is not.
+        about: What is tried, for the page of results.
+    """
+
+    name: ClassVar[str]
+    backends: ClassVar[Sequence[str]] = ("numpy",)
+    wall: ClassVar[float] = 60.0
+    cpu: ClassVar[float] = 10.0
+    bytes: ClassVar[int] = 1 << 30
+    may_refuse: ClassVar[bool] = True
+    about: ClassVar[str]
+
+    def load(self) -> None:
+        """Make what every child inherits; called once, before there are children."""
+
+    def prepare(self, scratch: Path, backend: str) -> None:
+        """Make what every trial of a child shares; called in the child."""
+
+    @abstractmethod
+    def case(self, seed: int) -> Case:
+        """Draw a case."""
+
+    @abstractmethod
+    def attempt(self, case: Case, backend: str) -> Outcome:
+        """Carry a case out; what it raises is an outcome as well."""
+
+    def judged(self, case: Case, answers: str) -> Outcome | None:
+        """Judge what came out, in a child of its own; None where nobody can."""
+        return None
+
+    def smaller(self, case: Case) -> Iterator[Case]:
+        """Yield simpler cases, the boldest first."""
+        yield from _without_items(case)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of many trials.
+
+    Attributes:
+        counts: How often each outcome was met.
+        trials: How many trials there were.
+        judged: How many of them the judges could answer.
+        codes: How often each code was met.
+        seconds: Wall-clock time.
+        found: Failures with the seed, the first of each signature.
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    trials: int = 0
+    judged: int = 0
+    codes: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    found: list[tuple[int, Outcome]] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.trials += 1
+        self.counts[outcome.kind] = self.counts.get(outcome.kind, 0) + outcome.times
+        if outcome.kind == "coded":
+            self.codes[outcome.key] = self.codes.get(outcome.key, 0) + 1
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """Tell what an exception is: ours with a code, or one that should not have got out."""
+    if isinstance(error, SubgraphkitError) and not isinstance(error, InternalError):
+        cause = error.__cause__
+        slip = f" {type(cause).__name__} in {_place(cause)}" if isinstance(cause, SLIPS) else ""
+        return Outcome("coded", f"{error.code}{slip}", str(error)[:300])
+    return Outcome("uncoded", f"{type(error).__name__} in {_place(error)}", repr(error)[:300])
+
+
+def require(true: object, text: str) -> None:
+    """Fail a trial whose result is not what it should be."""
+    if not true:
+        raise WrongError(text)
+
+
+class WrongError(Exception):
+    """A result that is not what it should be."""
+
+
+def _place(error: BaseException) -> str:
+    """Return the innermost function of ours that an exception came through."""
+    place = "nowhere"
+    for frame in traceback.extract_tb(error.__traceback__):
+        if f"/{OURS}" in frame.filename and "/tests/" not in frame.filename:
+            place = f"{Path(frame.filename).stem}.{frame.name}"
+        elif frame.filename.startswith("<"):
+            place = frame.filename.split()[0]
+    return place
+
+
+def _without_items(case: Mapping[str, Any]) -> Iterator[Case]:
+    """Leave items of lists out, half of them at first."""
+    for key, items in case.items():
+        if isinstance(items, list):
+            size = (len(items) + 1) // 2
+            while size:
+                for start in range(0, len(items), size):
+                    yield {**case, key: items[:start] + items[start + size :]}
+                size //= 2

@@ -1,0 +1,222 @@
+"""Backends in a process of their own: what ends it is an error here, and the session goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.backend import ProgressEvent
+from subgraphkit.binding import isolation
+from subgraphkit.errors import (
+    BackendError,
+    CompileError,
+    ExecutionError,
+    RunTimeoutError,
+    SubgraphkitWarning,
+)
+from tests.faults import Faulty
+from tests.interrupting import heard
+from tests.models import parsed
+
+MODEL = """
+mixed (float[N, 2] x) => (float[N, 2] y)
+<float[1] w = {3}>
+{
+  a = Mul(x, w)
+  y = Relu(a)
+}
+"""
+
+
+def opened(**settings: Any) -> sk.InferenceSession:
+    settings = {"isolate": "faulty", "cache": False, **settings}
+    return sk.InferenceSession(parsed(MODEL), [Faulty], **settings)
+
+
+def fed(number: float, rows: int = 1) -> dict[str, Any]:
+    return {"x": np.full((rows, 2), number, np.float32)}
+
+
+def process_of(session: sk.InferenceSession) -> int:
+    number: int = session.plan.steps[0].operator.info()["process"]
+    return number
+
+
+def exists(process: int) -> bool:
+    """Say whether a process is alive and not merely waiting for its parent to notice."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return False
+    return state[0] != "Z"
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    with heard():
+        timer = threading.Timer(seconds, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        yield
+        timer.join()
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[sk.InferenceSession]:
+    heard: list[ProgressEvent] = []
+    with opened(progress=heard.append) as session:
+        assert [one.subgraph for one in heard if one.phase == "fusing"] == ["faulty_0"]
+        yield session
+    assert session.graph.process.is_at_work is False
+
+
+def test_a_run_is_that_of_the_same_process_whatever_the_size(session: sk.InferenceSession) -> None:
+    assert process_of(session) != os.getpid()
+    for rows in (1, 3, 0, 1 << 19, 2):
+        held = session.run(None, fed(12, rows))[0]
+        session.run(None, fed(13, rows))
+        assert (held == np.full((rows, 2), 36, np.float32)).all()
+        assert held.flags.owndata
+        assert held.flags.writeable
+
+
+def test_what_an_operator_raises_there_is_raised_here(session: sk.InferenceSession) -> None:
+    before = process_of(session)
+    with pytest.raises(ExecutionError, match="ValueError: no such number") as caught:
+        session.run(None, fed(10))
+    assert (caught.value.code, type(caught.value.__cause__)) == ("SGK131", ValueError)
+    assert process_of(session) == before
+
+
+def test_what_ends_the_process_is_an_error_and_the_next_run_has_another_with_new_weights(
+    session: sk.InferenceSession,
+) -> None:
+    assert session.update_weights({"w": np.array([5], np.float32)}) == {"faulty_0": "refitted"}
+    assert session.run(None, fed(20))[0].tolist() == [[100, 100]]
+    before = process_of(session)
+    with pytest.raises(ExecutionError, match="signal SIGABRT") as caught:
+        session.run(None, fed(1))
+    error = caught.value
+    assert (error.code, error.backend, error.subgraph) == ("SGK136", "faulty", "faulty_0")
+    assert session.run(None, fed(20))[0].tolist() == [[100, 100]]
+    assert process_of(session) != before
+    session.update_weights({"w": np.array([3], np.float32)})
+
+
+def test_a_hang_is_ended_by_the_time_limit_of_the_run(session: sk.InferenceSession) -> None:
+    before = process_of(session)
+    with pytest.raises(RunTimeoutError, match="SGK138"):
+        session.run(None, fed(5), timeout_s=0.2)
+    assert not exists(before)
+
+
+def test_a_hang_is_ended_by_an_interrupt(session: sk.InferenceSession) -> None:
+    session.run(None, fed(20))
+    before = process_of(session)
+    with pytest.raises(KeyboardInterrupt), interrupted_after(0.2):
+        session.run(None, fed(5))
+    assert not exists(before)
+    assert session.run(None, fed(20))[0].tolist() == [[60, 60]]
+
+
+def test_several_threads_run_at_once(session: sk.InferenceSession) -> None:
+    def run(number: int) -> bool:
+        rows = 1 + number % 3
+        results = [session.run(None, fed(20 + number, rows))[0] for _ in range(20)]
+        return all((one == np.full((rows, 2), 60 + 3 * number)).all() for one in results)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(run, range(16)))
+
+
+def test_a_fork_has_a_process_of_its_own(session: sk.InferenceSession) -> None:
+    before = process_of(session)
+    child = os.fork()
+    if child == 0:
+        right = session.run(None, fed(20))[0].tolist() == [[60, 60]]
+        os._exit(0 if right and process_of(session) != before else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert process_of(session) == before
+
+
+def test_a_model_gets_no_process_after_too_many(
+    session: sk.InferenceSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "_MOST_ENDINGS", 0)
+    with pytest.raises(ExecutionError, match="SIGABRT"):
+        session.run(None, fed(2))
+    with pytest.raises(ExecutionError, match="not started again") as caught:
+        session.run(None, fed(20))
+    assert caught.value.code == "SGK136"
+
+
+def test_a_subgraph_that_ends_its_process_moves_to_the_fallback() -> None:
+    with opened(on_run_error="fallback") as session:
+        with pytest.warns(SubgraphkitWarning, match="exit status 3"):
+            assert session.run(None, fed(3))[0].tolist() == [[9, 9]]
+        assert session.graph.process.is_at_work is False
+
+
+def test_a_compiler_that_takes_too_much_is_an_error_or_moves() -> None:
+    settings: dict[str, Any] = {"options": {"faulty": {"compiling": 11}}}
+    with pytest.raises(CompileError, match="signal SIGXCPU") as caught:
+        opened(limits={"max_compile_seconds": 1}, **settings)
+    assert (caught.value.code, caught.value.subgraph) == ("SGK136", "faulty_0")
+    assert "the library says something" in caught.value.__notes__[0]
+    settings = {"options": {"faulty": {"compiling": 6}}, "on_compile_error": "fallback"}
+    with opened(limits={"max_compile_bytes": 1 << 30}, **settings) as session:
+        assert session.run(None, fed(4))[0].tolist() == [[12, 12]]
+        assert "MemoryError" in str(session.partitioning.explain(0))
+
+
+def test_a_backend_that_does_not_survive_what_it_is_asked_is_an_error_or_left_out() -> None:
+    options = {"faulty": {"asking": 7}}
+    with pytest.raises(BackendError, match="asked about the nodes") as caught:
+        opened(options=options)
+    assert (caught.value.code, caught.value.backend) == ("SGK136", "faulty")
+    with opened(options=options, on_compile_error="fallback") as session:
+        assert session.partitioning.backends == ("numpy",)
+        assert "SIGSEGV" in session.partitioning.named["faulty"]
+
+
+def test_a_backend_that_another_process_cannot_find_is_an_error() -> None:
+    class Local(Faulty):
+        pass
+
+    for given in (Local, Faulty()):
+        with pytest.raises(BackendError, match="process of its own") as caught:
+            sk.InferenceSession(parsed(MODEL), [given], isolate="faulty")
+        assert caught.value.code == "SGK137"
+
+
+def test_the_process_of_a_program_that_was_killed_ends_whatever_it_is_doing() -> None:
+    words = [sys.executable, "-c", "from tests.unit.compiling.test_isolation import hang; hang()"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        process = int(program.stdout.readline())
+        program.stdout.readline()
+        time.sleep(0.2)
+        assert exists(process)
+        program.kill()
+    deadline = time.monotonic() + 10
+    while exists(process) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not exists(process)
+
+
+def hang() -> None:
+    """Be the program: say which process works for it, and wait for one that never answers."""
+    with opened() as session:
+        print(process_of(session), flush=True)  # noqa: T201 (this is what it is for)
+        threading.Timer(0.1, print, ["hangs"], {"flush": True}).start()
+        session.run(None, fed(5))

@@ -1,0 +1,169 @@
+"""Runs end early: at their deadline or when another thread says so, and the session goes on."""
+
+import contextlib
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import subgraphkit as sk
+from subgraphkit.backend import Progress, interrupted_here, interruptible
+from subgraphkit.errors import CallerError, RunCancelledError, RunTimeoutError
+
+ENDLESS = 2**60
+X = np.ones(3, np.float32)
+
+
+def counting_loop() -> Any:
+    """Return a model whose input ``n`` says how often a body adds 1."""
+    scalar = [
+        helper.make_tensor_value_info(name, kind, [])
+        for name, kind in (("i", TensorProto.INT64), ("go", TensorProto.BOOL))
+    ]
+    state = helper.make_tensor_value_info("s", TensorProto.FLOAT, [3])
+    after = helper.make_tensor_value_info("t", TensorProto.FLOAT, [3])
+    still = helper.make_tensor_value_info("on", TensorProto.BOOL, [])
+    one = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["s", "one"], ["t"]),
+            helper.make_node("Identity", ["go"], ["on"]),
+        ],
+        "body",
+        [*scalar, state],
+        [still, after],
+        [one],
+    )
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])
+    n = helper.make_tensor_value_info("n", TensorProto.INT64, [])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])
+    loop = helper.make_node("Loop", ["n", "", "x"], ["y"], name="long", body=body)
+    graph = helper.make_graph([loop], "g", [n, x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def feeds(count: int) -> dict[str, Any]:
+    return {"n": np.array(count, np.int64), "x": X}
+
+
+@pytest.fixture(scope="module", params=["numpy", "onnxruntime"])
+def session(request: pytest.FixtureRequest) -> Any:
+    with sk.InferenceSession(counting_loop(), backend=request.param) as opened:
+        yield opened
+
+
+def test_a_run_ends_at_its_deadline_and_names_the_step(session: sk.Session) -> None:
+    for _ in range(3):
+        with pytest.raises(
+            RunTimeoutError, match=r"SGK138.*timeout_s=0\.05: step 1 of 1"
+        ) as caught:
+            session.run(None, feeds(ENDLESS), timeout_s=0.05)
+        assert caught.value.context["step"] == 0
+        if session.partitioning.subgraphs[0].backend == "numpy":
+            assert "long" in caught.value.context["nodes"][0]
+        assert isinstance(caught.value, TimeoutError)
+        (y,) = session.run(None, feeds(5))
+        assert (y == 6).all()
+        (y,) = session.run(["y"], feeds(5), timeout_s=30)
+        assert (y == 6).all()
+
+
+def test_another_thread_cancels_all_runs_with_the_same_options(session: sk.Session) -> None:
+    options = sk.RunOptions()
+    ended: list[str] = []
+
+    def work() -> None:
+        with pytest.raises(RunCancelledError) as caught:
+            session.run(None, feeds(ENDLESS), options)
+        ended.append(caught.value.code)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while len(options._runs) < 2:
+        time.sleep(0.001)
+    options.cancel()
+    for thread in threads:
+        thread.join()
+    assert ended == ["SGK139", "SGK139"]
+    with pytest.raises(RunCancelledError, match=r"SGK139.*step 1 of 1"):
+        session.run(None, feeds(1), options)
+    options.terminate = False
+    assert session.run(None, feeds(1), options)[0][0] == 2
+
+
+def test_a_run_with_bound_arrays_ends_early_too(session: sk.Session) -> None:
+    binding = session.io_binding()
+    for name, array in feeds(ENDLESS).items():
+        binding.bind_cpu_input(name, array)
+    binding.bind_output("y")
+    with pytest.raises(RunTimeoutError):
+        session.run_with_iobinding(binding, sk.RunOptions(timeout_s=0.02))
+    binding.bind_cpu_input("n", np.array(2, np.int64))
+    session.run_with_iobinding(binding, timeout_s=30)
+    assert (binding.copy_outputs_to_cpu()[0] == 3).all()
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), "1", True])
+def test_what_is_no_time_is_refused(session: sk.Session, seconds: Any) -> None:
+    with pytest.raises(CallerError, match=r"SGK142.*timeout_s"):
+        session.run(None, feeds(1), timeout_s=seconds)
+
+
+def test_no_time_at_all_is_a_deadline_and_endless_time_is_none(session: sk.Session) -> None:
+    with pytest.raises(RunTimeoutError, match=r"SGK138"):
+        session.run(None, feeds(1), timeout_s=0)
+    assert session.run(None, feeds(1), timeout_s=float("inf"))[0][0] == 2
+
+
+def test_python_code_is_interrupted_anywhere_and_never_after_it_ended() -> None:
+    # Whatever the moment: the work was interrupted, or done; and nothing strikes behind it.
+    for pause in np.linspace(0, 0.002, 60):
+        progress = Progress()
+        timer = threading.Timer(float(pause), progress.cancel, [TimeoutError("late")])
+        timer.start()
+        with contextlib.suppress(TimeoutError):
+            interrupted_here(progress, lambda: [sum(range(50)) for _ in range(300)])
+        for _ in range(300):
+            sum(range(10))
+        timer.join()
+        for _ in range(300):
+            sum(range(10))
+
+
+def test_code_within_interrupted_code_is_interrupted_by_whom_it_concerns() -> None:
+    outer, inner = Progress(), Progress()
+    threading.Timer(0.02, outer.cancel, [TimeoutError("outer")]).start()
+
+    def forever() -> Sequence[int]:
+        while True:
+            pass
+
+    with pytest.raises(TimeoutError, match="outer"):
+        interrupted_here(outer, interrupted_here, inner, forever)
+
+
+def test_a_library_that_does_not_return_is_not_waited_for_and_the_place_is_known() -> None:
+    progress, returns, after = Progress(), threading.Event(), []
+
+    def in_a_library() -> None:
+        returns.wait()
+        after.append("went on")
+
+    threading.Timer(0.02, progress.cancel, [TimeoutError("late")]).start()
+    with pytest.raises(TimeoutError, match="late") as caught:
+        interruptible(progress, interrupted_here, progress, in_a_library)
+    cause = caught.value.__cause__
+    assert cause is not None
+    places = [frame.f_code.co_name for frame, _ in traceback.walk_tb(cause.__traceback__)]
+    assert "in_a_library" in places
+    returns.set()
+    for thread in threading.enumerate():
+        if thread.name == "subgraphkit run":
+            thread.join()
+    assert after == []
