@@ -10,6 +10,7 @@ import resource
 import shutil
 import tempfile
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,14 @@ def pytest_report_header() -> str:
         "tests.suite: options of long checks, fixed seeds, a cache of the tests' own; it brings "
         "tests.golden_support (--update-golden) and tests.run_examples (examples in pages)"
     )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Forget at the end of a file what it measured, for that decides what ``auto`` answers."""
+    if nextitem is None or nextitem.path != item.path:
+        measured = Path(os.environ["XDG_CACHE_HOME"]) / "subgraphkit" / "backends" / "auto"
+        shutil.rmtree(measured, ignore_errors=True)
 
 
 _SPENT = [0.0]
