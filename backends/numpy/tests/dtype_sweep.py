@@ -181,17 +181,15 @@ def combinations(schema: Any) -> tuple[list[Combination], ...]:
     A parameter that only outputs have, and that no attribute sets, has none.
     """
     templates = list(fitting(schema))
-    found = []
-    for constraint in schema.type_constraints:
-        parameter = constraint.type_param_str
-        for type_name in sorted(constraint.allowed_type_strs):
-            candidates = [
-                Combination(schema, template, parameter, type_name)
-                for template in templates
-                if _can_take(schema, template, parameter, type_name)
-            ]
-            found.append(_diverse(candidates))
-    return tuple(found)
+    return tuple(
+        _diverse([
+            Combination(schema, template, constraint.type_param_str, type_name)
+            for template in templates
+            if _can_take(schema, template, constraint.type_param_str, type_name)
+        ])
+        for constraint in schema.type_constraints
+        for type_name in sorted(constraint.allowed_type_strs)
+    )  # fmt: skip
 
 
 def _diverse(candidates: list[Combination]) -> list[Combination]:
