@@ -237,7 +237,6 @@ def _setter(schema: Any, template: Template, parameter: str) -> str | None:
     for name in _SETTERS:
         if name in schema.attributes:
             return name
-    del template
     return None
 
 
@@ -329,7 +328,6 @@ def _make_allowed(schema: Any, template: Template, combination: Combination, inp
             continue
         fit = [a for a in ("tensor(float)", "tensor(int64)", "tensor(int32)") if a in allowed]
         inputs[place] = converted(value, element_type((fit or allowed)[0]))
-    del template
 
 
 def _set(node: NodeProto, name: str, dtype: DataType, *, by_name: bool) -> None:
