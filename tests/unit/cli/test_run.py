@@ -172,7 +172,6 @@ def test_an_input_that_cannot_be_made_up_must_be_given(cli: Cli) -> None:
     assert "--input s=FILE.npy" in ended.err
 
 
-@pytest.mark.parametrize("target", ["missing/results.npz", "."])
 @pytest.mark.parametrize("size", [10**15, 2**62, 2**63 - 1, 2**63])
 def test_an_input_larger_than_memory_is_not_called_a_bug(
     cli: Cli, tmp_path: Path, size: int
@@ -183,6 +182,7 @@ def test_an_input_larger_than_memory_is_not_called_a_bug(
     assert "SGK900" not in ended.err
 
 
+@pytest.mark.parametrize("target", ["missing/results.npz", "."])
 def test_a_target_that_cannot_be_written_is_refused_before_the_work(
     cli: Cli, linear: Path, target: str
 ) -> None:
