@@ -69,12 +69,11 @@ class ResolvedConfig:
             nothing limits the process, so that each library takes as many as it finds right.
         max_memory: How many bytes a session may take in memory; None for no limit.
         limits: What a model may ask for while it is opened, and how large its values may be.
-        tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
-            beside it; ``"off"``, ``"first"`` or ``"background"``.
+        tune: Whether and when a session on ``auto`` measures who runs a model best.
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
         timeout_s: How many seconds compiling a model may take; None for as long as it takes.
-        isolate: Backends that compile and run in a child process; ``"process"`` stands for all.
+        isolate: Backends in a child process; ``"process"`` stands for all.
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
         trusted_folders: Folders in or below which a file may name code and widen what is trusted.
@@ -197,12 +196,11 @@ class ResolvedConfig:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "none"
     if isinstance(value, Mapping):
-        return ",".join(f"{key}={one}" for key, one in value.items()) or "none"
-    if isinstance(value, frozenset):
-        return ",".join(sorted(value)) or "none"
+        value = tuple(f"{key}={one}" for key, one in value.items())
+    if isinstance(value, tuple | frozenset):
+        listed = sorted(value) if isinstance(value, frozenset) else map(str, value)
+        return ",".join(listed) or "none"
     return "" if value is None else str(value)
 
 
