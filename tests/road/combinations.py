@@ -14,9 +14,9 @@ _Shape = tuple[int, ...]
 _Value = tuple[str, _Shape]
 
 _REDUCING: Final = ("L1", "L2", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-_ALONE: Final = ("Abs", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSwish", "LeakyRelu", "Mish")
+_ALONE: Final = ("Abs", "Elu", "Erf", "Exp", "Gelu", "HardSwish", "LeakyRelu", "Mish")
 _ALONE_TOO: Final = ("Neg", "Reciprocal", "Relu", "Sigmoid", "Softplus", "Sqrt", "Tanh", "Log")
-_OF_TWO: Final = ("Add", "Div", "Equal", "Less", "Max", "Min", "Mod", "Mul", "Pow", "Sub", "Where")
+_OF_TWO: Final = ("Add", "Div", "Equal", "Less", "Max", "Min", "Mul", "Pow", "Sub", "Where")
 _NORMALIZING: Final = (
     *("Softmax", "LayerNormalization"),
     *("GroupNormalization", "InstanceNormalization"),
@@ -180,7 +180,7 @@ class Chain:
             return self._node(op, self._node("Abs", both[0]), self._node("Tanh", both[1])), made
         if op in {"Equal", "Less"}:
             return self._node("Cast", self._node(op, *both), to=onnx.TensorProto.FLOAT), made
-        return self._node(op, *both, **({"fmod": 1} if op == "Mod" else {})), made
+        return self._node(op, *both), made
 
     def _operand(self, shape: _Shape) -> _Shape:
         """Draw a shape that is broadcast: of one number, by channel, in full, or the larger one."""

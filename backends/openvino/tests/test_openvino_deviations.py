@@ -114,3 +114,19 @@ def test_arrays_whose_dtype_says_more_than_its_type_are_taken(
     assert not array.dtype.isbuiltin
     with session(model) as opened:
         assert opened.run(None, {"a": array, "b": array})[0].tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("rows", ["5", "N"])
+def test_results_keep_the_axes_of_length_one_that_openvino_moves_or_loses(rows: str) -> None:
+    model = _untyped(
+        f"g (float[{rows},2,17] x, float[17] z) => (float y, float q) <int64[1] last = {{3}}, "
+        "int64[1] first = {0}, float[1] two = {2}, int64 at = {0}> "
+        "{ u = Unsqueeze(x, last) r = ReduceSum<keepdims=1>(u, first) y = Mul(r, two) "
+        "g = Gather(z, at) q = Add(g, two) }"
+    )
+    with session(model) as opened:
+        assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
+        y, q = opened.run(
+            None, {"x": np.ones((5, 2, 17), np.float32), "z": np.ones(17, np.float32)}
+        )
+    assert (y.shape, q.shape) == ((1, 2, 17, 1), (1,))
