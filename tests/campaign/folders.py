@@ -209,15 +209,20 @@ class Scarce(_Folders):
             if "descriptors" in case:
                 most = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
                 limit = most + case["descriptors"]
-                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, _most(resource.RLIMIT_NOFILE)))
             else:
                 pages = int(Path("/proc/self/statm").read_text().split()[0])
                 limit = pages * resource.getpagesize() + int(case["megabytes"] * (1 << 20))
-                resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+                resource.setrlimit(resource.RLIMIT_AS, (limit, _most(resource.RLIMIT_AS)))
             self.check(opened(self._model, backend, folder / "cache"))
             return None
 
         return in_fork(work)
+
+
+def _most(limit: int) -> int:
+    """Return up to what a limit may be raised again."""
+    return resource.getrlimit(limit)[1]
 
 
 def _damage(files: Sequence[Path], change: Case, outside: Path) -> None:
