@@ -86,9 +86,9 @@ def test_every_family_registers_kernels() -> None:
             "Upsample",
             "",
             21,
-            "opset: operator Upsample is withdrawn in opset 21; export the model ",
+            f"{_WITHDRAWN}Upsample{_IN}21{_EXPORT}10, or with Resize in its place",
         ),
-        ("Scatter", "", 18, "one below 11, or with ScatterElements in its place"),
+        ("Scatter", "", 18, f"{_WITHDRAWN}Scatter{_IN}18{_EXPORT}11, or with ScatterElements in"),
         ("Conv", "com.acme", 1, "op_unsupported: operator com.acme::Conv"),
     ],
 )

@@ -22,7 +22,7 @@ _OTHERWISE = {
     "a long input": "SGK214",
     "a weighted window of channels": "SGK218",
     "many random numbers": "SGK218",
-    "parts beyond count": "SGK215",
+    "parts beyond count": "SGK218",
 }
 """What breaks a rule of ONNX besides, by the code of that."""
 
