@@ -66,12 +66,10 @@ class ResolvedConfig:
         cache: Whether compiled engines are kept.
         cache_dir: Where they are kept, or None if nobody said.
         cache_size: How many bytes of engines are kept at most.
-        threads: How many threads a run computes with, on every backend; None where nobody said and
-            nothing limits the process, so that each library takes as many as it finds right.
+        threads: How many threads a run computes with, on every backend; None leaves it to each.
         max_memory: How many bytes a session may take in memory; None for no limit.
         limits: What a model may ask for while it is opened, and how large its values may be.
-        tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
-            beside it; ``"off"``, ``"first"`` or ``"background"``.
+        tune: Whether a session on ``auto`` measures who runs a model best: off, first, background.
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
         timeout_s: How many seconds compiling a model may take; None for as long as it takes.
