@@ -15,7 +15,7 @@ from pathlib import Path
 
 from measuring import machine
 
-BENCHMARKS = ("import", "overhead", "road", "models")
+BENCHMARKS = ("import", "overhead", "isolation", "road", "models")
 EXPORTED = ("latency", "where", "memory")
 COMPARED = (
     "backends",

@@ -81,9 +81,6 @@ class FaultyOperator(SubgraphOperator):
         (self.weight,) = changed.values()
         return True
 
-    def info(self) -> Mapping[str, Any]:
-        return {"process": os.getpid()}
-
 
 class FaultyProperty(SubgraphProperty):
     """Takes every Mul."""

@@ -12,6 +12,7 @@ import contextlib
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
 from sybil.sybil import SybilCollection
+
+from tests.ready import run_command
 
 ROOT = Path(__file__).resolve().parents[1]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -91,21 +94,29 @@ def run_console(example: Example) -> str | None:
         # what a command says after ten seconds depends on how slow the machine is
         quiet = {"COLUMNS": "100", "NO_COLOR": "1", "SUBGRAPH_PROGRESS": "none"}
         environment = {**os.environ, **quiet}
-        done = subprocess.run(
-            re.sub(r"^subgraphkit\b", f'"{sys.executable}" -m subgraphkit', command),
-            shell=True,
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
+        done = _run(command, environment)
         got = done.stdout + done.stderr
         if expected and not doctest.OutputChecker().check_output(expected, got, OPTIONS):
             return f"$ {command}\nexpected:\n{expected}\ngot:\n{got}"
         if not expected and done.returncode:
             return f"$ {command}\nexit status {done.returncode}:\n{got}"
     return None
+
+
+def _run(command: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run a command line, in a shell if it asks for anything of one."""
+    name, *words = shlex.split(command)
+    if name == "subgraphkit" and not re.search(r"[>|<&;$*~=]", re.sub(r"[\w.]=[\w.]", "", command)):
+        return run_command(words, Path.cwd(), environment, TIMEOUT_SECONDS)
+    return subprocess.run(
+        re.sub(r"^subgraphkit\b", f'"{sys.executable}" -m subgraphkit', command),
+        shell=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
 
 
 def _commands(block: str) -> list[tuple[str, str]]:

@@ -55,6 +55,7 @@ _HOMES: Final = {
     "fill_buffers": "subgraphkit.backend.operator",
     "hookimpl": "subgraphkit.backend.hookspecs",
     "hookspec": "subgraphkit.backend.hookspecs",
+    "interrupted_here": "subgraphkit.backend.interruption",
     "interruptible": "subgraphkit.backend.interruption",
     "is_elementwise": "subgraphkit.backend.footprint",
     "option_out_of_range": "subgraphkit.backend.messages",

@@ -32,6 +32,7 @@ from subgraphkit.backend.hookspecs import (
 )
 from subgraphkit.backend.interruption import (
     Interrupted,
+    interrupted_here,
     interruptible,
 )
 from subgraphkit.backend.manifest import (
@@ -140,6 +141,7 @@ __all__ = [
     "fill_buffers",
     "hookimpl",
     "hookspec",
+    "interrupted_here",
     "interruptible",
     "is_elementwise",
     "option_out_of_range",

@@ -2,7 +2,9 @@
 
 A run that may end early has a ``Progress``, which is cancelled when its time is up. Between two
 steps it is asked; a library that can be stopped is, by ``Progress.stopping``; and Python code that
-computes for long is called by ``interruptible``, which stops it on any thread as Ctrl-C would.
+computes for long is done by a thread of its own, where it is stopped as Ctrl-C would stop it. The
+thread of the caller only waits, so that nothing ever strikes there, and does not wait for a call of
+a library that takes its time.
 """
 
 import ctypes
@@ -12,12 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.texts import logger_of
 
-__all__ = ["Interrupted", "interruptible", "limited_to"]
+__all__ = ["Interrupted", "interrupted_here", "interruptible", "limited_to"]
 
 _Result = TypeVar("_Result")
 
@@ -26,29 +29,94 @@ _logger = logger_of("run")
 _AGAIN_SECONDS: Final = 0.02
 """When to strike once more: Python drops an exception that strikes where it removes an object."""
 
+_PATIENCE_SECONDS: Final = 0.03
+"""What work that was cancelled gets to come to its end before nobody waits for it any more."""
+
 _LONG_SECONDS: Final = 3600.0
 """How long to sleep if nothing is due; a lock cannot wait for any time at all."""
 
 
 class Interrupted(BaseException):
-    """Strikes Python code inside of ``interruptible``; to be caught by nobody else for good."""
+    """Strikes Python code inside of ``interrupted_here``; to be caught by nobody else for good."""
 
 
 def interruptible(progress: Progress, work: Callable[..., _Result], *arguments: object) -> _Result:
-    """Call Python code that is interrupted, wherever it is, when the work is cancelled meanwhile.
+    """Have Python code done by another thread, where it is interrupted when the work is cancelled.
 
-    A call of a library that does not return to Python is not interrupted before it does. Nothing
-    strikes after this function has returned or raised.
+    A call of a library that does not return to Python is not waited for: it goes on by itself, and
+    its result is dropped.
 
     Args:
         progress: Says when; see ``Progress.cancel``.
-        work: What to do. It must bear an exception between any two steps of Python code, so what
-            is to be undone in any case is for the caller to do and undo.
+        work: What to do, in which ``interrupted_here`` calls what may be interrupted: code that
+            bears an exception between any two steps, with what must be undone done around it.
         *arguments: Its arguments.
 
     Raises:
         BaseException: What the work raises; or what ``progress`` was cancelled with, whose cause is
-            the ``Interrupted`` that struck.
+            an ``Interrupted`` with the place where the work was then.
+
+    Thread-safety: may be called from any thread.
+    """
+    over = threading.Event()
+    outcome: list[tuple[Any, BaseException | None]] = []
+
+    def do() -> None:
+        try:
+            outcome.append((work(*arguments), None))
+        except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
+            outcome.append((None, error))
+        over.set()
+
+    def leave() -> None:
+        _alarm.set(over, time.monotonic() + _PATIENCE_SECONDS, over.set)
+
+    thread = threading.Thread(target=do, name="subgraphkit run", daemon=True)
+    try:
+        with progress.stopping(leave):
+            thread.start()
+            over.wait()
+    except BaseException as error:
+        progress.cancel(error)
+        raise
+    finally:
+        _alarm.drop(over)
+    if not outcome:
+        _raise_left(progress, thread)
+    made: _Result
+    made, raised = outcome[0]
+    if raised is not None:
+        raise raised
+    return made
+
+
+def _raise_left(progress: Progress, thread: threading.Thread) -> None:
+    """Raise what work was cancelled with that goes on in a thread; the cause says where it is."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 (public but for its name)
+    trace: TracebackType | None = None
+    while frame is not None:
+        trace = TracebackType(trace, frame, frame.f_lasti, frame.f_lineno)
+        frame = frame.f_back
+    try:
+        progress.check()
+    except BaseException as error:
+        raise error from Interrupted().with_traceback(trace)
+
+
+def interrupted_here(
+    progress: Progress, work: Callable[..., _Result], *arguments: object
+) -> _Result:
+    """Call Python code that is interrupted when the work is cancelled, on a thread for such work.
+
+    Nothing strikes after this function has returned or raised.
+
+    Args:
+        progress: Says when.
+        work: What to do; see ``interruptible``.
+        *arguments: Its arguments.
+
+    Raises:
+        BaseException: As for ``interruptible``.
 
     Thread-safety: may be called from any thread, and from within ``work``.
     """

@@ -41,7 +41,9 @@ MANIFEST_FILE: Final = "subgraphkit-backend.toml"
 OPTIONS_FILE: Final = "backend_options.py"
 """Name of the module beside it whose class ``Options`` is written from it."""
 
-_COPIED_KEYS: Final = ("type", "default", "help", "choices", "unit", "scope", "cache", "alias")
+_COPIED_KEYS: Final = (
+    *("type", "default", "help", "choices", "unit", "scope", "cache", "alias", "needs_trust"),
+)
 _OPTION_KEYS: Final = {
     **{key: key for key in (*_COPIED_KEYS, "expected", "elsewhere")},
     "min": "minimum",
@@ -50,6 +52,7 @@ _OPTION_KEYS: Final = {
 _KINDS_OF_KEYS: Final = {
     **dict.fromkeys(("help", "unit", "alias", "expected"), str),
     "cache": bool,
+    "needs_trust": bool,
     "elsewhere": dict,
 }
 

@@ -48,6 +48,8 @@ class Option:
             what lies there counts; a list or shapes may name parts of the model, so their names
             count as well if such an option is given.
         alias: Former name, still accepted with a warning.
+        needs_trust: Whether a value names code to load, or widens what is trusted, so that a
+            configuration file that nobody vouches for must not give one (SGK126).
         expected: What a value has to be, for messages, where more is asked than the kind says.
         elsewhere: What other tools call the same, by tool; for documentation only.
 
@@ -67,6 +69,7 @@ class Option:
     scope: Literal["bind", "run"] = "bind"
     cache: bool = False
     alias: str = ""
+    needs_trust: bool = False
     expected: str = ""
     elsewhere: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -159,8 +159,8 @@ class _Work:
             # One look is enough for most nodes.
             elif read and (read[0] in constants or not read[0]) and self._is_computable(node):
                 self._compute(node, is_known=False)
-            elif static and read and (read[0] in static or not read[0]) and self._is_known(node):
-                self._require_bounded(Node(graph, node))
+            elif static and read and (read[0] in static or not read[0]):
+                self._is_computable(node)
             elif op_types[node] in _COPIES:
                 self._take_copy_out(Node(graph, node))
 
@@ -201,9 +201,17 @@ class _Work:
         table = self._graph.table
         if table.domains[node] or node in table.bodies:
             return False
-        if not self._is_known(node) or not self._require_bounded(Node(self._graph, node)):
+        if not self._is_known(node):
             return False
-        return self._is_worth_it(Node(self._graph, node))
+        view, constants = Node(self._graph, node), self._constants
+        self._require_bounded(view)
+        at_hand = all(not name or name in constants for name in table.inputs[node])
+        if at_hand and self._is_worth_it(view):
+            return True
+        sources = self._sources_of(node)
+        for name in table.outputs[node]:
+            self._static[name] = sources | {name} if self._fills(view) else sources
+        return False
 
     def _is_known(self, node: int) -> bool:
         return all(
@@ -211,27 +219,30 @@ class _Work:
             for name in self._graph.table.inputs[node]
         )
 
-    def _require_bounded(self, node: Node) -> bool:
-        """Hold what a node makes of constants against the limits; say whether they are at hand.
+    def _require_bounded(self, node: Node) -> None:
+        """Hold what a node makes of constants against the limits.
 
         Whoever runs what is left of the graph computes it as well, many while they compile.
         """
-        limits, sources = self._limits, self._sources_of(node.id)
-        read = [self._elements(name) for name in node.inputs]
-        made = [self._elements(name) for name in node.outputs]
-        fills = node.op_type == "ConstantOfShape" or (node.op_type == "Expand" and read[0] == 1)
-        allowed = FILLED * limits.max_elements if fills else 0
-        allowed = max(allowed, GROWTH * sum(map(self._elements, sources)))
-        for name, found in zip(node.outputs, made, strict=True):
-            if found > allowed:
-                limits.require("max_elements", found, f"value {name!r}, known at bind,")
-            if name:
-                self._static[name] = sources | {name} if fills else sources
+        limits = self._limits
+        read, made = ([self._elements(n) for n in names] for names in (node.inputs, node.outputs))
         most = max(made, default=0)
+        if most > limits.max_elements:
+            allowed = GROWTH * sum(map(self._elements, self._sources_of(node.id)))
+            if self._fills(node):
+                allowed = max(allowed, FILLED * limits.max_elements)
+            if most > allowed:
+                name = node.outputs[made.index(most)]
+                limits.require("max_elements", most, f"value {name!r}, known at bind,")
         is_product = node.op_type in _PRODUCTS
         self._cost += most * math.isqrt(max(read)) if is_product else max(most, *read)
-        limits.require("max_cost", self._cost, "what is computed from constants")
-        return all(not name or name in self._constants for name in node.inputs)
+        if self._cost > limits.max_cost:
+            limits.require("max_cost", self._cost, "what is computed from constants")
+
+    def _fills(self, node: Node) -> bool:
+        """Say whether a node repeats one element."""
+        is_one = node.op_type == "Expand" and self._elements(node.inputs[0]) == 1
+        return is_one or node.op_type == "ConstantOfShape"
 
     def _elements(self, name: str) -> int:
         return elements(self._graph.shape(name)) if name else 0

@@ -107,6 +107,11 @@ class ModelProcess:
         """Whether there is a process now."""
         return self._child is not None
 
+    @property
+    def number(self) -> int:
+        """The number of the process at work, as the system has it; 0 if there is none."""
+        return 0 if self._child is None else self._child.number
+
     def ready(self) -> int:
         """Start the process unless it is at work; return its generation.
 

@@ -4,13 +4,14 @@ Every value has a type by now. A dimension that is open counts as 1: what it wil
 step, and judged there.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import prod
+from functools import lru_cache
 from typing import Final
 
 from subgraphkit.ir import BoundGraph, Graph, Node
 from subgraphkit.limits import LoadLimits
-from subgraphkit.types import Shape, TensorType, ValueType
+from subgraphkit.types import Shape, TensorType
 
 __all__ = ["elements", "require_bounded"]
 
@@ -31,14 +32,25 @@ def require_bounded(graph: BoundGraph, limits: LoadLimits) -> None:
     Raises:
         UnsupportedModelError: There is one (SGK216).
     """
+    most, rank = limits.value_bytes or math.inf, limits.max_rank or math.inf
     for one in _with_bodies(graph):
         # Many values have one type.
         distinct = {id(type_): type_ for type_ in one.types.values()}
-        large = {key for key, type_ in distinct.items() if _is_beyond(type_, limits)}
+        large = {
+            key
+            for key, type_ in distinct.items()
+            if isinstance(type_, TensorType)
+            and type_.shape
+            and (len(type_.shape) > rank or _bytes(type_) > most)
+        }
         if large:
             _refuse(one, large, limits)
+        if not limits.max_elements:
+            continue
         op_types = one.table.op_types
-        for index in one.order if limits.max_elements else ():
+        if _WORKED_IN.keys().isdisjoint(op_types):
+            continue
+        for index in one.order:
             worked_in = _WORKED_IN.get(op_types[index])
             if worked_in is not None and not one.table.domains[index]:
                 _require_bounded_work(Node(one, index), worked_in, limits)
@@ -52,22 +64,14 @@ def _with_bodies(graph: Graph) -> Iterator[Graph]:
         stack += [body for bodies in one.table.bodies.values() for body in bodies.values()]
 
 
-def _is_beyond(type_: ValueType, limits: LoadLimits) -> bool:
-    if not isinstance(type_, TensorType) or type_.shape is None:
-        return False
-    if limits.max_rank and len(type_.shape) > limits.max_rank:
-        return True
-    most = limits.value_bytes
-    return bool(most) and _bytes(type_) > most
-
-
 def _bytes(type_: TensorType) -> int:
     return (elements(type_.shape) * type_.dtype.bits + 7) // 8
 
 
+@lru_cache(maxsize=4096)
 def elements(shape: Shape | None) -> int:
     """Return the number of elements, open dimensions counted as 1."""
-    return prod([dim for dim in shape or () if isinstance(dim, int)])
+    return math.prod([dim for dim in shape or () if isinstance(dim, int)])
 
 
 def _refuse(graph: Graph, large: set[int], limits: LoadLimits) -> None:
@@ -109,7 +113,7 @@ def _padded(node: Node, shape: Shape) -> int:
     rank = len(shape) - 2
     pads = node.attribute("pads", ())
     sums = _along(map(sum, zip(pads[:rank], pads[rank:], strict=False)), rank, 0)
-    return elements(shape[:2]) * prod(map(sum, zip(map(_size, shape[2:]), sums, strict=False)))
+    return elements(shape[:2]) * math.prod(map(sum, zip(map(_size, shape[2:]), sums, strict=False)))
 
 
 def _spread(node: Node, shape: Shape) -> int:
@@ -122,7 +126,7 @@ def _spread(node: Node, shape: Shape) -> int:
         for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
     )
     rows = zip(map(_size, shape[2:]), strides, _along(taps, rank), dilations, more, strict=False)
-    return elements(shape[:1]) * prod(
+    return elements(shape[:1]) * math.prod(
         (size - 1) * stride + (tap - 1) * dilation + 1 + max(0, extra)
         for size, stride, tap, dilation, extra in rows
     )

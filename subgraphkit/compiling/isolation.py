@@ -1,6 +1,7 @@
 """Operators in the child process of their model: one that stands for each here, and its errors."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final, cast
 
 import numpy as np
@@ -13,8 +14,9 @@ from subgraphkit.errors import BackendError, CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.texts import counted
 
-__all__ = ["IsolatedOperator", "isolated"]
+__all__ = ["IsolatedOperator", "ended_while", "isolated"]
 
 _LOOK_SECONDS: Final = 0.02
 
@@ -81,6 +83,7 @@ class IsolatedOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class IsolatedOperator(SubgraphOperator):
         self._process = process
         self._subgraph = subgraph
         self._recipe = recipe
+        self._backend: str = recipe["backend"]["name"]
         self._engine = [] if engine is None else [np.frombuffer(engine, np.uint8)]
         self._weights = {
             name: one.array() for name, one in subgraph.constants.items() if one.version
@@ -106,7 +110,9 @@ class IsolatedOperator(SubgraphOperator):
                 self._make(progress)
             except ProcessEnded as ended:
                 process.leave(self)
-                raise self._worded(ended, CompileError, "compiling") from None
+                raise ended_while(
+                    "compiling", CompileError, ended, self._backend, subgraph
+                ) from None
             except BaseException:
                 process.leave(self)
                 raise
@@ -143,11 +149,16 @@ class IsolatedOperator(SubgraphOperator):
         """Hand new weights to the operator; another process will make it with them."""
         process = self._process
         with process.lock:
-            if self._generation != process.ready():
-                self._make()
-            values = process.inward.store(list(changed.values()))
-            update = {"update": self._number, "names": list(changed), "values": values}
-            taken: bool = process.ask(update)["taken"]
+            try:
+                if self._generation != process.ready():
+                    self._make()
+                values = process.inward.store(list(changed.values()))
+                update = {"update": self._number, "names": list(changed), "values": values}
+                taken: bool = process.ask(update)["taken"]
+            except ProcessEnded as ended:
+                raise ended_while(
+                    "updating", ExecutionError, ended, self._backend, self._subgraph
+                ) from None
         if taken:
             self._weights |= changed
         return taken
@@ -161,20 +172,25 @@ class IsolatedOperator(SubgraphOperator):
         return self._bytes("bare_engine")
 
     def info(self) -> Mapping[str, Any]:
-        """Return what the operator says, and that it is isolated."""
-        facts = self._asked("info") if self._generation == self._process.generation else None
-        return {**(facts or {}), "isolated": True}
+        """Return what the operator says, and the number of its process."""
+        facts = self._asked("info") if self._is_there else {}
+        return {**facts, "process": self._process.number}
 
     def close(self) -> None:
         """Close the operator; with the last one the process ends."""
         process = self._process
         with process.lock:
-            if process.is_at_work and self._generation == process.generation:
-                self._asked("close")
+            if self._is_there:
+                with suppress(ProcessEnded):
+                    self._asked("close")
             self._generation = -1
             process.leave(self)
 
     # -- inside ------------------------------------------------------------------------------
+
+    @property
+    def _is_there(self) -> bool:
+        return self._process.is_at_work and self._generation == self._process.generation
 
     def _computed(self, inputs: Sequence[Any], progress: Progress | None = None) -> list[Any]:
         process = self._process
@@ -185,7 +201,9 @@ class IsolatedOperator(SubgraphOperator):
             answer = process.ask({"run": self._number, "values": given}, progress)
             return [_owned(one) for one in process.outward.restore(answer["values"])]
         except ProcessEnded as ended:
-            raise self._worded(ended, ExecutionError, "running") from None
+            raise ended_while(
+                "running", ExecutionError, ended, self._backend, self._subgraph
+            ) from None
 
     def _make(self, progress: Progress | None = None) -> None:
         process = self._process
@@ -208,20 +226,22 @@ class IsolatedOperator(SubgraphOperator):
             values = self._asked(what)
             return None if values is None else self._process.outward.restore(values)[0].tobytes()
 
-    def _worded(self, ended: ProcessEnded, kind: type[BackendError], doing: str) -> BackendError:
-        backend = self._recipe["backend"]["name"]
-        subgraph = self._subgraph
-        error = kind(
-            "SGK136",
-            f"the process in which backend {backend!r} was {doing} subgraph {subgraph.id!r} "
-            f"({len(subgraph.nodes)} nodes) ended with {ended.how}",
-            backend=backend,
-            subgraph=subgraph.id,
-            hint="This process and the session go on. To have such subgraphs run on the fallback "
-            "backend, set on_compile_error='fallback' and on_run_error='fallback'; or leave the "
-            "backend out of the list.",
-        )
-        return with_last_words(error, ended)
+
+def ended_while(
+    doing: str, kind: type[BackendError], ended: ProcessEnded, backend: str, subgraph: Subgraph
+) -> BackendError:
+    """Word that a process went down (SGK136)."""
+    error = kind(
+        "SGK136",
+        f"the process in which backend {backend!r} was {doing} subgraph {subgraph.id!r} "
+        f"({counted(len(subgraph.nodes), 'node')}) ended with {ended.how}",
+        backend=backend,
+        subgraph=subgraph.id,
+        hint="This program and the session go on. To have such subgraphs run on the fallback "
+        "backend, set on_compile_error='fallback' and on_run_error='fallback'; or leave the "
+        "backend out of the list.",
+    )
+    return with_last_words(error, ended)
 
 
 def _owned(value: Any) -> Any:

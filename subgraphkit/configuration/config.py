@@ -11,7 +11,7 @@ thread does not (before Python 3.14), so wrap its function in ``config.copy_cont
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
@@ -19,19 +19,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
+from subgraphkit.backend.options import Option
 from subgraphkit.configuration.demands import EVERYBODY, Pin
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
+from subgraphkit.configuration.layers import Layer, default_layer, make_layer
 from subgraphkit.configuration.names import BACKEND_NAMES
-from subgraphkit.configuration.processors import thread_limit
-from subgraphkit.configuration.selection import AUTO, BackendChoice, parse_selection
-from subgraphkit.configuration.settings import (
-    SETTINGS,
-    Entry,
-    Layer,
-    SettingValues,
-    make_layer,
-)
+from subgraphkit.configuration.selection import AUTO, BackendChoice
+from subgraphkit.configuration.settings import SETTINGS, SettingValues
+from subgraphkit.configuration.trust import require_trust, untrusted
 from subgraphkit.limits import LoadLimits
 
 __all__ = ["Config", "ConfigUndo", "ResolvedConfig", "config", "resolve"]
@@ -73,18 +69,19 @@ class ResolvedConfig:
             nothing limits the process, so that each library takes as many as it finds right.
         max_memory: How many bytes a session may take in memory; None for no limit.
         limits: What a model may ask for while it is opened, and how large its values may be.
-        tune: Whether a session on ``auto`` measures who runs a model best, before it opens or
-            beside it; ``"off"``, ``"first"`` or ``"background"``.
+        tune: Whether and when a session on ``auto`` measures who runs a model best.
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
         timeout_s: How many seconds compiling a model may take; None for as long as it takes.
-        isolate: Backends that compile and run in a child process; ``"process"`` stands for all.
+        isolate: Backends in a child process; ``"process"`` stands for all.
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
+        trusted_folders: Folders in or below which a file may name code and widen what is trusted.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
         sources: By setting, the layer and the location of its value.
         option_sources: By backend and option, the value as written, its layer and location.
+        unvouched: The folder of the project's file, if nobody vouches for it; see ``trust``.
         unheeding: Backends with subgraphs in the session that do not promise to obey ``threads``;
             known from a session on.
     """
@@ -118,18 +115,33 @@ class ResolvedConfig:
     isolate: frozenset[str]
     progress: Literal["none", "auto", "log", "rich", "tqdm"]
     data_roots: tuple[Path, ...]
+    trusted_folders: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool
     sources: Mapping[str, tuple[str, str]]
     option_sources: Mapping[str, Mapping[str, tuple[Any, str, str]]]
     unheeding: tuple[str, ...] = ()
+    unvouched: Path | None = None
 
-    def options_for(self, name: str) -> Mapping[str, tuple[Any, str]]:
+    def options_for(
+        self, name: str, schema: Iterable[Option] = ()
+    ) -> Mapping[str, tuple[Any, str]]:
         """Return the option values given for a backend, each with who gave it.
 
         The values are as written; ``validate_options`` turns them into typed ones.
+
+        Args:
+            name: Name of the backend.
+            schema: Its options; a file nobody vouches for must give none of those that need trust.
+
+        Raises:
+            ConfigError: Such a file gives such an option (SGK126).
         """
         entries = self.option_sources.get(name, {})
+        for option in (one for one in schema if one.needs_trust):
+            given = entries.get(option.name, entries.get(option.alias))
+            if given and given[1] == "file" and self.unvouched is not None:
+                raise untrusted(given[2], self.unvouched)
         return {key: (value, location) for key, (value, _, location) in entries.items()}
 
     @property
@@ -153,6 +165,8 @@ class ResolvedConfig:
             location: Who chose them.
         """
         options = dict(self.option_sources)
+        if self.unvouched is not None and self.sources["backend"][0] == "file":
+            layer = "file"  # what that file refers to is as trusted as the file
         for one in choices:
             given = {key: (value, layer, one.origin) for key, value in one.options.items()}
             if given:
@@ -182,12 +196,11 @@ class ResolvedConfig:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "none"
     if isinstance(value, Mapping):
-        return ",".join(f"{key}={one}" for key, one in value.items()) or "none"
-    if isinstance(value, frozenset):
-        return ",".join(sorted(value)) or "none"
+        value = tuple(f"{key}={one}" for key, one in value.items())
+    if isinstance(value, tuple | frozenset):
+        listed = sorted(value) if isinstance(value, frozenset) else map(str, value)
+        return ",".join(listed) or "none"
     return "" if value is None else str(value)
 
 
@@ -210,7 +223,7 @@ def resolve(**settings: Unpack[SettingValues]) -> ResolvedConfig:
     layers = [call, *reversed(_context_layers.get()), *config.process_layers()]
     environment = read_environment(os.environ, lambda: _names(layers))
     files = read_config_files(os.environ, Path.cwd())
-    return _merge([*layers, environment, *files, _defaults()])
+    return _merge([*layers, environment, *files, default_layer()])
 
 
 def _names(layers: list[Layer]) -> frozenset[str]:
@@ -231,20 +244,6 @@ def _locate_process(key: str, value: object) -> str:
     return f"config.set({key}={value!r})" if key else "config.set(...)"
 
 
-_DEFAULTS: Final = {
-    name: Entry(
-        parse_selection(setting.default, "the default") if name == "backend" else setting.default,
-        "the default",
-    )
-    for name, setting in SETTINGS.items()
-}
-
-
-def _defaults() -> Layer:
-    values = {**_DEFAULTS, "threads": Entry(*thread_limit(os.environ))}
-    return Layer("default", MappingProxyType(values))
-
-
 def _merge(layers: list[Layer]) -> ResolvedConfig:
     """Merge layers, the winning one first."""
     values: dict[str, Any] = {}
@@ -258,12 +257,14 @@ def _merge(layers: list[Layer]) -> ResolvedConfig:
             values[name] = frozenset().union(*(layer.values[name].value for layer in said))
             locations = [layer.values[name].location for layer in said]
             sources[name] = said[0].name, "; ".join(locations)
+    folder = require_trust(layers, values)
     if values["fallback"] == AUTO and BACKEND_NAMES.is_installed(_USUAL_FALLBACK):
         values["fallback"] = _USUAL_FALLBACK
     return ResolvedConfig(
         backends=values.pop("backend"),
         sources=MappingProxyType(sources),
         option_sources=_merge_options(layers, sources["backend"][0]),
+        unvouched=folder,
         **values,
     )
 

@@ -1,7 +1,9 @@
 """Readers of demands on the placement, and of limits to what models may ask for."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
@@ -11,7 +13,18 @@ from subgraphkit.configuration.selection import NONE
 from subgraphkit.errors import ConfigError
 from subgraphkit.limits import LoadLimits
 
-__all__ = ["EVERYBODY", "Pin", "backend_name", "isolated", "limits", "pins", "shares"]
+__all__ = [
+    "EVERYBODY",
+    "Pin",
+    "backend_name",
+    "isolated",
+    "less_isolated",
+    "limits",
+    "looser",
+    "more_folders",
+    "pins",
+    "shares",
+]
 
 EVERYBODY: Final = "process"
 """The word of the setting ``isolate`` that stands for all backends."""
@@ -116,6 +129,27 @@ def limits(value: object) -> LoadLimits:
         pass
     known = ", ".join(names)
     raise ValueError(f"'unlimited', or limits with numbers such as 'max_nodes=1000': {known}")
+
+
+def more_folders(value: Iterable[Path], below: Iterable[Path]) -> bool:
+    """Say whether there is a folder that was not there before."""
+    return not set(value) <= set(below)
+
+
+def looser(value: LoadLimits, below: LoadLimits) -> bool:
+    """Say whether some limit is higher than another set of limits has it."""
+
+    def bounds(one: LoadLimits) -> list[float]:
+        held = [getattr(one, field.name) for field in fields(LoadLimits)]
+        known = [*held, one.value_bytes, one.compile_bytes]  # where these are None
+        return [0 if n is None else n or math.inf for n in known]
+
+    return any(mine > other for mine, other in zip(bounds(value), bounds(below), strict=True))
+
+
+def less_isolated(value: frozenset[str], below: frozenset[str]) -> bool:
+    """Say whether some backend is isolated no longer."""
+    return EVERYBODY not in value and not below <= value
 
 
 def isolated(value: object) -> frozenset[str]:

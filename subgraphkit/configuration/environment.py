@@ -11,14 +11,8 @@ from typing import Any, Final
 
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.settings import (
-    ENV_PREFIX,
-    SETTINGS,
-    Entry,
-    Layer,
-    make_layer,
-    read_options,
-)
+from subgraphkit.configuration.layers import Entry, Layer, make_layer, read_options
+from subgraphkit.configuration.settings import ENV_PREFIX, SETTINGS
 
 __all__ = ["read_environment"]
 

@@ -10,14 +10,16 @@ import contextlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.settings import Layer, make_layer, read_folders
+from subgraphkit.configuration.layers import Layer, make_layer
+from subgraphkit.configuration.settings import read_folders
 from subgraphkit.errors import ConfigError, describe_exception
 
-__all__ = ["config_paths", "read_config_file", "read_config_files"]
+__all__ = ["config_paths", "read_config_file", "read_config_files", "user_file"]
 
 PROJECT_FILE: Final = "subgraphkit.toml"
 _PYPROJECT: Final = "pyproject.toml"
@@ -47,8 +49,8 @@ def config_paths(environ: Mapping[str, str], working_directory: Path) -> list[tu
             raise messages.bad_file(str(path), None, problem)
         return [("file", path)]
     paths = [("file", path) for path in _project_file(working_directory)]
-    user_file = _user_folder(environ) / "subgraphkit" / "config.toml"
-    return [*paths, ("user file", user_file)] if user_file.is_file() else paths
+    own = user_file(environ)
+    return [*paths, ("user file", own)] if own.is_file() else paths
 
 
 def read_config_files(environ: Mapping[str, str], working_directory: Path) -> list[Layer]:
@@ -58,8 +60,13 @@ def read_config_files(environ: Mapping[str, str], working_directory: Path) -> li
         ConfigError: If one is malformed (SGK109), or says something that cannot be (SGK107,
             SGK108, SGK114); the message names file and line.
     """
+    paths = config_paths(environ, working_directory)
+    layers = [read_config_file(path, layer) for layer, path in paths]
+    if environ.get("SUBGRAPH_CONFIG", "").strip():  # then somebody has named it
+        return layers
     return [
-        read_config_file(path, layer) for layer, path in config_paths(environ, working_directory)
+        replace(one, found_in=path.parent) if layer == "file" else one
+        for one, (layer, path) in zip(layers, paths, strict=True)
     ]
 
 
@@ -87,16 +94,7 @@ def read_config_file(path: Path, layer: str = "file") -> Layer:
         raise _syntax_error(path, text, str(error)) from error
     if path.name == _PYPROJECT:
         table = _tool_table(table) or {}
-    # a path in a file is relative to the file, wherever the program was started
-    if isinstance(table.get("cache_dir"), str):
-        table["cache_dir"] = str(path.parent / Path(table["cache_dir"]).expanduser())
-    selection = table.get("backend")
-    if isinstance(selection, str) and (plan := selection.strip().partition("@"))[2] and not plan[0]:
-        table["backend"] = f"@{path.parent / Path(plan[2].strip()).expanduser()}"
-    with contextlib.suppress(ValueError):  # raised again below, with the line
-        table["data_roots"] = [
-            str(path.parent / folder) for folder in read_folders(table.get("data_roots"))
-        ]
+    _anchor(table, path.parent)
 
     def locate(key: str, value: object) -> str:
         line = _line_of(text, _path_to(key, value))
@@ -104,6 +102,18 @@ def read_config_file(path: Path, layer: str = "file") -> Layer:
         return f"{key}={value!r} in {where}" if key else f"the file {where}"
 
     return make_layer(layer, table, locate)
+
+
+def _anchor(table: dict[str, Any], folder: Path) -> None:
+    """Make the paths in a file relative to it, wherever the program was started."""
+    if isinstance(table.get("cache_dir"), str):
+        table["cache_dir"] = str(folder / Path(table["cache_dir"]).expanduser())
+    selection = table.get("backend")
+    if isinstance(selection, str) and (plan := selection.strip().partition("@"))[2] and not plan[0]:
+        table["backend"] = f"@{folder / Path(plan[2].strip()).expanduser()}"
+    for key in ("data_roots", "trusted_folders"):
+        with contextlib.suppress(ValueError):  # raised again below, with the line
+            table[key] = [str(folder / one) for one in read_folders(table.get(key))]
 
 
 def _project_file(working_directory: Path) -> Iterator[Path]:
@@ -138,6 +148,11 @@ def _tool_table(pyproject: Mapping[str, Any]) -> dict[str, Any] | None:
     tool = pyproject.get("tool")
     table = tool.get("subgraphkit") if isinstance(tool, dict) else None
     return table if isinstance(table, dict) else None
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """Return the place of the user's own file, which need not be there."""
+    return _user_folder(environ) / "subgraphkit" / "config.toml"
 
 
 def _user_folder(environ: Mapping[str, str]) -> Path:

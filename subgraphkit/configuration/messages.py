@@ -11,6 +11,7 @@ __all__ = [
     "bad_setting",
     "unknown_setting",
     "unreadable_metadata",
+    "untrusted_file",
 ]
 
 
@@ -57,6 +58,20 @@ def unreadable_metadata(where: str, problem: str) -> ConfigError:
         f"the metadata of an installed package in {where} cannot be read, so no plugin of it is "
         f"used: {problem}",
         hint="Nothing else is affected. Install the package again, or remove that folder.",
+    )
+
+
+def untrusted_file(location: str, folder: str, user_file: str) -> ConfigError:
+    """SGK126: a file that was found in a folder nobody vouches for asks for too much."""
+    return ConfigError(
+        "SGK126",
+        f"{location} names code to load or widens what is trusted, and nobody vouches for files in "
+        f"{folder!r}",
+        hint=f"If you trust whoever can write there, say so in one of these places:\n"
+        f"  environment:     SUBGRAPH_TRUSTED_FOLDERS={folder}\n"
+        f"  your own file:   trusted_folders = [{folder!r}] in {user_file}\n"
+        "To read no file:  SUBGRAPH_CONFIG=none",
+        path=folder,
     )
 
 

@@ -166,7 +166,8 @@ def _plugins_of(one: Distribution, folder: object) -> Iterator[EntryPoint]:
     if text is None or (BACKENDS_GROUP not in text and EXTENSIONS_GROUP not in text):
         return
     mine = [each for each in one.entry_points if each.group in {BACKENDS_GROUP, EXTENSIONS_GROUP}]
-    if mine and not (isinstance(one.name, str) and isinstance(one.version, str)):
+    said: tuple[object, ...] = (one.name, one.version) if mine else ()  # whatever is annotated
+    if not all(isinstance(word, str) for word in said):
         raise ValueError("it has no METADATA with a name and a version")
     yield from mine
 

@@ -7,7 +7,7 @@ A setting is one line in ``SETTINGS``; its environment variable is its name in c
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypedDict
@@ -20,25 +20,28 @@ from subgraphkit.backend.option_values import (
     read_list,
     read_path,
 )
-from subgraphkit.configuration import messages
-from subgraphkit.configuration.demands import backend_name, isolated, limits, pins, shares
-from subgraphkit.configuration.selection import AUTO, NONE, Selection, parse_selection
-from subgraphkit.errors import ConfigError
+from subgraphkit.configuration.demands import (
+    backend_name,
+    isolated,
+    less_isolated,
+    limits,
+    looser,
+    more_folders,
+    pins,
+    shares,
+)
+from subgraphkit.configuration.selection import AUTO, NONE, Selection
 from subgraphkit.limits import LoadLimits
 
 __all__ = [
     "ENV_PREFIX",
     "SETTINGS",
-    "Entry",
     "Folders",
-    "Layer",
     "OptionValues",
     "OtherSettings",
     "Setting",
     "SettingValues",
-    "make_layer",
     "read_folders",
-    "read_options",
 ]
 
 ENV_PREFIX: Final = "SUBGRAPH_"
@@ -82,6 +85,7 @@ class OtherSettings(TypedDict, total=False):
     timeout_s: float | str | None
     isolate: object
     data_roots: Folders
+    trusted_folders: Folders
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
 
@@ -105,6 +109,8 @@ class Setting:
         default: The value if nobody gives one.
         help: One sentence for people.
         union: Whether values of several layers add up instead of replacing each other.
+        widens: Says of a value, and of the one that would hold without it, whether it widens what
+            is trusted. A file that nobody vouches for must not; see ``trust``.
     """
 
     name: str
@@ -112,6 +118,7 @@ class Setting:
     default: Any
     help: str
     union: bool = False
+    widens: Callable[[Any, Any], bool] | None = None
 
     @property
     def env(self) -> str:
@@ -249,6 +256,7 @@ _ALL: Final = (
         LoadLimits(),
         "What a model may ask for while it is opened, and how large its values may be: "
         "NAME=NUMBER, ..., or unlimited.",
+        widens=looser,
     ),
     _choice(
         "tune",
@@ -273,7 +281,12 @@ _ALL: Final = (
         "How many seconds compiling a model may take; as long as it takes, if nobody says.",
     ),
     Setting(
-        "isolate", isolated, frozenset(), "Backends in a child process: none, process or names."
+        "isolate",
+        isolated,
+        frozenset(),
+        "Which backends compile and run in a child process, which may crash or be ended: none, "
+        "process for all of them, or their names.",
+        widens=less_isolated,
     ),
     _choice(
         "progress",
@@ -286,6 +299,15 @@ _ALL: Final = (
         read_folders,
         (),
         "Folders in or below which a model may have external data, beside its own.",
+        widens=more_folders,
+    ),
+    Setting(
+        "trusted_folders",
+        read_folders,
+        (),
+        "Folders in or below which a configuration file may name code to load, and widen what is "
+        "trusted.",
+        widens=more_folders,
     ),
     Setting(
         "verbose",
@@ -302,98 +324,3 @@ _ALL: Final = (
 
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({entry.name: entry for entry in _ALL})
 """Every setting but ``options``, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A value and where it comes from.
-
-    Attributes:
-        value: The typed value.
-        location: Who gave it, with the value as written: ``environment variable
-            SUBGRAPH_STRICT='yes'``.
-    """
-
-    value: Any
-    location: str
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """All that one source says.
-
-    Attributes:
-        name: ``"call"``, ``"context"``, ``"process"``, ``"environment"``, ``"file"``,
-            ``"user file"`` or ``"default"``.
-        values: Settings by name.
-        options: Option values as written, by backend and option.
-    """
-
-    name: str
-    values: Mapping[str, Entry] = field(default_factory=lambda: MappingProxyType({}))
-    options: Mapping[str, Mapping[str, Entry]] = field(default_factory=lambda: MappingProxyType({}))
-
-
-def make_layer(
-    name: str, given: Mapping[str, object], locate: Callable[[str, object], str]
-) -> Layer:
-    """Read everything one source says.
-
-    Args:
-        name: Name of the layer.
-        given: Values as written, by setting; None means not given.
-        locate: Describes where a setting of that value comes from; with no setting, where all of
-            them come from, and the value is the name of one that does not exist.
-
-    Raises:
-        ConfigError: If a setting is unknown (SGK114), a value is of the wrong kind (SGK108), or a
-            selection cannot be read (SGK107).
-    """
-    stated = {key: value for key, value in given.items() if value is not None}
-    unknown = [key for key in stated if key not in SETTINGS and key != "options"]
-    if unknown:
-        where = locate("", unknown[0])
-        raise messages.unknown_setting(unknown, where, [*SETTINGS, "options"])
-    values = {}
-    for key, value in stated.items():
-        if key != "options":
-            location = locate(key, value)
-            values[key] = Entry(_read(SETTINGS[key], value, location), location)
-    options = read_options(stated.get("options", {}), lambda v: locate("options", v))
-    return Layer(name, MappingProxyType(values), options)
-
-
-def _read(setting: Setting, value: object, location: str) -> Any:
-    if setting.name == "backend":
-        return parse_selection(value, location)
-    try:
-        return setting.read(value)
-    except ValueError as error:
-        raise messages.bad_setting(location, str(error)) from None
-
-
-def read_options(
-    given: object, locate: Callable[[object], str]
-) -> Mapping[str, Mapping[str, Entry]]:
-    """Check that option values come by backend and option; the values are read at bind.
-
-    Raises:
-        ConfigError: If they do not (SGK108).
-    """
-    if not isinstance(given, Mapping):
-        raise _bad_options(locate(given))
-    options = {}
-    for backend, values in given.items():
-        if not isinstance(backend, str) or not isinstance(values, Mapping):
-            raise _bad_options(locate(given))
-        if not all(isinstance(key, str) for key in values):
-            raise _bad_options(locate(given))
-        entries = {key: Entry(one, locate({backend: {key: one}})) for key, one in values.items()}
-        options[backend] = MappingProxyType(entries)
-    return MappingProxyType(options)
-
-
-def _bad_options(location: str) -> ConfigError:
-    return messages.bad_setting(
-        location, "a mapping from backend to options, such as {'tensorrt': {'precision': 'fp16'}}"
-    )

@@ -232,7 +232,7 @@ def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
         # errors are not raised as they are, whatever the setting: this is where they are explained
         schema = tuple(load_record(record).options)
         found = probe_record(record, deep=deep)
-        validate_options(record.name, schema, resolved.options_for(record.name))
+        validate_options(record.name, schema, resolved.options_for(record.name, schema))
     except SubgraphkitError as error:
         return {**_failure(error), "missing": missing}
     return {

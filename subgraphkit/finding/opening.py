@@ -261,7 +261,7 @@ def _require_harmless(record: BackendRecord, resolved: ResolvedConfig) -> None:
 def _values(
     record: BackendRecord, factory: BackendFactory, resolved: ResolvedConfig
 ) -> Mapping[str, Any]:
-    given = resolved.options_for(record.name)
+    given = resolved.options_for(record.name, factory.options)
     foreign = getattr(factory, "foreign_option", None)
     return validate_options(record.name, tuple(factory.options), given, foreign)
 

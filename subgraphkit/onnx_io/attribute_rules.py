@@ -129,7 +129,10 @@ _RULES: Final[Mapping[str, Rule]] = {
     **_each(
         _ANY, "end ends ignore_index maxsplit pool_int64s seed start starts value_int value_ints"
     ),
-    **_each(_FINITE, "bias cubic_coeff_a epsilon high low mean momentum ratio spatial_scale"),
+    **_each(
+        _FINITE,
+        "alpha beta bias cubic_coeff_a epsilon gamma high low mean momentum ratio spatial_scale",
+    ),
     **_each(_SCALE, "height_scale scales width_scale"),
     **_each(_TYPE, "dtype output_datatype softmax_precision stash_type to"),
     **_each(_TYPE_OR_NONE, "output_dtype precision"),

@@ -132,11 +132,14 @@ def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
     proto = inline_functions(stored, limits)
     # Functions may bring operator sets of their own along.
     opsets = opsets_of(proto)
-    domains, asks = check_graph(proto.graph, opsets, folders)
-    asks["max_model_bytes"] = size
-    if any(found > getattr(_SMALL, name) for name, found in asks.items()):
-        limits().require_all(asks)
-    if ALIAS in domains:
+    asks = {"max_model_bytes": size}
+
+    def hold(found: Mapping[str, int]) -> None:
+        asks.update(found)
+        if any(one > getattr(_SMALL, name) for name, one in found.items()):
+            limits().require_all(asks)
+
+    if ALIAS in check_graph(proto.graph, opsets, folders, hold):
         proto = without_alias(proto)
     payloads: dict[str, bytes] = {}
     if proto is not stored or not is_shared:

@@ -40,6 +40,13 @@ _FIELDS: Final[Mapping[int, str]] = {
 }
 """Where the value of an attribute of each type is."""
 
+_COUNTED: Final[Mapping[tuple[str, str], str]] = {
+    ("Scan", "num_scan_inputs"): "input",
+    ("Split", "num_outputs"): "output",
+    ("Split", "split"): "output",
+}
+"""What attributes of operators count: all outputs of a node, or some of its inputs."""
+
 _SINGLE: Final = defs.OpSchema.FormalParameterOption.Single
 _OPTIONAL: Final = defs.OpSchema.FormalParameterOption.Optional
 
@@ -104,6 +111,7 @@ class NodeCheck:
                 raise _broken(node, index, f"has an attribute {name!r} without a value")
             if rule is not None:
                 _check_value(value, rule, name, node, index)
+                _check_count(value, name, node, index)
         if len(names) != len(node.attribute):
             raise _broken(node, index, "has an attribute twice")
         if len(names) != 1 and self._is_constant:
@@ -193,6 +201,17 @@ def _check_value(value: Any, rule: Rule, name: str, node: onnx.NodeProto, index:
     if not holds:
         stated = value if isinstance(value, int | float | bytes) else tuple(value)
         raise not_allowed(label_of(node, index), name, shown(stated), rule.text)
+
+
+def _check_count(value: Any, name: str, node: onnx.NodeProto, index: int) -> None:
+    """Check what counts inputs or outputs: onnx's inference relies on it."""
+    names = _COUNTED.get((node.op_type, name), "")
+    if not names:
+        return
+    stated, have = value if isinstance(value, int) else len(value), len(getattr(node, names))
+    if stated != have if names == "output" else stated > have:
+        told = shown(value if isinstance(value, int) else tuple(value))
+        raise not_allowed(label_of(node, index), name, told, f"what fits {have} {names}s")
 
 
 def _is_elsewhere(attribute: AttributeProto, field: str) -> bool:

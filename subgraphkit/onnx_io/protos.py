@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping
 from functools import lru_cache, partial
+from sys import intern
 from typing import Any, Final
 
 import onnx
@@ -115,7 +116,8 @@ def write_value_info(name: str, type_: ValueType | None) -> onnx.ValueInfoProto:
 def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> None:
     """Replace named dimensions by their values, in place, at any depth of the type.
 
-    Names that stand for none are taken out, because onnx takes equal names for equal sizes.
+    Names that stand for none are taken out, because onnx takes equal names for equal sizes; and so
+    are negative sizes, which it counts on never to meet.
     """
     kind = proto.WhichOneof("value")
     if kind in {"sequence_type", "optional_type"}:
@@ -128,6 +130,8 @@ def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> Non
                 dim.dim_value = symbols[dim.dim_param]
             elif dim.dim_param and named(dim.dim_param) is None:
                 dim.ClearField("dim_param")
+            elif dim.dim_value < 0:
+                dim.ClearField("dim_value")
 
 
 @lru_cache(maxsize=4096)
@@ -169,7 +173,7 @@ def _dim(proto: onnx.TensorShapeProto.Dimension, inferred: bool) -> Dim:  # noqa
         return int(proto.dim_value) if proto.dim_value >= 0 else None
     if kind != "dim_param":
         return None
-    name = str(proto.dim_param)
+    name = intern(proto.dim_param)  # TypeError if it is no text
     return name if inferred and name.startswith("unk__") else named(name)
 
 

@@ -58,7 +58,7 @@ def read_graph(
     for initializers in (stored, defaults, constants):
         types |= {name: initializer.type for name, initializer in initializers.items()}
     return build_graph(
-        name=graph.name,
+        name=intern(graph.name),  # TypeError if it is no text
         table=table,
         inputs=inputs,
         outputs=tuple(value.name for value in graph.output),

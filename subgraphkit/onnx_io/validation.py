@@ -7,7 +7,7 @@ then fail in the middle. Acyclicity and single assignment are checked where the 
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -98,13 +98,22 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def check_graph(
-    graph: onnx.GraphProto, opsets: Mapping[str, int], folders: DataFolders | None
-) -> tuple[set[str], dict[str, int]]:
+    graph: onnx.GraphProto,
+    opsets: Mapping[str, int],
+    folders: DataFolders | None,
+    hold: Callable[[Mapping[str, int]], None],
+) -> set[str]:
     """Check operators, tensors and nesting of a graph and all bodies in it.
 
+    Args:
+        graph: The graph.
+        opsets: Versions of the operator sets by domain.
+        folders: Where the model's external data may be; None if nowhere.
+        hold: Called before single nodes are looked at, with what the model asks for by the limit of
+            ``LoadLimits`` that bounds it.
+
     Returns:
-        The domains of the operators, as nodes write them; and what the model asks for, by the limit
-        of ``LoadLimits`` that bounds it.
+        The domains of the operators, as nodes write them.
 
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
@@ -122,20 +131,21 @@ def check_graph(
             hint="Flatten the control flow; no runtime accepts such a model.",
         )
     checks: dict[tuple[str, str], NodeCheck] = {}
-    nodes = operands = rank = 0
+    nodes = [node for body, _ in bodies for node in body.node]
+    ranks = [len(tensor.dims) for body, _ in bodies for tensor in body.initializer]
+    operands = [max(len(node.input), len(node.output)) for node in nodes]
+    asks = {"nodes": len(nodes), "operands": max(operands, default=0), "depth": deepest}
+    asks["rank"] = max(ranks, default=0)
+    hold({f"max_{name}": one for name, one in asks.items()})
     for body, _ in bodies:
         _check_tensors(body, folders)
-        nodes += len(body.node)
-        rank = max([rank, *[len(tensor.dims) for tensor in body.initializer]])
         for index, node in enumerate(body.node):
             key = (node.domain, node.op_type)
             check = checks.get(key)
             if check is None:
                 check = checks[key] = NodeCheck(_checked_schema(node, index, opsets), *key)
             check(node, index)
-            operands = max(operands, len(node.input), len(node.output))
-    asks = {"nodes": nodes, "operands": operands, "depth": deepest, "rank": rank}
-    return {domain for domain, _ in checks}, {f"max_{name}": one for name, one in asks.items()}
+    return {domain for domain, _ in checks}
 
 
 def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, int]]:
@@ -228,8 +238,10 @@ def _checked_schema(
             hint="Add the operator set to the model's opset_import.",
             domain=domain,
         )
-    if domain not in defs.C.schema_version_map() or (domain, node.op_type) in MICROSOFT:
+    if domain not in defs.C.schema_version_map():
         return None  # a backend may claim it
+    if (domain, node.op_type) in MICROSOFT and not defs.has(node.op_type, opsets[domain], domain):
+        return None  # likewise
     try:
         return defs.get_schema(node.op_type, opsets[domain], domain)
     except defs.SchemaError as error:

@@ -96,6 +96,11 @@ class AnsweringChild:
         """Stop reading, once the child has gone."""
         self._reader.join(_CLOSING_SECONDS)
 
+    @property
+    def number(self) -> int:
+        """The number of the process, as the system has it."""
+        return self._process.pid
+
     def tell(self, what: Mapping[str, Any]) -> None:
         """Send a command. That a child has gone is noticed when its answer is awaited."""
         with suppress(OSError):

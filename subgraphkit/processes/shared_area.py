@@ -138,7 +138,9 @@ class SharedArea:
 
     def _grow(self, size: int) -> None:
         if size > len(self._bytes):
-            os.ftruncate(self.descriptor, -(-max(size, 2 * len(self._bytes)) // _STEP) * _STEP)
+            held = os.fstat(self.descriptor).st_size  # a process before may have let it grow
+            if size > held:
+                os.ftruncate(self.descriptor, -(-max(size, 2 * held) // _STEP) * _STEP)
             self._map()
 
     def _map(self) -> None:

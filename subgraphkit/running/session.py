@@ -59,7 +59,7 @@ class Session:
         self._variants: Variants
         self._execute: Callable[..., list[Any]]
         self._take(plan)
-        follow(self)
+        follow(self, self._gate)
 
     @property
     def number(self) -> int:
@@ -205,8 +205,8 @@ class Session:
     def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
         """Replace weights; only the subgraphs that use them are refitted or compiled again.
 
-        Runs under way finish with the old weights; later ones see all the new ones. If any
-        subgraph fails to take them, the old weights are put back and the error is raised.
+        Runs under way finish with the old weights; later ones see all the new ones. If a subgraph
+        fails to take them, or Ctrl-C is pressed, the old weights are put back.
 
         Args:
             changed: New values by initializer name, of the same dtype and shape. They are copied.
@@ -221,8 +221,9 @@ class Session:
 
         def update() -> Mapping[str, str]:
             self._check_open()
-            plan, outcome = self._weights.update(self._plan, changed)
-            self._take(plan)
+            before = self._plan
+            outcome = self._weights.update(before, changed, self._take)
+            self._close_unless_used(before)
             return outcome
 
         return self._gate.alone(update)
@@ -230,10 +231,9 @@ class Session:
     def exchange(self, plan: Plan | Callable[[Plan], Plan]) -> None:
         """Run another plan of the same bound model from now on.
 
-        Runs under way finish with the old plan; later ones see the new one, whole, with the weights
-        of today: its operators are refitted, or compiled again, where they have older ones. It may
-        have operators of the old plan; what it does not have is closed. Its operators are the
-        session's from now on, which closes them if it cannot run them.
+        Runs under way finish with the old plan; later ones see the new one with the weights of
+        today: its operators are refitted, or compiled again, where they have older ones. What it
+        does not have of the old plan is closed, and its own operators if it cannot be run.
 
         Args:
             plan: Made of a partitioning of ``session.graph``; or what makes it of the plan of the
@@ -252,16 +252,13 @@ class Session:
                 raise other_model()
             given.append(latest)
             self._check_open()
-            given.append(self._weights.brought(latest))
-            before = self._plan
+            given.extend([self._plan, self._weights.brought(latest)])
             self._take(given[-1])
-            self._close_unless_used(before)
 
         try:
             self._gate.alone(take)
-        except BaseException:
+        finally:
             self._gate.alone(lambda: self._close_unless_used(*given))
-            raise
 
     def export(
         self, directory: str | os.PathLike[str], *, overwrite: bool = False, shared: bool = False
@@ -302,7 +299,7 @@ class Session:
 
     def leave_parent(self) -> None:
         """Go on in a forked child if all operators can, or refuse to; called there."""
-        self._gate = Gate()  # a thread that is not here may have been inside
+        self._gate = follow(self, Gate())  # a thread that is not here may have been inside
         if not self._closed and not goes_on(self._plan):
             self._closed, self._execute = True, run_forked
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from subgraphkit.backend.interruption import limited_to
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
+from subgraphkit.boundary import is_to_pass
 from subgraphkit.errors import (
     CallerError,
     RunCancelledError,
@@ -161,7 +162,7 @@ class Stoppable:
 
 
 def refuse_stopped(
-    progress: Progress | None, error: Exception, emitted: Emitted, plan: Plan
+    progress: Progress | None, error: BaseException, emitted: Emitted, plan: Plan
 ) -> None:
     """Raise that a run ended early, and at which step, if that is why it failed.
 
@@ -175,7 +176,7 @@ def refuse_stopped(
         RunTimeoutError: It took longer than it may (SGK138).
         RunCancelledError: It was cancelled (SGK139).
     """
-    if progress is None:
+    if progress is None or is_to_pass(error):
         return
     try:
         progress.check()
@@ -185,7 +186,7 @@ def refuse_stopped(
         raise type(stop)(stop.code, text, hint=hint, **context) from error
 
 
-def _reached(error: Exception, emitted: Emitted, plan: Plan) -> tuple[str, dict[str, Any]]:
+def _reached(error: BaseException, emitted: Emitted, plan: Plan) -> tuple[str, dict[str, Any]]:
     found = emitted.locate(error)
     if found is None:
         return "no step was under way", {}

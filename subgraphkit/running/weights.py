@@ -25,6 +25,10 @@ _Array = npt.NDArray[Any]
 _LARGEST_THAT_DECIDES: Final = 4096
 
 
+_Touched = tuple[Step, Step, tuple[str, ...]]
+"""A step, what became of it, and the names of the weights that it was handed."""
+
+
 class Weights:
     """The constants of a session, each with the number of times it was replaced.
 
@@ -49,11 +53,21 @@ class Weights:
             if name in self._current
         }
 
-    def update(self, plan: Plan, changed: Mapping[str, Any]) -> tuple[Plan, dict[str, str]]:
-        """Hand new weights to the operators that use them.
+    def update(
+        self, plan: Plan, changed: Mapping[str, Any], take: Callable[[Plan], None]
+    ) -> dict[str, str]:
+        """Hand new weights to the operators that use them, and have the plan with them taken.
+
+        Whatever comes between, Ctrl-C included, puts the old weights and the old plan back. The
+        operators that are no longer used stay open.
+
+        Args:
+            plan: The plan of the moment.
+            changed: New values by name.
+            take: Takes the plan with recompiled operators in place.
 
         Returns:
-            The plan with recompiled operators in place, and what happened by subgraph id.
+            What happened, by subgraph id.
 
         Raises:
             WeightUpdateError: The weights do not fit, or an operator cannot take them (SGK133).
@@ -68,19 +82,36 @@ class Weights:
         renewed = {name: self._renewed(name, array) for name, array in arrays.items()}
         self._require_same_types(renewed)
         renewed |= self._graph.refolded(renewed, {**self._current, **renewed})
-        plan, outcome = _handed(plan, renewed)
-        self._current |= renewed
-        self.versions |= {name: renewed[name].version for name in arrays}
-        return plan, outcome
+        before = self._current, self.versions
+        touched: list[_Touched] = []
+        try:
+            latest, outcome = _handed(plan, renewed, touched)
+            self._current = {**self._current, **renewed}
+            self.versions = self.versions | {name: renewed[name].version for name in arrays}
+            take(latest)
+        except BaseException:
+            self._current, self.versions = before
+            _restore(touched)
+            take(plan)
+            raise
+        return outcome
 
     def brought(self, plan: Plan) -> Plan:
         """Hand the weights of today to the operators of another plan that have older ones.
+
+        Returns:
+            The plan with recompiled operators in place; the others stay open.
 
         Raises:
             WeightUpdateError: An operator cannot take them (SGK133); all have their old ones.
         """
         renewed = {name: stored for name, stored in self._current.items() if stored.version}
-        return _handed(plan, renewed)[0]
+        touched: list[_Touched] = []
+        try:
+            return _handed(plan, renewed, touched)[0]
+        except BaseException:
+            _restore(touched)
+            raise
 
     def _checked(self, name: str, value: Any) -> _Array:
         stored = self._current.get(name)
@@ -157,37 +188,49 @@ def _copy(stored: Initializer) -> _Array:
     return stored.array().copy()
 
 
-def _handed(plan: Plan, renewed: Mapping[str, Initializer]) -> tuple[Plan, dict[str, str]]:
+def _handed(
+    plan: Plan, renewed: Mapping[str, Initializer], touched: list[_Touched]
+) -> tuple[Plan, dict[str, str]]:
     """Hand new weights to the operators that use them and do not have them yet.
+
+    Args:
+        plan: Whose operators.
+        renewed: The weights by name.
+        touched: Gets an entry for every operator that may have new weights.
 
     Returns:
         The plan with recompiled operators in place, and what happened by subgraph id.
 
     Raises:
-        WeightUpdateError: An operator cannot take them; all have their old ones (SGK133).
+        WeightUpdateError: An operator cannot take them (SGK133).
     """
     outcome: dict[str, str] = {}
     steps = list(plan.steps)
-    touched: list[tuple[Step, Step, tuple[str, ...]]] = []
     for index, step in enumerate(plan.steps):
-        constants = step.subgraph.constants
-        held = tuple(
-            name
-            for name in renewed
-            if name in constants and constants[name].version != renewed[name].version
-        )
+        held = _outdated(step, renewed)
         if not held:
             continue
         try:
             mine = {name: renewed[name].array() for name in held}
-            steps[index], outcome[step.subgraph.id] = _update_step(plan, step, mine, renewed)
+            latest, outcome[step.subgraph.id] = _update_step(plan, step, mine, renewed)
         except Exception as error:
-            _restore(touched)
             raise _failed(step, error) from error
-        touched.append((step, steps[index], held))
-    pairs = zip(plan.steps, steps, strict=True)
-    close_all(old.operator for old, new in pairs if old.operator is not new.operator)
+        except BaseException:
+            touched.append((step, step, held))  # it may have some of them
+            raise
+        touched.append((step, latest, held))
+        steps[index] = latest
     return replace(plan, steps=tuple(steps)), outcome
+
+
+def _outdated(step: Step, renewed: Mapping[str, Initializer]) -> tuple[str, ...]:
+    """Return the names of the weights of which a step has an older version."""
+    constants = step.subgraph.constants
+    return tuple(
+        name
+        for name, latest in renewed.items()
+        if name in constants and constants[name].version != latest.version
+    )
 
 
 def _update_step(
@@ -209,7 +252,7 @@ def _update_step(
     return replace(step, subgraph=subgraph, operator=operator), "recompiled"
 
 
-def _restore(touched: list[tuple[Step, Step, tuple[str, ...]]]) -> None:
+def _restore(touched: list[_Touched]) -> None:
     """Give refitted operators their old weights back, and close those compiled in vain."""
     for old, new, names in touched:
         if old.operator is new.operator:

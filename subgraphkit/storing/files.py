@@ -12,11 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-try:
-    import fcntl
-except ImportError:  # a system without; there, what is left over goes by its age alone
-    fcntl = None  # type: ignore[assignment]
-
 from subgraphkit.storing import messages
 from subgraphkit.storing.folders import HAS_OWNERS, require_owner
 
@@ -173,7 +168,9 @@ def claimed(path: Path, *, wait: bool = True) -> Iterator[bool]:
     descriptor, held = -1, False
     try:
         with contextlib.suppress(OSError):
-            if fcntl is not None:  # elsewhere an open file could not be given its name
+            if os.name == "posix":  # elsewhere an open file could not be given its name
+                import fcntl  # noqa: PLC0415 (other systems have none)
+
                 descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
                 held = os.path.samestat(os.fstat(descriptor), path.lstat())

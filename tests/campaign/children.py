@@ -194,6 +194,8 @@ def _measured(attack: Attack, backend: str, request: Any) -> Outcome:
         outcome = Outcome("wrong", "result", str(error)[:300])
     except BaseException as error:  # noqa: BLE001 (this is what is looked for)
         outcome = outcome_of(error)
+    if outcome.kind == "coded" and not attack.may_refuse:
+        outcome.kind = "wrong"
     outcome.seconds = round(time.process_time() - start, 3)
     outcome.bytes = _status("VmHWM") - before
     if outcome.kind in {"ran", "coded"}:

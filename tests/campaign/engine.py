@@ -18,6 +18,8 @@ _TRIALS_OF_A_CHILD: Final = 2000
 """After so many a new child is started, so that nothing adds up unseen."""
 _PROVED: Final = 3
 """How many failures of a signature are proved alone: more of the same say nothing new."""
+_MAYBE_NOISE: Final = ("hang", "over-limit")
+"""What a machine that does other things as well makes of a trial; it counts if it comes again."""
 _LARGEST: Final = 30_000
 """How large a file may be that is kept in the tree."""
 
@@ -119,16 +121,18 @@ class Engine:
             self.tally.add(outcome)
             return
         again = self.alone(request)
-        if not again.failed:
-            again.text = f"{outcome.kind} {outcome.key} was not met again alone"
+        where = f"{self.attack.name} {self.backend} seed {request['seed']}"
+        if not again.failed and outcome.kind in _MAYBE_NOISE:
             self.tally.add(again)
             return
-        self.tally.add(again)
-        if count > 1 and outcome.kind == "uncoded":
+        self.tally.add(outcome)
+        if not again.failed:
+            report(f"{where}: {outcome.kind} {outcome.key}: not alone: {outcome.text[:200]!r}")
+            self.tally.found.append((request["seed"], outcome))
+        if not again.failed or (count > 1 and outcome.kind == "uncoded"):
             return
         case, final = self._minimised(self.attack.case(request["seed"]), again)
         self.tally.found.append((request["seed"], final))
-        where = f"{self.attack.name} {self.backend} seed {request['seed']}"
         report(f"{where}: {final.kind} {final.key}: {final.text[:200]!r}")
         if self.found is not None:
             keep(self.found, self.attack, self.backend, case, final)
@@ -170,7 +174,7 @@ def report(line: str) -> None:
 def keep(folder: Path, attack: Attack, backend: str, case: Case, outcome: Outcome) -> None:
     """Write a case that failed into a folder, unless it is too large."""
     kept = {"attack": attack.name, "backend": backend, "was": outcome.kind, "key": outcome.key}
-    text = json.dumps({**kept, "text": outcome.text[:200], "case": case}, indent=1) + "\n"
+    text = json.dumps({**kept, "case": case}, indent=1) + "\n"
     if len(text) <= _LARGEST:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{attack.name}-{_digest(case)[:10]}.json").write_text(text)

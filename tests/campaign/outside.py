@@ -27,7 +27,7 @@ _PLACES: Final = (
     *NAMES,
     *(".", "..", "/", "./real/d.bin", "real", "real/", "real//d.bin", "link/d.bin", "link.bin"),
     *("../outside/d.bin", "real/../../outside/d.bin", "{outside}/d.bin", "a" * 300, "a/" * 3000),
-    *("/dev/zero", "/dev/stdin", "/proc/self/environ", "fifo", "hard.bin", "real/d.bin\x00x"),
+    *("/dev/zero", "/dev/stdin", "/proc/self/environ", "fifo", "real/d.bin\x00x"),
     *("C:\\x", "\\\\host\\x", "file:///etc/passwd", "~/x", "$HOME/x", "real/./d.bin", "deep/up"),
 )
 
@@ -50,10 +50,8 @@ class External(Attack):
         (self._folder / "link").symlink_to(self._outside)
         (self._folder / "link.bin").symlink_to(self._outside / "d.bin")
         (self._folder / "deep" / "up").symlink_to(self._outside / "d.bin")
-        os.link(self._outside / "d.bin", self._folder / "hard.bin")
         os.mkfifo(self._folder / "fifo")
-        self._exchange("real", "link")
-        self._exchange("plain.bin", "link.bin")
+        self._exchange(("real", "link"), ("plain.bin", "link.bin"))
 
     def case(self, seed: int) -> Case:
         rng = random.Random(seed)
@@ -95,12 +93,13 @@ class External(Attack):
                 entry.key, entry.value = key, str(value)
         return model
 
-    def _exchange(self, one: str, other: str) -> None:
-        """Exchange two names of the folder, in a process of its own, for ever."""
-        names = [os.fsencode(self._folder / name) for name in (one, other)]
+    def _exchange(self, *pairs: tuple[str, str]) -> None:
+        """Exchange names of the folder, in a process of its own, for ever."""
+        paths = [[os.fsencode(self._folder / name) for name in pair] for pair in pairs]
         if os.fork():
             return
         die_with_parent()
         exchange = ctypes.CDLL(None).renameat2
         while True:
-            exchange(_HERE, names[0], _HERE, names[1], _EXCHANGE)
+            for one, other in paths:
+                exchange(_HERE, one, _HERE, other, _EXCHANGE)

@@ -73,7 +73,6 @@ DEEDS: Final = {
     "leaves": "raise SystemExit(3)",
     "raises the base": "raise BaseException('no')",
     "ends a generator": "raise GeneratorExit",
-    "presses Ctrl-C": "raise KeyboardInterrupt",
     "recurses": "(lambda f: f(f))(lambda f: f(f))",
     "runs out of memory": "raise MemoryError",
     "prints": "print('noise'); os.write(1, b'noise'); os.write(2, b'noise')",
@@ -134,7 +133,7 @@ _MAYBE: Final = ("beside", "list", "auto", "named")
 class Plugins(Attack):
     """Install a bad plugin, and use another backend, all that are there, or the bad one."""
 
-    name, wall = "plugins", 90.0
+    name, wall = "plugins", 120.0
     about = "bad plugins, beside others, in a list, met by auto, and named"
 
     def prepare(self, scratch: Path, backend: str) -> None:
@@ -151,7 +150,7 @@ class Plugins(Attack):
     def attempt(self, case: Case, backend: str) -> Outcome:
         shutil.rmtree(self._site, ignore_errors=True)
         self._install(case)
-        return in_fork(lambda: self._use(case, backend), 25.0)
+        return in_fork(lambda: self._use(case, backend), 60.0)
 
     def _install(self, case: Case) -> None:
         package, told = self._site / "bad_plugin", self._site / "bad_plugin-1.0.dist-info"

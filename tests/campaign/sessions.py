@@ -39,6 +39,7 @@ def version_of(result: Any) -> int:
 
 
 class _Sessions(Attack):
+    may_refuse = False
     backends: ClassVar[Sequence[str]] = _ALL
 
     def prepare(self, scratch: Path, backend: str) -> None:
@@ -116,7 +117,7 @@ class _Crowd:
 class Forks(_Sessions):
     """Fork while four threads run a session, and use that and a new one in the fork."""
 
-    name = "forks"
+    name, may_refuse = "forks", True
     about = "forks made while threads run, the session and a new one used in them"
 
     def case(self, seed: int) -> Case:

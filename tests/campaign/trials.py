@@ -67,6 +67,8 @@ class Attack(ABC):
         wall: Seconds after which a trial hangs, on a machine that does other things, too.
         cpu: Seconds of processor time that a trial may take.
         bytes: How much memory a trial may take beyond what was in use before.
+        may_refuse: Whether an error with a code is an answer; where nothing is wrong with what is
+            asked, it is not.
         about: What is tried, for the page of results.
     """
 
@@ -75,6 +77,7 @@ class Attack(ABC):
     wall: ClassVar[float] = 60.0
     cpu: ClassVar[float] = 10.0
     bytes: ClassVar[int] = 1 << 30
+    may_refuse: ClassVar[bool] = True
     about: ClassVar[str]
 
     def load(self) -> None:

@@ -100,6 +100,12 @@ MESSAGES: dict[str, SubgraphkitError] = {
     ),
     "SGK118_deprecated_option": of_options.deprecated_option("tensorrt", "fp16", "precision", ENV),
     "SGK119_no_display": display_missing("tqdm", ImportError("No module named 'tqdm'")),
+    "SGK126_untrusted_file": of_settings.untrusted_file(
+        "options={'tensorrt': {'modules': ['evil']}} in /srv/a/subgraphkit.toml, line 2",
+        "/srv/a",
+        "/etc/ann/subgraphkit/config.toml",
+    ),
+    "SGK127_forked": of_plugins.forked("openvino"),
     "SGK128_unreadable_metadata": of_settings.unreadable_metadata(
         "/site-packages/acme-1.0.dist-info",
         "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe9 in position 8: invalid "

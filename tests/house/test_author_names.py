@@ -104,6 +104,7 @@ CONTRACT = [
     "fill_buffers",
     "hookimpl",
     "hookspec",
+    "interrupted_here",
     "interruptible",
     "is_elementwise",
     "option_out_of_range",

@@ -14,6 +14,7 @@ from subgraphkit.backend import (
     Progress,
     SubgraphOperator,
     fill_buffers,
+    interrupted_here,
     interruptible,
 )
 from subgraphkit.errors import ExecutionError, SubgraphkitError
@@ -90,11 +91,8 @@ class NumpyOperator(SubgraphOperator):
         Raises:
             SubgraphkitError: What it was cancelled with; its ``nodes`` are those that were running.
         """
-        context, program = self._context.copy(), self._program
-        context.run(stop_with, progress)
         try:
-            with program.surroundings():
-                results = interruptible(progress, context.run, program.inner, *inputs)
+            results = interruptible(progress, self._compute, progress, inputs)
         except SubgraphkitError as error:
             if isinstance(error.__cause__, Interrupted):
                 error.context["nodes"] = failing_nodes(error.__cause__.__traceback__)
@@ -102,6 +100,12 @@ class NumpyOperator(SubgraphOperator):
         except Exception as error:
             raise self._explained(error) from error
         return fill_buffers(self._subgraph.outputs, outputs, results)
+
+    def _compute(self, progress: Progress, inputs: Sequence[Any]) -> Sequence[Any]:
+        context, program = self._context.copy(), self._program
+        context.run(stop_with, progress)
+        with program.surroundings():
+            return interrupted_here(progress, context.run, program.inner, *inputs)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Take new constants: only kernels and folded values that depend on them are made again.

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.backend import Progress, interruptible
+from subgraphkit.backend import Progress, interrupted_here
 
 __all__ = [
     "BUFFER",
@@ -184,7 +184,7 @@ class _Job:
     def _work_until(self, progress: Progress) -> None:
         before = _progress.set(progress)
         try:
-            interruptible(progress, self.work)
+            interrupted_here(progress, self.work)
         except BaseException as error:  # noqa: BLE001 (raised again in the caller's thread)
             self.error = error
         finally:

@@ -1,7 +1,6 @@
 """The command line, called in this process or in one of its own."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pytest
 from subgraphkit.cli import main
 from subgraphkit.finding.listing import refresh_backends
 from tests.models import LINEAR, parsed
+from tests.ready import run_command
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -63,15 +63,8 @@ def new_process(tmp_path: Path) -> Cli:
 
     def call(*words: object, **variables: str) -> Ended:
         folders = [str(tmp_path / "site"), str(ROOT), *filter(None, sys.path)]
-        done = subprocess.run(
-            [sys.executable, "-m", "subgraphkit", *map(str, words)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), **variables},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), **variables}
+        done = run_command([*map(str, words)], tmp_path, environment, timeout=60)
         return Ended(done.returncode, done.stdout, done.stderr)
 
     return call

@@ -104,6 +104,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "ISOLATE": "a, b",
         "PROGRESS": "log",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
+        "TRUSTED_FOLDERS": "/d",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
         "MAX_MEMORY": "1.5GiB",
@@ -124,6 +125,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert resolved.limits == LoadLimits(max_nodes=7, max_value_bytes=2 << 30)
     assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
+    assert resolved.trusted_folders == (Path("/d"),)
     assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("background", 90.0, "log")
     assert (resolved.isolate, resolved.nan_policy) == ({"a", "b"}, "propagate")
@@ -269,24 +271,6 @@ def test_the_nearest_file_is_the_only_project_file(tmp_path: Path, project_file:
     (tmp_path / "subgraphkit.toml").write_text("strict = true\n")
     project_file.write_text("verbose = 1\n")
     assert (resolve().strict, resolve().verbose) == (False, 1)
-
-
-def test_one_file_can_be_named_instead(
-    tmp_path: Path, project_file: Path, user_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project_file.write_text("strict = true\n")
-    user_file.write_text("verbose = 3\n")
-    chosen = tmp_path / "chosen.toml"
-    plan = 'backend = "@plan.json"\n'
-    chosen.write_text(plan + 'on_missing = "warn"\ncache_dir = "cache"\ndata_roots = ["a", "/b"]\n')
-    monkeypatch.setenv("SUBGRAPH_CONFIG", str(chosen))
-    resolved = resolve()
-    assert (resolved.strict, resolved.verbose, resolved.on_missing) == (False, 0, "warn")
-    assert resolved.cache_dir == tmp_path / "cache"
-    assert resolved.backends[0].plan == tmp_path / "plan.json"
-    assert resolved.data_roots == (tmp_path / "a", Path("/b"))
-    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
-    assert resolve().on_missing == "error"
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,9 @@ REFUSED = [
     ("ReduceMax", [X], {"keepdims": 2}, "'keepdims' is 2, expected 0 to 1"),
     ("RoiAlign", [X, [1, 4], [1]], {"sampling_ratio": -1}, "'sampling_ratio' is -1"),
     ("GridSample", [X, [1, 2, 2, 2]], {"padding_mode": "wrap"}, "one of zeros"),
+    ("Split", [[6]], {"num_outputs": 2}, "expected what fits 1 outputs"),
+    ("Selu", [[6]], {"alpha": float("-inf")}, "'alpha' is -inf, expected a finite number"),
+    ("LayerNormalization", [X, [6]], {"axis": 2**63 - 1}, "'axis' is 9223372036854775807"),
     ("Resize", [X, None, [4]], {"coordinate_transformation_mode": "?"}, "one of half_pixel"),
 ]
 

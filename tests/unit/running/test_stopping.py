@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import subgraphkit as sk
-from subgraphkit.backend import Progress, interruptible
+from subgraphkit.backend import Progress, interrupted_here, interruptible
 from subgraphkit.errors import CallerError, RunCancelledError, RunTimeoutError
 
 ENDLESS = 2**60
@@ -127,7 +128,7 @@ def test_python_code_is_interrupted_anywhere_and_never_after_it_ended() -> None:
         timer = threading.Timer(float(pause), progress.cancel, [TimeoutError("late")])
         timer.start()
         with contextlib.suppress(TimeoutError):
-            interruptible(progress, lambda: [sum(range(50)) for _ in range(300)])
+            interrupted_here(progress, lambda: [sum(range(50)) for _ in range(300)])
         for _ in range(300):
             sum(range(10))
         timer.join()
@@ -144,4 +145,25 @@ def test_code_within_interrupted_code_is_interrupted_by_whom_it_concerns() -> No
             pass
 
     with pytest.raises(TimeoutError, match="outer"):
-        interruptible(outer, interruptible, inner, forever)
+        interrupted_here(outer, interrupted_here, inner, forever)
+
+
+def test_a_library_that_does_not_return_is_not_waited_for_and_the_place_is_known() -> None:
+    progress, returns, after = Progress(), threading.Event(), []
+
+    def in_a_library() -> None:
+        returns.wait()
+        after.append("went on")
+
+    threading.Timer(0.02, progress.cancel, [TimeoutError("late")]).start()
+    with pytest.raises(TimeoutError, match="late") as caught:
+        interruptible(progress, interrupted_here, progress, in_a_library)
+    cause = caught.value.__cause__
+    assert cause is not None
+    places = [frame.f_code.co_name for frame, _ in traceback.walk_tb(cause.__traceback__)]
+    assert "in_a_library" in places
+    returns.set()
+    for thread in threading.enumerate():
+        if thread.name == "subgraphkit run":
+            thread.join()
+    assert after == []

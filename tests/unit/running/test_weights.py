@@ -90,6 +90,43 @@ def test_old_weights_are_put_back_when_a_subgraph_cannot_take_new_ones() -> None
     assert session.weight_versions == {}
 
 
+class Interrupted(WeightedOperator):
+    """Hears Ctrl-C when it has taken new weights, and when it is closed."""
+
+    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+        if not changed["bias"].any():
+            super().update_weights(changed)
+            raise KeyboardInterrupt
+        return super().update_weights(changed)
+
+
+class InterruptedAtItsEnd(ReferenceOperator):
+    def close(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_old_weights_are_put_back_when_an_update_is_interrupted() -> None:
+    backends = [
+        claiming(["MatMul"], "soft", make=WeightedOperator),
+        claiming(["Add"], "slow", make=Interrupted),
+    ]
+    session = sk.InferenceSession(parsed(LINEAR), backends)
+    with pytest.raises(KeyboardInterrupt):
+        session.update_weights(bias(0, 0) | {"w": np.zeros((3, 2), np.float32)})
+    assert value(session) == [19, 32]
+    assert session.weight_versions == {}
+    session.update_weights(bias(1, 1))
+    assert value(session) == [10, 13]
+
+
+def test_new_weights_hold_when_the_end_of_an_old_operator_is_interrupted() -> None:
+    session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH, make=InterruptedAtItsEnd)])
+    with pytest.raises(KeyboardInterrupt):
+        session.update_weights(bias(0, 0))
+    assert value(session) == [9, 12]
+    assert dict(session.weight_versions) == {"bias": 1}
+
+
 def test_an_output_that_is_a_weight_shows_the_new_value() -> None:
     text = "g (float[2] x) => (float[2] w) <float[2] w = {1, 2}> { y = Relu(x) }"
     session = sk.InferenceSession(parsed(text), [claiming(["Relu"])])

@@ -10,12 +10,13 @@ import numpy as np
 
 from subgraphkit.backend import LoadLimits, Unsupported
 from subgraphkit.ir import Graph, Node
-from subgraphkit.types import TensorType
+from subgraphkit.types import DataType, TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants, freeze
 from subgraphkit_numpy.fusing import ANCHORS, Group, Menu, find_groups, make_group
 from subgraphkit_numpy.kernels import (
     GROWING,
+    MISJUDGED,
     Implementation,
     Kernel,
     Known,
@@ -310,9 +311,9 @@ def _grows_too_much(step: ProgramStep) -> bool:
     made = [node.output_type(index) for index in range(len(node.outputs))]
     sizes = [one.nbytes if isinstance(one, TensorType) else None for one in made]
     known = [size for size in sizes if size is not None]
-    if scope.trusts_shapes and len(known) == len(sizes):
+    if scope.trusts_shapes and len(known) == len(sizes) and node.op_type not in MISJUDGED:
         more = sum(known) - given
-    elif node.op_type in GROWING:
+    elif node.op_type in GROWING or DataType.STRING in [node.graph.dtype(n) for n in node.outputs]:
         return True
     else:
         # Whatever broadcasts, gathers or multiplies makes no more elements than this.

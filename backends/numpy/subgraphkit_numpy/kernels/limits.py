@@ -31,6 +31,7 @@ from subgraphkit_numpy.kernels.site import Scope, Site
 __all__ = [
     "BROADCASTING",
     "GROWING",
+    "MISJUDGED",
     "SPREADING",
     "OutputTooLargeError",
     "check_size",
@@ -40,8 +41,9 @@ __all__ = [
     "refused_size",
 ]
 
-_MISJUDGED: Final = frozenset({"Range"})
-"""Operators whose length overflows in shape inference: that of a huge range comes out as 0."""
+MISJUDGED: Final = frozenset({"Range", "StringConcat"})
+"""Operators whose size is not in the inferred type: a huge range comes out as 0, and a text of any
+length is one element."""
 
 Values = Sequence[Any]
 Sizer = Callable[[Site, Values], Sequence[int]]
@@ -103,7 +105,7 @@ def _guarded(factory: Factory, sizer: Sizer) -> Factory:
         limit = output_limit(site.scope)
         if not limit or isinstance(made, Same | Known):
             return made
-        if site.output_shape() is not None and site.node.op_type not in _MISJUDGED:
+        if site.output_shape() is not None and site.node.op_type not in MISJUDGED:
             refusal = refused_size(site.node, limit)
             if refusal is not None:
                 raise Unsupported(refusal.text, code=refusal.code)
@@ -118,7 +120,7 @@ def _guarded(factory: Factory, sizer: Sizer) -> Factory:
 
 def is_covered(site: Site) -> bool:
     """Say whether one input of a node surely has the shape of the output, so that nothing grows."""
-    if site.node.op_type == "StringConcat":
+    if site.node.op_type in MISJUDGED:
         return False
     shape = getattr(site.node.output_type(), "shape", None)
     if not site.scope.trusts_shapes or shape is None or None in shape:
@@ -339,13 +341,6 @@ def _transposed(site: Site, values: Values) -> Sequence[int]:
     return (x[0], w[1] * site.attribute("group", 1), *space)
 
 
-def _text(site: Site, values: Values) -> Sequence[int]:
-    """Return a size of as many bytes as the texts have characters."""
-    shape = _broadcast(site, values)
-    longest = sum(max(map(len, value.reshape(-1)), default=0) for value in values)
-    return (*shape, longest)
-
-
 BROADCASTING: Final = (
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater",
     "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow",
@@ -361,7 +356,6 @@ SPREADING: Final[Mapping[str, Sizer]] = {
     "Einsum": _einsum,
     "Gather": _gather,
     "MatMul": _product,
-    "StringConcat": _text,
 }
 """Operators whose outputs may be far larger than each input, by the shapes of these."""
 

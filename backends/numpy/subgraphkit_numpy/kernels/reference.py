@@ -57,6 +57,10 @@ def reference_entry(domain: str, op_type: str, opset: int) -> Implementation | R
     return Implementation(factory, aliases=True, is_random=op_type in _RANDOM)
 
 
+_INSTEAD: Final = {"Scatter": "ScatterElements", "Upsample": "Resize"}
+"""By operators that were withdrawn, those that took their place."""
+
+
 @lru_cache(maxsize=1024)
 def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
     """Return a refusal if neither ONNX has such an operator in an opset nor we have, else None."""
@@ -72,7 +76,12 @@ def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
             return Refusal("opset", f"operator {label} does not exist in opset {opset}")
         return Refusal("op_unsupported", f"operator {label} is unknown")
     if schema.deprecated:
-        return Refusal("opset", f"operator {label} is withdrawn in opset {opset}")
+        instead = f", or with {_INSTEAD[op_type]} in its place" if op_type in _INSTEAD else ""
+        return Refusal(
+            "opset",
+            f"operator {label} is withdrawn in opset {opset}; export the model for one below "
+            f"{schema.since_version}{instead}",
+        )
     return None
 
 

@@ -1,16 +1,19 @@
-"""Regular expressions: texts that match one, and texts cut into tokens.
+"""Texts joined, split, matched with regular expressions, and cut into tokens.
 
-Source: ONNX operator ``RegexFullMatch``; operator ``Tokenizer`` of the domain ``com.microsoft``,
-which converters of text pipelines write for want of one of ONNX. Both have the expressions of RE2,
-whose library takes a time that grows with the text alone, whoever wrote the expression.
+Source: ONNX operators ``StringConcat``, ``StringSplit`` and ``RegexFullMatch``; operator
+``Tokenizer`` of the domain ``com.microsoft``, which converters of text pipelines write for want of
+one of ONNX. Regular expressions are those of RE2, whose library takes a time that grows with the
+text alone, whoever wrote the expression.
 """
 
 from collections.abc import Callable
+from operator import add
 from typing import Any, Final
 
 import numpy as np
 
 from subgraphkit.backend import Unsupported
+from subgraphkit_numpy.kernels.limits import check_size, output_limit
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
@@ -19,7 +22,51 @@ __all__: list[str] = []
 
 _START: Final = "\x02"
 _END: Final = "\x03"
+_PART: Final = 1 << 14
+
 _Cut = Callable[[str], list[str]]
+
+
+@kernel("StringConcat")
+def join(site: Site) -> Made:
+    """Join every text with its counterpart; refuse what would be longer than an output may be."""
+    limit = output_limit(site.scope)
+
+    def compute(first: Array, second: Array) -> Array:
+        pair = np.broadcast_arrays(first, second)
+        one, other = (texts.reshape(-1) for texts in pair)
+        made, length = np.empty(one.size, object), 0
+        for at in range(0, one.size, _PART):
+            left, right = one[at : at + _PART].tolist(), other[at : at + _PART].tolist()
+            length += sum(map(len, left)) + sum(map(len, right))
+            if limit and length > limit:
+                check_size((length,), np.dtype(np.uint8), limit)
+            made[at : at + _PART] = list(map(add, left, right))
+        return made.reshape(pair[0].shape)
+
+    return compute
+
+
+@kernel("StringSplit")
+def split(site: Site) -> Made:
+    """Split every text at a delimiter, or at white space; say how many pieces there are."""
+    delimiter = site.attribute("delimiter") or None
+    most = site.attribute("maxsplit")
+    limit = -1 if most is None else int(most)
+
+    def compute(texts: Array) -> tuple[Array, Array]:
+        pieces = [text.split(delimiter, limit) for text in texts.reshape(-1).tolist()]
+        counts = np.array([len(piece) for piece in pieces], np.int64)
+        made = np.full((len(pieces), int(counts.max(initial=0))), "", object)
+        for place, piece in enumerate(pieces):
+            made[place, : len(piece)] = piece
+        return made.reshape(*texts.shape, made.shape[1]), counts.reshape(texts.shape)
+
+    return _first_of(compute) if site.output_count == 1 else compute
+
+
+def _first_of(compute: Callable[..., tuple[Array, ...]]) -> Callable[..., Array]:
+    return lambda *values: compute(*values)[0]
 
 
 @kernel("RegexFullMatch")

@@ -1,0 +1,156 @@
+"""What no step of the road foresaw has a code; what is the program's own passes."""
+
+import signal
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.boundary import walking
+from tests.models import parsed
+
+MODEL = "g (float[3] x) => (float[3] y) { y = Relu(x) }"
+
+
+class HomeMadeError(BaseException):
+    """An exception that is no ``Exception``, as libraries for testing and for threads have."""
+
+
+FOREIGN = [SystemExit, GeneratorExit, HomeMadeError]
+
+
+@pytest.mark.parametrize("kind", [MemoryError, RecursionError, OverflowError, KeyError, ValueError])
+def test_an_exception_of_any_kind_gets_a_code_and_stays_the_cause(kind: type[Exception]) -> None:
+    said = pytest.raises(sk.errors.InvalidModelError, match="model 'm' made the step 'bind'")
+    with said as seen, walking("bind", "m"):
+        raise kind("too much")
+    assert seen.value.code == "SGK219"
+    assert isinstance(seen.value.__cause__, kind)
+
+
+@pytest.mark.parametrize(
+    "error", [sk.errors.InputError("SGK140", "wrong"), KeyboardInterrupt(), UserWarning("careful")]
+)
+def test_what_says_what_it_is_passes_the_boundary(error: BaseException) -> None:
+    with pytest.raises(type(error)) as seen, walking("load", "m"):
+        raise error
+    assert seen.value is error
+
+
+STEPS: dict[str, tuple[str, Callable[[], object]]] = {
+    "load": ("subgraphkit.onnx_io.model.read_graph", lambda: sk.load(parsed(MODEL))),
+    "bind": ("subgraphkit.binding.bound_model.infer", lambda: sk.bind(sk.load(parsed(MODEL)))),
+    "partition": ("subgraphkit.partitioning.partitioning.divided", lambda: opened("numpy")),
+    "compile": ("subgraphkit.compiling.compilation.check_memory", lambda: opened("numpy")),
+    "plan": ("subgraphkit.planning.plans.last_uses", lambda: opened("numpy")),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_step_has_its_boundary(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, walk = STEPS[step]
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise MemoryError("too much")
+
+    monkeypatch.setattr(place, fail)
+    with pytest.raises(sk.errors.InvalidModelError, match=f"made the step '{step}' fail") as seen:
+        walk()
+    assert isinstance(seen.value.__cause__, MemoryError)
+
+
+def test_a_run_that_fails_outside_of_all_steps_has_a_code() -> None:
+    class Feeds(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            raise RecursionError("too deep")
+
+    with opened("numpy") as session, pytest.raises(sk.errors.SubgraphkitError) as seen:
+        session.run(None, Feeds(x=np.ones(3, np.float32)))
+    assert seen.value.code == "SGK219"
+
+
+def test_what_a_listener_raises_while_a_model_is_compiled_is_its_own() -> None:
+    def stop(event: object) -> NoReturn:
+        raise KeyError(event)
+
+    with pytest.raises(KeyError):
+        opened("numpy", progress=stop)
+
+
+def opened(backend: Any, **settings: Any) -> sk.InferenceSession:
+    return sk.InferenceSession(parsed(MODEL), backend=backend, **settings)
+
+
+def backend_that(fails: Callable[[str], object]) -> type[sk.Backend]:
+    """Return a backend that calls ``fails`` with the name of each of its doors."""
+
+    class Selector(sk.SubgraphSelector):
+        def select(self, node: sk.Node) -> bool:
+            fails("select")
+            return node.op_type == "Relu"
+
+    class Operator(sk.SubgraphOperator):
+        def run(self, inputs: Any, outputs: Any = None) -> Any:
+            fails("run")
+            return inputs
+
+    class Property(sk.SubgraphProperty):
+        def create_selector(self, graph: Any) -> Selector:
+            fails("create_selector")
+            return Selector()
+
+        def create_operator(self, subgraph: Any, context: Any) -> Operator:
+            fails("create_operator")
+            return Operator()
+
+    class Failing(sk.Backend):
+        name = "failing"
+
+        def properties(self) -> list[Property]:
+            fails("properties")
+            return [Property()]
+
+    return Failing
+
+
+DOORS = {
+    "properties": "SGK122",
+    "create_selector": "SGK122",
+    "select": "SGK121",
+    "create_operator": "SGK130",
+    "run": "SGK131",
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("door", DOORS)
+def test_an_exit_that_a_plugin_raises_is_a_fault_of_the_plugin(
+    door: str, kind: type[BaseException]
+) -> None:
+    def fail(at: str) -> None:
+        if at == door:
+            raise kind("from the plugin")
+
+    with pytest.raises(sk.errors.BackendError, match=r"from the plugin") as seen:
+        opened([backend_that(fail)]).run(None, {"x": np.ones(3, np.float32)})
+    assert (seen.value.code, seen.value.backend) == (DOORS[door], "failing")
+    assert isinstance(seen.value.__cause__, kind)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_signal_that_ends_the_program_ends_it_inside_of_a_plugin(door: str) -> None:
+    def exit_(*_: object) -> NoReturn:
+        raise SystemExit(3)
+
+    def fail(at: str) -> None:
+        if at == door:
+            signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, exit_)
+    try:
+        with pytest.raises(SystemExit, match="3"):
+            opened([backend_that(fail)]).run(None, {"x": np.ones(3, np.float32)})
+    finally:
+        signal.signal(signal.SIGTERM, before)
