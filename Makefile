@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test older torch lint format docs support stubs bench campaign campaign-long clean
+.PHONY: help demo test nightly older torch lint format docs support stubs bench campaign campaign-long clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -43,6 +43,15 @@ test older: export OPENBLAS_THREAD_TIMEOUT = 4
 test: $(DEV) ## check style, types, layers and docs, then run every test
 	$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target lint docs
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# Every option of tests/suite.py by which a check that is sampled in every run is made in full.
+LONG := --cuts-per-model=112 --random-graphs=10000 --folded-graphs=10000 --interrupted-builds=200 \
+	--mixed-models=9 --large-networks --claimed-cases=2000 --followed-cases=100 --planted-faults=20
+
+nightly: export OPENBLAS_THREAD_TIMEOUT = 4
+
+nightly: $(DEV) ## run every test, with all sampled checks in full, which takes hours
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(LONG)
 
 # ONNX Runtime has no such switch: it computes as this processor lets it.
 older: $(DEV) ## run the numeric tests as on a processor that has AVX2 and no AVX-512

@@ -6,13 +6,20 @@ is left alone.
 """
 
 import os
+import resource
 import shutil
 import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("tests.golden_support", "tests.run_examples")
+
+LISTED = 20
+"""How many of the slowest files are listed at the end of a run of more."""
 
 _FOLDER = tempfile.mkdtemp(prefix="own-cache-")
 os.environ["XDG_CACHE_HOME"] = os.path.join(_FOLDER, "cache")  # noqa: PTH118 (a string is needed)
@@ -61,6 +68,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "backend (200 is the full check, on a larger network)",
     )
     parser.addoption(
+        "--fused-combinations",
+        type=int,
+        default=40,
+        help="random chains of operators that each library fuses, with fixed and with open shapes, "
+        "and that are held against the reference (2000 is the full check)",
+    )
+    parser.addoption(
         "--mixed-models",
         type=int,
         default=2,
@@ -91,6 +105,60 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="nodes that are made wrong, one at a time, in each model that is bisected (20 is the "
         "full check: more than 100 in all)",
     )
+
+
+def pytest_report_header() -> str:
+    """Say what the plugins of this tree are for."""
+    return (
+        "tests.suite: options of long checks, fixed seeds, a cache of the tests' own; it brings "
+        "tests.golden_support (--update-golden) and tests.run_examples (examples in pages)"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Forget at the end of a file what it measured, for that decides what ``auto`` answers."""
+    if nextitem is None or nextitem.path != item.path:
+        measured = Path(os.environ["XDG_CACHE_HOME"]) / "subgraphkit" / "backends" / "auto"
+        shutil.rmtree(measured, ignore_errors=True)
+
+
+_SPENT = [0.0]
+
+
+def _seconds() -> float:
+    """Return the CPU seconds of this process and of those that it has waited for."""
+    own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Any:
+    """Note how long the processors worked since the last report."""
+    del item, call
+    report = yield
+    now = _seconds()
+    report.cpu_seconds, _SPENT[0] = now - _SPENT[0], now
+    return report
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of the first file what the collection took."""
+    _SPENT[0] = _seconds()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """List the files that took longest, where many were run."""
+    spent: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                spent[report.nodeid.partition("::")[0]] += report.__dict__.get("cpu_seconds", 0.0)
+    if len(spent) > LISTED:
+        terminalreporter.section(f"the {LISTED} slowest of {len(spent)} files, in CPU seconds")
+        for file, seconds in spent.most_common(LISTED):
+            terminalreporter.line(f"{seconds:8.1f}  {file}")
+        terminalreporter.line(f"{spent.total():8.1f}  all files")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

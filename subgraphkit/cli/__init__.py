@@ -16,7 +16,12 @@ from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.parser import CommandLine
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
 from subgraphkit.cli.scripts import script_of
-from subgraphkit.errors import CallerError, MemoryLimitError, SubgraphkitError
+from subgraphkit.errors import (
+    CallerError,
+    MemoryLimitError,
+    SubgraphkitError,
+    describe_exception,
+)
 from subgraphkit.texts import Screen
 
 __all__ = ["ExitCode", "main"]
@@ -91,7 +96,7 @@ def _named(error: BaseException) -> BaseException:
         return error
     end = MemoryLimitError(
         "SGK134",
-        f"there is not enough memory: {error or 'an allocation failed'}",
+        f"there is not enough memory: {describe_exception(error)}",
         hint="Give smaller sizes, or run it where there is more.",
     )
     end.__cause__ = error

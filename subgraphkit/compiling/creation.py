@@ -15,6 +15,7 @@ from subgraphkit.compiling.isolation import isolated
 from subgraphkit.errors import (
     BackendError,
     CompileError,
+    InvalidModelError,
     OptionError,
     SelectorContractError,
     UnclaimedNodesError,
@@ -56,12 +57,13 @@ class Creation:
             Unsupported: The property gives nodes back.
             CompileError: It failed in any other way (SGK130).
             OptionError: It found only now that an option does not fit the model.
+            InvalidModelError: A weight cannot be read (SGK208, SGK210, SGK211).
             SelectorContractError: It returned something that is not an operator (SGK122).
         """
         try:
             return self._asked(subgraph, claim)
-        except (Unsupported, BackendError, OptionError):
-            raise
+        except (Unsupported, BackendError, OptionError, InvalidModelError):
+            raise  # the last is of weights that cannot be read, which no backend can mend
         except BaseException as error:
             self.progress.check()  # it was stopped, and says so in words of its own
             if is_to_pass(error):

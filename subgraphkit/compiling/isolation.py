@@ -83,6 +83,7 @@ class IsolatedOperator(SubgraphOperator):
     """
 
     thread_safe: ClassVar[bool] = True
+    minds_memory = True
 
     def __init__(
         self,

@@ -23,10 +23,9 @@ from subgraphkit.backend.options import Option
 from subgraphkit.configuration.demands import EVERYBODY, Pin
 from subgraphkit.configuration.environment import read_environment
 from subgraphkit.configuration.files import read_config_files
-from subgraphkit.configuration.layers import Entry, Layer, make_layer
+from subgraphkit.configuration.layers import Layer, default_layer, make_layer
 from subgraphkit.configuration.names import BACKEND_NAMES
-from subgraphkit.configuration.processors import thread_limit
-from subgraphkit.configuration.selection import AUTO, BackendChoice, parse_selection
+from subgraphkit.configuration.selection import AUTO, BackendChoice
 from subgraphkit.configuration.settings import SETTINGS, SettingValues
 from subgraphkit.configuration.trust import require_trust, untrusted
 from subgraphkit.limits import LoadLimits
@@ -69,11 +68,11 @@ class ResolvedConfig:
         threads: How many threads a run computes with, on every backend; None leaves it to each.
         max_memory: How many bytes a session may take in memory; None for no limit.
         limits: What a model may ask for while it is opened, and how large its values may be.
-        tune: Whether a session on ``auto`` measures who runs a model best: off, first, background.
+        tune: Whether and when a session on ``auto`` measures who runs a model best.
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
         timeout_s: How many seconds compiling a model may take; None for as long as it takes.
-        isolate: Backends that compile and run in a child process; ``"process"`` stands for all.
+        isolate: Backends in a child process; ``"process"`` stands for all.
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
         trusted_folders: Folders in or below which a file may name code and widen what is trusted.
@@ -196,12 +195,11 @@ class ResolvedConfig:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "none"
     if isinstance(value, Mapping):
-        return ",".join(f"{key}={one}" for key, one in value.items()) or "none"
-    if isinstance(value, frozenset):
-        return ",".join(sorted(value)) or "none"
+        value = tuple(f"{key}={one}" for key, one in value.items())
+    if isinstance(value, tuple | frozenset):
+        listed = sorted(value) if isinstance(value, frozenset) else map(str, value)
+        return ",".join(listed) or "none"
     return "" if value is None else str(value)
 
 
@@ -224,7 +222,7 @@ def resolve(**settings: Unpack[SettingValues]) -> ResolvedConfig:
     layers = [call, *reversed(_context_layers.get()), *config.process_layers()]
     environment = read_environment(os.environ, lambda: _names(layers))
     files = read_config_files(os.environ, Path.cwd())
-    return _merge([*layers, environment, *files, _defaults()])
+    return _merge([*layers, environment, *files, default_layer()])
 
 
 def _names(layers: list[Layer]) -> frozenset[str]:
@@ -243,20 +241,6 @@ def _locate_context(key: str, value: object) -> str:
 
 def _locate_process(key: str, value: object) -> str:
     return f"config.set({key}={value!r})" if key else "config.set(...)"
-
-
-_DEFAULTS: Final = {
-    name: Entry(
-        parse_selection(setting.default, "the default") if name == "backend" else setting.default,
-        "the default",
-    )
-    for name, setting in SETTINGS.items()
-}
-
-
-def _defaults() -> Layer:
-    values = {**_DEFAULTS, "threads": Entry(*thread_limit(os.environ))}
-    return Layer("default", MappingProxyType(values))
 
 
 def _merge(layers: list[Layer]) -> ResolvedConfig:

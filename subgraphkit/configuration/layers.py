@@ -1,17 +1,19 @@
 """Layers of settings: what one source says, each value with where it comes from."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.configuration import messages
+from subgraphkit.configuration.processors import thread_limit
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.configuration.settings import SETTINGS, Setting
 from subgraphkit.errors import ConfigError
 
-__all__ = ["Entry", "Layer", "make_layer", "read_options"]
+__all__ = ["Entry", "Layer", "default_layer", "make_layer", "read_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +111,18 @@ def _bad_options(location: str) -> ConfigError:
     return messages.bad_setting(
         location, "a mapping from backend to options, such as {'tensorrt': {'precision': 'fp16'}}"
     )
+
+
+_DEFAULTS: Final = {
+    name: Entry(
+        parse_selection(setting.default, "the default") if name == "backend" else setting.default,
+        "the default",
+    )
+    for name, setting in SETTINGS.items()
+}
+
+
+def default_layer() -> Layer:
+    """Return what holds here where nobody says anything."""
+    values = {**_DEFAULTS, "threads": Entry(*thread_limit(os.environ))}
+    return Layer("default", MappingProxyType(values))

@@ -220,12 +220,7 @@ _ALL: Final = (
     ),
     _choice("on_run_error", "raise|fallback", "What to do if a subgraph fails while running."),
     _flag("checked", "Whether dtype and shape of what operators return are checked.", default=True),
-    _choice(
-        "nan_policy",
-        "warn|ignore|propagate|error",
-        "What to do where a backend makes a number of NaN: warn once, nothing, give the node to "
-        "another, or that and refuse results that are not finite.",
-    ),
+    _choice("nan_policy", "warn|ignore|propagate|error", "What to do where NaN gets lost."),
     _flag(
         "fold",
         "Whether nodes that are known at bind are computed then, and copies leave.",

@@ -50,9 +50,11 @@ def require_trust(layers: Sequence[Layer], values: Mapping[str, Any]) -> Path | 
     others = [one for one in layers if one.found_in is None]
     said = next(one for one in others if "trusted_folders" in one.values)
     folder = unvouched(layers, said.values["trusted_folders"].value)
+    if folder is None:
+        return None
     for name, setting in SETTINGS.items():
         first, *below = [one for one in layers if name in one.values]
-        if folder is None or first.found_in is None or setting.widens is None:
+        if first.found_in is None or setting.widens is None:
             continue
         if setting.widens(values[name], below[0].values[name].value):
             raise untrusted(first.values[name].location, folder)

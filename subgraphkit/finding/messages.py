@@ -20,6 +20,7 @@ __all__ = [
     "conflict",
     "extension_failed",
     "extension_harmful",
+    "forked",
     "harmful",
     "incompatible",
     "load_failed",
@@ -184,6 +185,19 @@ def blocked(name: str, origin: str, blocked_by: str) -> BackendUnavailableError:
 _UNCHANGED: Final = (
     "It is tried again when its files or its version change, or after: subgraphkit cache clear"
 )
+
+
+def forked(name: str) -> BackendUnavailableError:
+    """SGK127: a library whose threads and locks were in use when this process was forked."""
+    return BackendUnavailableError(
+        "SGK127",
+        f"backend {name!r} was at work on another thread when this process was forked, and might "
+        "wait for ever here",
+        backend=name,
+        hint="Fork before sessions run. With multiprocessing: set_start_method('spawn'), or "
+        "'forkserver'.",
+        problem="it was at work when this process was forked",
+    )
 
 
 def harmful(name: str, code: str, problem: str) -> BackendUnavailableError:

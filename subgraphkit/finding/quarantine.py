@@ -23,7 +23,7 @@ from subgraphkit.storing.folders import kept_folder
 
 __all__ = ["Harm", "harm_of"]
 
-_MOST_SECONDS: Final = 30.0
+_MOST_SECONDS: Final = 15.0
 _FOLDER: Final = "plugins"
 _ANSWERS: Final = Answers("imports")
 _CODES: Final = {"crash": "SGK320", "hang": "SGK321"}

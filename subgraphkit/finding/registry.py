@@ -36,6 +36,7 @@ from subgraphkit.finding.loading import BackendFactory, adopt, load, probe
 
 __all__ = [
     "find_record",
+    "forbid",
     "get_backend",
     "load_record",
     "probe_record",
@@ -68,6 +69,10 @@ class _Slots:
     def slot(self, record: BackendRecord) -> _Slot:
         with self._lock:
             return self._slots.setdefault(record.key, _Slot())
+
+    def replace(self, record: BackendRecord, slot: _Slot) -> None:
+        with self._lock:
+            self._slots[record.key] = slot
 
     def adopt(self, record: BackendRecord, factory: BackendFactory) -> None:
         with self._lock:
@@ -237,6 +242,16 @@ def find_record(choice: BackendChoice, resolved: ResolvedConfig) -> BackendRecor
     if len(records) > 1 and not ours:
         raise messages.conflict(name, [(r.provider, r.entry_point) for r in records])
     return [*ours, *records][0]
+
+
+def forbid(name: str, error: BackendError) -> None:
+    """Have an error raised for every backend of a name from now on, whatever became of it so far.
+
+    For a forked child: nothing that another thread of the parent may have held is waited for.
+    """
+    for record in CATALOGUE.find(name):
+        _SLOTS.replace(record, _Slot(error=error))
+        CATALOGUE.remember(record, "unavailable", error)
 
 
 def load_record(record: BackendRecord, *, raise_errors: bool = False) -> BackendFactory:

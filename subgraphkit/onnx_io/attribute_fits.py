@@ -6,10 +6,9 @@ operator means something of its own. What is not known of a shape contradicts no
 Source: ONNX operator schemas, all versions; ONNX Runtime, ``docs/ContribOperators.md``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from onnx import defs
 
@@ -20,8 +19,7 @@ from subgraphkit.types import Shape, ValueType
 __all__ = ["require_fitting"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
+class _Given(NamedTuple):
     """What a node has beside the attribute in question.
 
     Attributes:
@@ -48,7 +46,7 @@ _Fit: TypeAlias = Callable[[Any, _Given], str]
 
 
 def _axis(value: Any, given: _Given, *, more: int = 0, end: int = 0) -> str:
-    """Judge axes of the first input, of which the rank is known, or of what gets more axes.
+    """Judge axes of the first input, or of what gets more axes.
 
     Args:
         value: One axis, or several.
@@ -56,15 +54,22 @@ def _axis(value: Any, given: _Given, *, more: int = 0, end: int = 0) -> str:
         more: How many axes are added.
         end: 1 if the place behind the last axis counts as well.
     """
-    shape = next((shape for shape in given.shapes if shape is not None), None)
+    shape = given.shapes[0] if given.shapes else None
     if shape is None:
         return ""
     rank = max(len(shape) + more, 1)  # a scalar is taken for a list of one
     least, most = -rank, rank - 1 + end
-    axes = [value] if isinstance(value, int) else value
-    if all(least <= axis <= most for axis in axes):
+    if type(value) is int:
+        if least <= value <= most:
+            return ""
+    elif not value or (least <= min(value) and max(value) <= most):
         return ""
     return f"{least} to {most}, because these are axes of {rank}"
+
+
+def _axis_of_any(value: Any, given: _Given) -> str:
+    """Judge an axis of inputs that are all of one rank."""
+    return next(filter(None, [_axis(value, _Given([one], {})) for one in given.shapes]), "")
 
 
 def _axes_to_be(value: Any, given: _Given) -> str:
@@ -108,6 +113,8 @@ def _as_many_as_blocks(value: Any, given: _Given, *, times: int = 1) -> str:
 
 def _kernel(value: Any, given: _Given, *, weight: int) -> str:
     stated = given.shape(weight)[2:]
+    if value == stated and len(given.shape(0)) == len(stated) + 2:
+        return ""
     pairs = zip(value, stated, strict=False)
     if all(one == size for one, size in pairs if isinstance(size, int)):
         return _per_axis(value, given)
@@ -115,6 +122,8 @@ def _kernel(value: Any, given: _Given, *, weight: int) -> str:
 
 
 def _groups(value: Any, given: _Given, *, weight: int) -> str:
+    if value == 1 and given.shape(0)[1:2] == given.shape(weight)[1:2]:
+        return ""
     channels, maps, inner = given.size(0, 1), given.size(weight, 0), given.size(weight, 1)
     if channels and inner and value * inner != channels:
         return f"{channels}/{inner}, the channels by those of a group in the weight"
@@ -188,6 +197,7 @@ _FITS: Final[Mapping[str, _Fit]] = {
     **{f"{op_type}.hidden_size": _hidden for op_type in _RECURRENT},
     "Attention.kv_num_heads": _key_heads,
     "Attention.q_num_heads": _heads,
+    "Concat.axis": _axis_of_any,
     "Col2Im.dilations": _as_many_as_blocks,
     "Col2Im.pads": partial(_as_many_as_blocks, times=2),
     "Col2Im.strides": _as_many_as_blocks,
@@ -235,8 +245,23 @@ _FITS: Final[Mapping[str, _Fit]] = {
 }
 
 
+_INFERRED_BY: Final = frozenset(
+    {
+        *(
+            f"{op_type}.{name}"
+            for op_type in ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
+            for name in ("dilations", "pads", "strides")
+        ),
+        "LayerNormalization.axis",
+        "Softmax.axis",
+        "Transpose.perm",
+    }
+)
+"""Without these onnx infers no shape: what does not fit comes up there, and is looked at then."""
+
+
 @lru_cache(maxsize=4096)
-def _fits_of(op_type: str, domain: str, version: int) -> Mapping[str, _Fit]:
+def _fits_of(op_type: str, domain: str, version: int, *, is_typed: bool) -> Mapping[str, _Fit]:
     """Return what judges the attributes of an operator, by name; those that nothing judges not."""
     if (domain, op_type) == ("com.microsoft", "FusedConv"):
         op_type, domain, version = "Conv", "", 11
@@ -244,43 +269,66 @@ def _fits_of(op_type: str, domain: str, version: int) -> Mapping[str, _Fit]:
         return {}
     names: Iterable[str] = defs.get_schema(op_type, version, domain).attributes
     found = {name: _FITS.get(f"{op_type}.{name}") or _FITS.get(name, _leave) for name in names}
-    return {name: fit for name, fit in found.items() if fit is not _leave}
+    return {
+        name: fit
+        for name, fit in found.items()
+        if fit is not _leave and not (is_typed and f"{op_type}.{name}" in _INFERRED_BY)
+    }
 
 
 def require_fitting(
     graph: Graph,
-    types: Callable[[str], ValueType | None],
+    types: Mapping[str, ValueType],
     bodies: Mapping[int, Mapping[str, Graph]],
-    nodes: Iterable[int],
+    nodes: Collection[int],
+    *,
+    are_typed: bool = False,
 ) -> None:
     """Check the attributes of nodes, and of those in bodies, beside the shapes that they read.
 
     Args:
         graph: The graph of the nodes.
-        types: Returns the type of a value in their scope, None if it is not known.
+        types: Types of the values in their scope, as far as they are known.
         bodies: Bodies with their values typed, by node and attribute name.
         nodes: The nodes.
+        are_typed: Whether onnx has inferred without complaint what the nodes make.
 
     Raises:
         InvalidModelError: An attribute is not what the operator allows (SGK218).
     """
     table, opsets = graph.table, graph.opset_imports
-    for node in nodes:
-        domain = table.domains[node]
-        fits = _fits_of(table.op_types[node], domain, opsets.get(domain, 1))
-        if fits and (stated := table.attributes[node]):
-            shapes = [getattr(types(name), "shape", None) for name in table.inputs[node]]
-            given = _Given(shapes, stated)
-            for name, fit in fits.items():
-                if name in stated and (allowed := fit(stated[name], given)):
-                    label = f"node {Node(graph, node).label}"
-                    raise not_allowed(label, name, shown(stated[name]), allowed)
-        for body in bodies.get(node, table.bodies.get(node, {})).values():
-            inner = partial(_type_in, body.types, types)
-            require_fitting(body, inner, body.table.bodies, body.order)
+    op_types, domains, attributes = table.op_types, table.domains, table.attributes
+    judged = {
+        key: found
+        for key in set(zip(op_types, domains, strict=True))
+        if (found := _fits_of(*key, opsets.get(key[1], 1), is_typed=are_typed))
+    }
+    names = {op_type for op_type, _ in judged}
+    for node in [node for node in nodes if op_types[node] in names]:
+        fits = judged.get((op_types[node], domains[node]))
+        if fits and (stated := attributes[node]):
+            _require_of_node(graph, node, types, stated, fits)
+    for node, held in {**table.bodies, **bodies}.items():
+        for body in held.values() if len(nodes) > 1 or node in nodes else ():
+            scope = {**types, **body.types}
+            require_fitting(body, scope, body.table.bodies, body.order)
 
 
-def _type_in(
-    types: Mapping[str, ValueType], outer: Callable[[str], ValueType | None], name: str
-) -> ValueType | None:
-    return types[name] if name in types else outer(name)
+def _require_of_node(
+    graph: Graph,
+    node: int,
+    types: Mapping[str, ValueType],
+    stated: Mapping[str, Any],
+    fits: Mapping[str, _Fit],
+) -> None:
+    given = None
+    for name in stated:
+        fit = fits.get(name)
+        if fit is None:
+            continue
+        if given is None:
+            read = graph.table.inputs[node]
+            given = _Given([getattr(types.get(one), "shape", None) for one in read], stated)
+        if allowed := fit(stated[name], given):
+            label = f"node {Node(graph, node).label}"
+            raise not_allowed(label, name, shown(stated[name]), allowed)

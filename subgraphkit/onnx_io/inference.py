@@ -168,7 +168,7 @@ class _Inference:
                 if len(self._pending) >= self._slice_size:
                     self._flush()
         self._flush()
-        require_fitting(graph, self._sure_type, self._bodies, graph.order)
+        require_fitting(graph, self._sure_types(), self._bodies, graph.order, are_typed=True)
         self._fill_gaps()
         known = {name: one for name, one in self._values.items() if name not in self._open}
         require_conditions(self._model, self._truth)
@@ -354,12 +354,12 @@ class _Inference:
             if by != "function" and _MISSING not in str(error):
                 raise self._contradiction(node, str(error)) from error
 
-    def _sure_type(self, name: str) -> ValueType | None:
-        """Return what is inferred of a value; what a model says of it may be old."""
-        return None if name in self._unsure else self._types.get(name)
+    def _sure_types(self) -> Mapping[str, ValueType]:
+        """Return what is inferred; what a model says of values may be old."""
+        return {**self._types, **dict.fromkeys(self._unsure, _UNKNOWN)}
 
     def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:
-        require_fitting(self._graph, self._sure_type, self._bodies, [node.id])
+        require_fitting(self._graph, self._sure_types(), self._bodies, [node.id])
         read = ", ".join(
             f"{name!r} {self._types.get(name, _UNKNOWN)}" for name in node.inputs if name
         )

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from subgraphkit.errors import CallerError, ExecutionError
 from subgraphkit.ir import Subgraph
@@ -69,8 +68,11 @@ class Apart:
         others = [*inputs, *[ref() for ref in self._before]]
         for place, output in enumerate(outputs):
             if isinstance(output, np.ndarray):
+                owns = output.base is None  # so that only itself and its views are in its memory
                 for at, other in enumerate(others):
-                    if isinstance(other, np.ndarray) and _share(output, other):
+                    if owns and other is not output and getattr(other, "base", None) is not output:
+                        continue
+                    if isinstance(other, np.ndarray) and np.shares_memory(output, other):
                         raise self._shared(place, at)
             others.append(output)
         self._before = [weakref.ref(one) for one in outputs if isinstance(one, np.ndarray)]
@@ -93,10 +95,6 @@ class Apart:
             "Leaving it out of the list runs these nodes elsewhere.",
             wrong="alias",
         )
-
-
-def _share(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
-    return np.may_share_memory(one, other) and np.shares_memory(one, other)
 
 
 def check_result(

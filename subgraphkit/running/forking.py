@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from subgraphkit.errors import CallerError
+from subgraphkit.finding.messages import forked
+from subgraphkit.finding.registry import forbid
 from subgraphkit.planning import Plan
+from subgraphkit.running.gate import Gate
 
 __all__ = ["Forkable", "follow", "goes_on", "run_forked"]
 
@@ -19,23 +22,46 @@ __all__ = ["Forkable", "follow", "goes_on", "run_forked"]
 class Forkable(Protocol):
     """What is told that it is in a child now."""
 
+    @property
+    def plan(self) -> Plan:
+        """What it runs."""
+
     def leave_parent(self) -> None:
         """Go on without the threads of the parent, or refuse to."""
 
 
-_FOLLOWED: "Final[weakref.WeakSet[Forkable]]" = weakref.WeakSet()
+_FOLLOWED: "Final[weakref.WeakKeyDictionary[Forkable, Gate]]" = weakref.WeakKeyDictionary()
 _KEPT: Final[list[Forkable]] = []
 """Sessions of the parent: what frees them in the child would wait for their threads as well."""
 
 
-def follow(session: Forkable) -> None:
-    """Have ``leave_parent`` called in every child that is forked from now on."""
-    _FOLLOWED.add(session)
+_AT_WORK: Final[set[str]] = set()
+"""Backends in which another thread was when a fork began, and that keep threads and locks."""
+
+
+def follow(session: Forkable, gate: Gate) -> Gate:
+    """Have ``leave_parent`` called in every child that is forked from now on.
+
+    Args:
+        session: What is to be told.
+        gate: The gate of its runs, which says whether there is one.
+    """
+    _FOLLOWED[session] = gate
+    return gate
 
 
 def goes_on(plan: Plan) -> bool:
     """Say whether a plan can be run in a child of the process that made it."""
-    return all(step.operator.fork_safe and step.operator.thread_safe for step in plan.steps)
+    return not _kept_from_children(plan)
+
+
+def _kept_from_children(plan: Plan) -> set[str]:
+    """Return the backends of a plan whose operators a child cannot run."""
+    return {
+        step.operator.made_by or step.subgraph.backend
+        for step in plan.steps
+        if not (step.operator.fork_safe and step.operator.thread_safe)
+    }
 
 
 def run_forked(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
@@ -54,11 +80,20 @@ def run_forked(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
     )
 
 
+def _before() -> None:
+    _AT_WORK.clear()
+    for session, gate in list(_FOLLOWED.items()):
+        if gate.is_held_elsewhere():
+            _AT_WORK.update(_kept_from_children(session.plan))
+
+
 def _in_child() -> None:
     _KEPT.extend(_FOLLOWED)
     for session in _KEPT:
         session.leave_parent()
+    for name in _AT_WORK:
+        forbid(name, forked(name))
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(before=_before, after_in_child=_in_child)

@@ -62,6 +62,14 @@ class Gate:
         self._mine.passage = passage
         return passage
 
+    def is_held_elsewhere(self) -> bool:
+        """Say whether another thread is inside."""
+        for passage in list(self._passages):
+            if not passage.acquire(blocking=False):  # this thread's own is given
+                return True
+            passage.release()
+        return self._is_taken
+
     def alone(self, change: Callable[[], _T]) -> _T:
         """Keep new runs out, wait for those inside, and make a change.
 

@@ -59,7 +59,7 @@ class Session:
         self._variants: Variants
         self._execute: Callable[..., list[Any]]
         self._take(plan)
-        follow(self)
+        follow(self, self._gate)
 
     @property
     def number(self) -> int:
@@ -299,7 +299,7 @@ class Session:
 
     def leave_parent(self) -> None:
         """Go on in a forked child if all operators can, or refuse to; called there."""
-        self._gate = Gate()  # a thread that is not here may have been inside
+        self._gate = follow(self, Gate())  # a thread that is not here may have been inside
         if not self._closed and not goes_on(self._plan):
             self._closed, self._execute = True, run_forked
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from subgraphkit.backend.interruption import limited_to
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
+from subgraphkit.boundary import is_to_pass
 from subgraphkit.errors import (
     CallerError,
     RunCancelledError,
@@ -175,7 +176,7 @@ def refuse_stopped(
         RunTimeoutError: It took longer than it may (SGK138).
         RunCancelledError: It was cancelled (SGK139).
     """
-    if progress is None:
+    if progress is None or is_to_pass(error):
         return
     try:
         progress.check()

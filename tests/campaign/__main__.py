@@ -54,9 +54,10 @@ def _one(given: Any) -> int:
         seed = results.next_seed(results.read(given.results), given.attack, given.backend)
     with tempfile.TemporaryDirectory(prefix="campaign-", ignore_cleanup_errors=True) as scratch:
         os.environ["XDG_CACHE_HOME"] = os.environ["XDG_STATE_HOME"] = scratch
+        revision = results.commit()  # of what is tried, for it may change meanwhile
         engine = Engine(attack, given.backend, Path(scratch), given.found)
         tally = engine.run(range(seed, seed + given.count), given.seconds)
-    results.merge(given.results, results.record(attack, given.backend, seed, tally))
+    results.merge(given.results, results.record(attack, given.backend, (revision, seed), tally))
     rate = tally.trials / max(tally.seconds, 1e-9)
     codes = dict(sorted(tally.codes.items(), key=lambda one: -one[1]))
     report(f"{given.attack} {given.backend}: {rate:.1f} a second, {tally.counts}")

@@ -174,7 +174,7 @@ def report(line: str) -> None:
 def keep(folder: Path, attack: Attack, backend: str, case: Case, outcome: Outcome) -> None:
     """Write a case that failed into a folder, unless it is too large."""
     kept = {"attack": attack.name, "backend": backend, "was": outcome.kind, "key": outcome.key}
-    text = json.dumps({**kept, "text": outcome.text[:200], "case": case}, indent=1) + "\n"
+    text = json.dumps({**kept, "case": case}, indent=1) + "\n"
     if len(text) <= _LARGEST:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{attack.name}-{_digest(case)[:10]}.json").write_text(text)

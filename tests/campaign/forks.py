@@ -3,11 +3,13 @@
 import ctypes
 import json
 import os
+import resource
 import select
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -85,13 +87,24 @@ def mount_small(folder: Path, size: int) -> bool:
 
 
 def _child(step: Callable[[], Outcome | None], below: int) -> None:
+    """Take the step, and report it; never returns."""
     die_with_parent()
     try:
-        outcome = step() or Outcome("ran")
+        outcome = _outcome(step)
+        for limit in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
+            resource.setrlimit(limit, (resource.getrlimit(limit)[1],) * 2)
+        os.write(below, json.dumps(outcome().as_json()).encode())
+    finally:
+        os._exit(0)
+
+
+def _outcome(step: Callable[[], Outcome | None]) -> Callable[[], Outcome]:
+    """Take a step; return what tells the outcome, once there is room to do so."""
+    try:
+        found = step() or Outcome("ran")
     except WrongError as error:
-        outcome = Outcome("wrong", "result", str(error)[:300])
+        text = str(error)[:300]
+        return lambda: Outcome("wrong", "result", text)
     except BaseException as error:  # noqa: BLE001 (this is what is looked for)
-        outcome = outcome_of(error)
-    with suppress(OSError):
-        os.write(below, json.dumps(outcome.as_json()).encode())
-    os._exit(0)
+        return partial(outcome_of, error)
+    return lambda: found

@@ -21,6 +21,8 @@ _REAL: Final = 0.01
 """The share of mutants that are made of real networks, which take a hundred times as long."""
 _BYTES: Final = 0.15
 """The share of which bytes are spoiled, and not what they mean."""
+_LIMITS: Final = "max_value_bytes=512MiB"
+"""What a server would say that has less memory than the machine, as a child has."""
 _LONGEST: Final = 5.0
 """Seconds that a run may take."""
 
@@ -31,7 +33,7 @@ class Mutants(Attack):
     name = "mutants"
     backends = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
     about = "models spoiled in what they mean or in their bytes, opened, fed and judged"
-    settings: ClassVar[dict[str, Any]] = {"on_fallback": "ok"}
+    settings: ClassVar[dict[str, Any]] = {"on_fallback": "ok", "limits": _LIMITS}
 
     def load(self) -> None:
         models.official()
@@ -109,7 +111,7 @@ class Isolated(Mutants):
     name = "isolated"
     backends = ("onnxruntime", "openvino", "onednn", "tvm")
     about = 'the same with `isolate="process"`: a library that crashes is an error with a code'
-    settings: ClassVar[dict[str, Any]] = {"on_fallback": "ok", "isolate": "process"}
+    settings: ClassVar[dict[str, Any]] = {**Mutants.settings, "isolate": "process"}
 
 
 def _simpler(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:

@@ -42,7 +42,8 @@ _PLEDGES: Final = """\
 - Random numbers, models of several gigabytes, graphics cards and other systems than Linux are not
   part of the campaign.
 
-What is trusted and what is not, and how to report a fault, is in `SECURITY.md`.
+What is trusted and what is not, and how to report a fault, is in the
+[security policy](SECURITY.md).
 
 ## Do it again
 
@@ -88,8 +89,16 @@ def commit() -> str:
     return f"{last.stdout.strip() or 'unknown'}{'+' if changed.stdout else ''}"
 
 
-def record(attack: Attack, backend: str, first: int, tally: Tally) -> dict[str, Any]:
-    """Write a tally as it is kept."""
+def record(attack: Attack, backend: str, start: tuple[str, int], tally: Tally) -> dict[str, Any]:
+    """Write a tally as it is kept.
+
+    Args:
+        attack: What was tried.
+        backend: On which backend.
+        start: The revision and the first seed.
+        tally: What came of it.
+    """
+    revision, first = start
     codes = sorted(tally.codes.items(), key=lambda one: -one[1])
     plain: dict[str, int] = {}
     for code, count in codes:
@@ -97,7 +106,7 @@ def record(attack: Attack, backend: str, first: int, tally: Tally) -> dict[str, 
     return {
         "attack": attack.name,
         "backend": backend,
-        "commit": commit(),
+        "commit": revision,
         "machine": machine(),
         "versions": versions(backend),
         "day": datetime.now(UTC).date().isoformat(),
@@ -168,7 +177,8 @@ def page(records: list[dict[str, Any]], abouts: Mapping[str, str]) -> str:
         "A trial *ran* when what came out was right as far as anybody can say, and is *coded* when",
         "it ended in an error of ours with a code. Everything else is a failure: an error without",
         "a code, a crash of the process, a hang, a wrong answer, or more memory or time than a",
-        "trial may take.",
+        "trial may take. One trial of some attacks makes many runs or opens a model many times;",
+        "their outcomes are counted by run and by opening.",
         "",
         "## The newest revision tried",
         "",

@@ -141,7 +141,7 @@ def test_runs_add_up_for_each_revision(tmp_path: Path) -> None:
         tally.add(outcome)
     path = tmp_path / "results.json"
     for first in (0, 3, 10):
-        results.merge(path, results.record(ATTACKS["mutants"], "numpy", first, tally))
+        results.merge(path, results.record(ATTACKS["mutants"], "numpy", ("abc", first), tally))
     (one,) = results.read(path)
     assert one["seeds"] == [[0, 5], [10, 12]]
     assert one["trials"] == 9

@@ -105,6 +105,7 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "/srv/a",
         "/etc/ann/subgraphkit/config.toml",
     ),
+    "SGK127_forked": of_plugins.forked("openvino"),
     "SGK128_unreadable_metadata": of_settings.unreadable_metadata(
         "/site-packages/acme-1.0.dist-info",
         "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe9 in position 8: invalid "

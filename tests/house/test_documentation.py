@@ -119,3 +119,9 @@ def test_a_decision_is_one_page_with_its_reason(page: Path) -> None:
 
 def test_decisions_are_numbered_without_a_gap() -> None:
     assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+def test_the_nightly_run_makes_every_sampled_check_in_full() -> None:
+    options = re.findall(r'"(--[\w-]+)",\n', (ROOT / "tests/suite.py").read_text(encoding="utf-8"))
+    (full,) = re.findall(r"^LONG := (.*\n.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.findall(r"--[\w-]+", full) == options

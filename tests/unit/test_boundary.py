@@ -39,7 +39,7 @@ def test_what_says_what_it_is_passes_the_boundary(error: BaseException) -> None:
     assert seen.value is error
 
 
-STEPS = {
+STEPS: dict[str, tuple[str, Callable[[], object]]] = {
     "load": ("subgraphkit.onnx_io.model.read_graph", lambda: sk.load(parsed(MODEL))),
     "bind": ("subgraphkit.binding.bound_model.infer", lambda: sk.bind(sk.load(parsed(MODEL)))),
     "partition": ("subgraphkit.partitioning.partitioning.divided", lambda: opened("numpy")),

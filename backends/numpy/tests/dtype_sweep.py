@@ -181,17 +181,15 @@ def combinations(schema: Any) -> tuple[list[Combination], ...]:
     A parameter that only outputs have, and that no attribute sets, has none.
     """
     templates = list(fitting(schema))
-    found = []
-    for constraint in schema.type_constraints:
-        parameter = constraint.type_param_str
-        for type_name in sorted(constraint.allowed_type_strs):
-            candidates = [
-                Combination(schema, template, parameter, type_name)
-                for template in templates
-                if _can_take(schema, template, parameter, type_name)
-            ]
-            found.append(_diverse(candidates))
-    return tuple(found)
+    return tuple(
+        _diverse([
+            Combination(schema, template, constraint.type_param_str, type_name)
+            for template in templates
+            if _can_take(schema, template, constraint.type_param_str, type_name)
+        ])
+        for constraint in schema.type_constraints
+        for type_name in sorted(constraint.allowed_type_strs)
+    )  # fmt: skip
 
 
 def _diverse(candidates: list[Combination]) -> list[Combination]:
@@ -239,7 +237,6 @@ def _setter(schema: Any, template: Template, parameter: str) -> str | None:
     for name in _SETTERS:
         if name in schema.attributes:
             return name
-    del template
     return None
 
 
@@ -331,7 +328,6 @@ def _make_allowed(schema: Any, template: Template, combination: Combination, inp
             continue
         fit = [a for a in ("tensor(float)", "tensor(int64)", "tensor(int32)") if a in allowed]
         inputs[place] = converted(value, element_type((fit or allowed)[0]))
-    del template
 
 
 def _set(node: NodeProto, name: str, dtype: DataType, *, by_name: bool) -> None:

@@ -70,7 +70,7 @@ class OpenVINOOperator(SubgraphOperator):
         # model: it sorts its arguments by kind and wraps the results in a mapping of its own.
         self._infer = library.runtime().InferRequest.__base__.infer
         self._results = [
-            _Result(type_, is_static=port.partial_shape.is_static)
+            _Result(type_, tuple(port.shape) if port.partial_shape.is_static else None)
             for type_, port in zip(subgraph.output_types, compiled.outputs, strict=True)
         ]
         self._binds = any(result.nbytes >= _WORTH_BINDING for result in self._results)
@@ -241,22 +241,28 @@ def _nodes_of_layers(compiled: Any, subgraph: Subgraph) -> dict[str, tuple[int, 
 class _Result:
     """What is known of one output before it is computed."""
 
-    __slots__ = ("_seen_as_other", "dtype", "nbytes", "shape")
+    __slots__ = ("_misses_ones", "_seen_as_other", "_sizes", "dtype", "nbytes", "shape")
 
-    def __init__(self, type_: ValueType | None, *, is_static: bool) -> None:
+    def __init__(self, type_: ValueType | None, made: tuple[int, ...] | None) -> None:
         if not isinstance(type_, TensorType):
             raise TypeError(f"an output of OpenVINO is a tensor, not {type_}")
         self.dtype = type_.dtype.numpy
         shape = type_.shape
         # Where OpenVINO does not know the shape it makes an array of its own, though ONNX may know.
         sizes = tuple(dim for dim in shape or () if isinstance(dim, int))
-        known = is_static and shape is not None and len(sizes) == len(shape)
+        is_sized = shape is not None and len(sizes) == len(shape)
+        known = is_sized and made == sizes
         self.shape = sizes if known else None
         self.nbytes = (type_.nbytes or 0) if known else 0
+        self._sizes = sizes
+        # OpenVINO loses axes of length one, and moves them, where it simplifies.
+        self._misses_ones = is_sized and not known
         self._seen_as_other = self.dtype.isbuiltin != 1
 
     def typed(self, array: Any) -> Any:
-        """Return an array of OpenVINO with the dtype that ONNX gives it."""
+        """Return an array of OpenVINO with the dtype and the axes that ONNX gives it."""
+        if self._misses_ones and _without_ones(array.shape) == _without_ones(self._sizes):
+            array = array.reshape(self._sizes)
         return array.view(self.dtype) if self._seen_as_other else array
 
     def can_be(self, buffer: Any) -> bool:
@@ -267,6 +273,10 @@ class _Result:
             and buffer.dtype == self.dtype
             and buffer.flags.carray
         )
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    return [length for length in shape if length != 1]
 
 
 def sealed(compiled: Any) -> bytes:

@@ -114,3 +114,30 @@ def test_arrays_whose_dtype_says_more_than_its_type_are_taken(
     assert not array.dtype.isbuiltin
     with session(model) as opened:
         assert opened.run(None, {"a": array, "b": array})[0].tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("rows", ["5", "N"])
+def test_results_keep_the_axes_of_length_one_that_openvino_moves_or_loses(rows: str) -> None:
+    model = _untyped(
+        f"g (float[{rows},2,17] x, float[17] z) => (float y, float q) <int64[1] last = {{3}}, "
+        "int64[1] first = {0}, float[1] two = {2}, int64 at = {0}> "
+        "{ u = Unsqueeze(x, last) r = ReduceSum<keepdims=1>(u, first) y = Mul(r, two) "
+        "g = Gather(z, at) q = Add(g, two) }"
+    )
+    with session(model) as opened:
+        assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
+        y, q = opened.run(
+            None, {"x": np.ones((5, 2, 17), np.float32), "z": np.ones(17, np.float32)}
+        )
+    assert (y.shape, q.shape) == ((1, 2, 17, 1), (1,))
+
+
+@pytest.mark.parametrize("factor", ["float[1,1]", "float[1]"])
+def test_a_product_with_a_vector_and_a_factor_behind_it_is_computed(factor: str) -> None:
+    model = _untyped(
+        f"g (float[N,8,3] x) => (float y) <float[3] v = {{1, 2, 3}}, {factor} f = {{2}}> "
+        "{ p = MatMul(x, v) y = Mul(f, p) }"
+    )
+    x = np.ones((2, 8, 3), np.float32)
+    with session(model) as opened:
+        assert opened.run(None, {"x": x})[0].tolist() == [[12.0] * 8] * 2

@@ -64,7 +64,8 @@ def _remark(record: BackendRecord) -> str:
     if record.state == "missing":
         return KNOWN_BACKENDS[record.name]
     if record.error is not None:
-        return f"{record.error.message}  ->  subgraphkit doctor {_name(record)}"
+        place = f"@{record.distribution}" if record.state == "conflict" else ""
+        return f"{record.error.message}  ->  subgraphkit doctor {_name(record)}{place}"
     return record.manifest.summary if record.manifest else ""
 
 

@@ -172,6 +172,16 @@ def test_an_input_that_cannot_be_made_up_must_be_given(cli: Cli) -> None:
     assert "--input s=FILE.npy" in ended.err
 
 
+@pytest.mark.parametrize("size", [10**15, 2**62, 2**63 - 1, 2**63])
+def test_an_input_larger_than_memory_is_not_called_a_bug(
+    cli: Cli, tmp_path: Path, size: int
+) -> None:
+    onnx.save(parsed("g (float[N, 3] x) => (y) { y = Relu(x) }"), tmp_path / "n.onnx")
+    ended = cli("run", tmp_path / "n.onnx", "--backend", "numpy", "--symbol", f"N={size}")
+    assert ended.code in {2, 4}
+    assert "SGK900" not in ended.err
+
+
 @pytest.mark.parametrize("target", ["missing/results.npz", "."])
 def test_a_target_that_cannot_be_written_is_refused_before_the_work(
     cli: Cli, linear: Path, target: str

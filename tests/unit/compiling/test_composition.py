@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import ON_DEVICE
+from subgraphkit.backend import ON_DEVICE, Progress
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.errors import ExecutionError
 from tests.fakes import ReferenceOperator, WeightedOperator
@@ -52,6 +52,26 @@ def test_values_between_regions_of_one_device_stay_there() -> None:
     operator.run([X], [ON_DEVICE, room])
     assert On.log[-1][0] is ON_DEVICE
     assert On.log[-1][1] is room
+
+
+def test_a_run_that_is_cancelled_ends_before_the_next_region() -> None:
+    progress = Progress()
+
+    class Cancelling(Noting):
+        log: list[Any] = []  # noqa: RUF012 (one for this test)
+
+        def run_stoppable(self, given: Progress, inputs: Any, outputs: Any = None) -> Any:
+            if len(self.log) == 1:
+                given.cancel(TimeoutError("late"))
+            return super().run_stoppable(given, inputs, outputs)
+
+    operator = composed(dict.fromkeys(["acme_0", "acme_2", "acme_4"], Cancelling))
+    with pytest.raises(TimeoutError, match="late") as caught:
+        operator.run_stoppable(progress, [X])
+    assert len(Cancelling.log) == 2
+    assert "It happened in" in caught.value.__notes__[0]
+    Cancelling.log = [None, None]
+    assert len(operator.run_stoppable(Progress(), [X])) == len(operator.run([X]))
 
 
 def test_operators_of_several_devices_meet_on_the_host() -> None:

@@ -89,6 +89,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "ON_COMPILE_ERROR": "fallback",
         "ON_RUN_ERROR": "fallback",
         "CHECKED": "off",
+        "NAN_POLICY": "propagate",
         "FOLD": "off",
         "BLOCK": "x, y",
         "PLUGINS": "none",
@@ -127,7 +128,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert resolved.trusted_folders == (Path("/d"),)
     assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("background", 90.0, "log")
-    assert resolved.isolate == {"a", "b"}
+    assert (resolved.isolate, resolved.nan_policy) == ({"a", "b"}, "propagate")
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}
 
 

@@ -309,3 +309,11 @@ def test_strings_outside_the_model_are_refused(folder: Path) -> None:
     proto.graph.initializer[0].data_type = onnx.TensorProto.STRING
     (folder / "strings.onnx").write_bytes(proto.SerializeToString())
     assert code(folder / "strings.onnx") == "SGK208"
+
+
+def test_data_that_goes_while_a_session_opens_is_not_the_fault_of_a_backend(folder: Path) -> None:
+    bound = sk.bind(sk.load(save(folder, location="w.bin")), backend="numpy")
+    partitioning = sk.partition(bound)
+    (folder / "w.bin").unlink()
+    with pytest.raises(InvalidModelError, match="SGK211"):
+        sk.compile_subgraphs(partitioning)

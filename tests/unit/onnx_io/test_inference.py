@@ -76,6 +76,13 @@ def test_sizes_that_are_computed_are_known_to_all_that_follows() -> None:
     assert found.values["w"].tolist() == [4, 6]
 
 
+def test_a_negative_size_is_one_that_is_not_known() -> None:
+    header = "<int64[1] from = {0}, int64[1] to = {2}, int64[1] axis = {1}>"
+    text = "g (float[2, -2147483648] x) => (float[2, n] y) %s { y = Slice(x, from, to, axis) }"
+    bound = sk.bind(sk.load(parsed(text % header)), backend="none")
+    assert str(bound.types["y"]) == "float32[2,?]"
+
+
 def test_no_size_is_computed_from_what_a_model_only_says() -> None:
     proto = parsed(
         "g (float[2] x) => (int64[1] y) { a = com.acme.Foo(x) b = Relu(a) y = Shape(b) }",

@@ -1,5 +1,6 @@
 """Operators of two or more operands that are broadcast against each other."""
 
+import math
 from typing import Final
 
 import numpy as np
@@ -20,17 +21,22 @@ _EXPONENTS: Final = frozenset({-1.0, 0.5, 2.0})
 
 def binary(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of two operands."""
-    y = draft.value(single_output(node))
-    a, b = (_operand(draft, node, place, y) for place in (0, 1))
-    if node.op_type == "Add" and folded_into_product(draft, node, y):
+    whole = draft.value(single_output(node))
+    if node.op_type == "Add" and folded_into_product(draft, node, whole):
         return
+    y = _without_last_ones(draft, node, whole)
+    a, b = (_operand(draft, node, place, whole, len(y.dims)) for place in (0, 1))
     draft.add(_BINARY[node.op_type], [a, b], y)
+    if y is not whole:
+        draft.stand_for(node.outputs[0], y)
 
 
 def folded(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of any number of operands, two at a time."""
-    y = draft.value(single_output(node))
-    operands = [_operand(draft, node, place, y) for place in range(len(node.inputs))]
+    whole = draft.value(single_output(node))
+    y = _without_last_ones(draft, node, whole)
+    places = range(len(node.inputs))
+    operands = [_operand(draft, node, place, whole, len(y.dims)) for place in places]
     kind, is_mean = _FOLDED[node.op_type], node.op_type == "Mean"
     total = operands[0]
     for place, operand in enumerate(operands[1:], 2):
@@ -41,7 +47,9 @@ def folded(draft: GraphDraft, node: Node) -> None:
         share = draft.filled(1 / len(operands), (1,) * len(y.dims), y.dtype)
         draft.add("multiply", [total, share], y)
     elif len(operands) == 1:
-        draft.stand_for(node.outputs[0], total)
+        y = total
+    if y is not whole:
+        draft.stand_for(node.outputs[0], y)
 
 
 LOWERINGS.update(dict.fromkeys(_BINARY, binary))
@@ -77,10 +85,25 @@ def prelu(draft: GraphDraft, node: Node) -> None:
     draft.add("prelu", [x, slope], y, data_format="NCX", per_channel_broadcast=False)
 
 
-def _operand(draft: GraphDraft, node: Node, place: int, y: DraftTensor) -> DraftTensor:
-    """Return an operand with as many axes as the result."""
+def _without_last_ones(draft: GraphDraft, node: Node, y: DraftTensor) -> DraftTensor:
+    """Return the result without its last axes of length one, if oneDNN may misread an operand.
+
+    Where such axes follow, it takes an operand of one number per channel for another when it
+    computes it in one kernel with an operation before (seen with oneDNN 3.2).
+    """
+    rank = len(y.dims)
+    while rank > 1 and y.dims[rank - 1] == 1:
+        rank -= 1
+    sizes = [math.prod(draft.value(name).dims) for name in node.inputs]
+    is_broadcast = any(1 < size < math.prod(y.dims) for size in sizes)
+    return draft.like(y, y.dims[:rank]) if is_broadcast and rank < len(y.dims) else y
+
+
+def _operand(draft: GraphDraft, node: Node, place: int, y: DraftTensor, rank: int) -> DraftTensor:
+    """Return an operand with as many axes as the result, of which the first ``rank`` count."""
     old = node.opset < _FIRST_BROADCASTING and node.attribute("broadcast", 0)
     require(not old, "opset", "broadcasting along an axis, as before opset 7")
     name = node.inputs[place]
     tensor = draft.value(name)
-    return draft.view(name, (1,) * (len(y.dims) - len(tensor.dims)) + tensor.dims)
+    aligned = (1,) * (len(y.dims) - len(tensor.dims)) + tensor.dims
+    return draft.view(name, aligned[:rank])
