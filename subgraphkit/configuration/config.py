@@ -65,8 +65,7 @@ class ResolvedConfig:
         cache: Whether compiled engines are kept.
         cache_dir: Where they are kept, or None if nobody said.
         cache_size: How many bytes of engines are kept at most.
-        threads: How many threads a run computes with, on every backend; None where nobody said and
-            nothing limits the process, so that each library takes as many as it finds right.
+        threads: How many threads a run computes with, on every backend; None leaves it to each.
         max_memory: How many bytes a session may take in memory; None for no limit.
         limits: What a model may ask for while it is opened, and how large its values may be.
         tune: Whether and when a session on ``auto`` measures who runs a model best.

@@ -128,8 +128,6 @@ class NodeCheck:
             what, have, least, most = "input", read, schema.min_input, schema.max_input
         elif not schema.min_output <= made <= schema.max_output:
             what, have, least, most = "output", made, schema.min_output, schema.max_output
-        elif (stated := self._stated_outputs(node)) not in {None, made}:
-            what, have, least, most = "output", made, stated, stated
         else:
             return
         expected = f"{least}" if least == most else f"{least} to {most}"
@@ -140,12 +138,6 @@ class NodeCheck:
             hint="The model is of another operator set than it imports, or was cut; "
             "export it again.",
         )
-
-    def _stated_outputs(self, node: onnx.NodeProto) -> int | None:
-        """Return how many outputs a node says that it has; inference makes room for as many."""
-        if "num_outputs" not in self._types:
-            return None
-        return next((one.i for one in node.attribute if one.name == "num_outputs"), None)
 
     def _find_out(
         self, attribute: AttributeProto, node: onnx.NodeProto, index: int

@@ -163,7 +163,10 @@ class Chain:
         return self._node("Reshape", self._fed(shape), sizes), target
 
     def _alone(self, value: _Value) -> _Value:
-        return self._node(self._pick(_ALONE + _ALONE_TOO), value[0]), value[1]
+        op, name = self._pick(_ALONE + _ALONE_TOO), value[0]
+        if op in {"Log", "Sqrt"}:
+            name = self._node("Abs", name)
+        return self._node(op, name), value[1]
 
     def _combined(self, value: _Value) -> _Value:
         name, shape = value

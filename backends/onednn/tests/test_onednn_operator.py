@@ -308,3 +308,27 @@ def test_a_layer_with_bias_and_residual_is_right_with_new_weights_too() -> None:
             np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
         assert operator.update_weights({"b": picture(2, 1, 16) + 50})
         model.graph.initializer[1].CopyFrom(numpy_helper.from_array(picture(2, 1, 16) + 50, "b"))
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul", "Max", "Sum"])
+@pytest.mark.parametrize("shape", [(3, 4, 1), (3, 4, 1, 1), (2, 3, 4, 1)])
+def test_an_operand_per_channel_is_applied_to_channels_before_axes_of_length_one(
+    op: str, shape: tuple[int, ...]
+) -> None:
+    channels = (1, *shape[1:2], *(1,) * (len(shape) - 2))
+    dims, per = (",".join(map(str, one)) for one in (shape, channels))
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 21]> g (float[{dims}] x, float[{dims}] w, '
+        f"float[{per}] c) => (float[{dims}] y) {{ a = Mul(x, w) y = {op}(a, c) }}"
+    )
+    feeds = dict(
+        zip("xwc", (picture(1, *shape), picture(2, *shape), picture(3, *channels)), strict=True)
+    )
+    (y,) = compile_model(model).run(list(feeds.values()))
+    np.testing.assert_allclose(y, expected(model, **feeds)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_prelu_of_more_than_five_axes_is_refused() -> None:
+    body = "(float[1,1,1,1,2,3] x, float[3] s) => (float[1,1,1,1,2,3] y) { y = PRelu(x, s) }"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g {body}')
+    assert refusals(model) == ["rank: oneDNN has no PRelu of 6 axes"]

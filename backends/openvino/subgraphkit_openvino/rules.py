@@ -142,6 +142,13 @@ def _lstm(node: Node) -> str:
     return "peepholes, which OpenVINO leaves out" if has_peepholes else ""
 
 
+def _mat_mul(node: Node) -> str:
+    if all(len(node.shape(place) or ()) != 1 for place in range(2)):
+        return ""
+    scaled = any(reader.op_type in {"Div", "Mul", "Neg"} for reader in node.consumers())
+    return "a vector, and a factor behind it, which OpenVINO fails to join" if scaled else ""
+
+
 def _quantize(node: Node) -> str:
     if node.is_constant(1):
         return ""
@@ -260,6 +267,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "GroupNormalization": _group_normalization,
         "LSTM": _lstm,
         "LpPool": pool_problem,
+        "MatMul": _mat_mul,
         "MaxPool": pool_problem,
         "QuantizeLinear": _quantize,
         "Resize": _resize,

@@ -130,3 +130,14 @@ def test_results_keep_the_axes_of_length_one_that_openvino_moves_or_loses(rows: 
             None, {"x": np.ones((5, 2, 17), np.float32), "z": np.ones(17, np.float32)}
         )
     assert (y.shape, q.shape) == ((1, 2, 17, 1), (1,))
+
+
+@pytest.mark.parametrize("factor", ["float[1,1]", "float[1]"])
+def test_a_product_with_a_vector_and_a_factor_behind_it_is_computed(factor: str) -> None:
+    model = _untyped(
+        f"g (float[N,8,3] x) => (float y) <float[3] v = {{1, 2, 3}}, {factor} f = {{2}}> "
+        "{ p = MatMul(x, v) y = Mul(f, p) }"
+    )
+    x = np.ones((2, 8, 3), np.float32)
+    with session(model) as opened:
+        assert opened.run(None, {"x": x})[0].tolist() == [[12.0] * 8] * 2

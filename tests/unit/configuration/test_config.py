@@ -115,8 +115,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert [str(choice) for choice in resolved.backends] == ["a", "b?"]
     assert (resolved.strict, resolved.on_missing, resolved.fallback) == (True, "warn", "none")
     assert (resolved.on_fallback, dict(resolved.require)) == ("ok", {"a": 0.9, "b": 1.0})
-    assert resolved.pin == (("Conv", "a"), (3, "b"))
-    assert resolved.keep_off == (("head", "a"),)
+    assert (resolved.pin, resolved.keep_off) == ((("Conv", "a"), (3, "b")), (("head", "a"),))
     assert (resolved.on_unsupported, resolved.on_compile_error) == ("raise", "fallback")
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("fallback", False, 2)
     assert (resolved.block, resolved.plugins) == ({"x", "y"}, frozenset())
