@@ -84,6 +84,7 @@ class IsolatedOperator(SubgraphOperator):
 
     thread_safe: ClassVar[bool] = True
     minds_memory = True
+    fork_safe = True  # a child starts a process of its own
 
     def __init__(
         self,
