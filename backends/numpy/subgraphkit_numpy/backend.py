@@ -25,6 +25,7 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.kernels import Implementation, implementation
+from subgraphkit_numpy.kernels.limits import GROWING, refused_size
 from subgraphkit_numpy.operator import NumpyOperator
 
 __all__ = ["NumpyBackend", "NumpyProperty", "NumpySelector"]
@@ -37,15 +38,26 @@ _TILES: Final = 16 << 20
 
 
 class NumpySelector(SubgraphSelector):
-    """Takes every node that has an implementation, bodies included."""
+    """Takes every node that has an implementation, bodies included.
+
+    Args:
+        max_output_bytes: The most bytes that one output may have; 0 means no limit.
+    """
 
     stateless: ClassVar[bool] = True
+
+    def __init__(self, max_output_bytes: int = 0) -> None:
+        self._max_output_bytes = max_output_bytes
 
     def select(self, node: Node) -> Answer:
         """Look the operator up; a refusal names operator, element types and opset."""
         entry = implementation(node)
         if not isinstance(entry, Implementation):
             return entry
+        if node.op_type in GROWING:
+            refusal = refused_size(node, self._max_output_bytes)
+            if refusal is not None:
+                return refusal
         for body in node.bodies.values():
             for inner in body.nodes:
                 answer = self.select(inner)
@@ -60,10 +72,14 @@ class NumpyProperty(SubgraphProperty):
     name: ClassVar[str] = "all"
     connectivity: Connectivity = "any"
 
+    def __init__(self, options: Options) -> None:
+        # What the setting allows was looked at when the model was bound.
+        self._max_output_bytes = options.max_output_bytes or 0
+
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Make the selector."""
         del graph
-        return NumpySelector()
+        return NumpySelector(self._max_output_bytes)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext[Options]) -> NumpyOperator:
         """Compile a region."""
@@ -79,7 +95,7 @@ class NumpyBackend(Backend[Options]):
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""
-        return (NumpyProperty(),)
+        return (NumpyProperty(self.option_values),)
 
     def footprint(self, subgraph: Subgraph) -> Footprint:
         """Count what kernels keep and what a run takes; weights are used where they are."""

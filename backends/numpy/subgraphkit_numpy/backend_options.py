@@ -14,3 +14,6 @@ class Options:
     fusion: bool = True
     """Whether one kernel may compute several nodes, tile by tile. Without, results are the same
     bit for bit however a model is partitioned; with, to a rounding."""
+    max_output_bytes: int | None = None
+    """Size above which an output is refused before it is allocated; unless given, the limit
+    max_value_bytes of the setting limits. 0 means no limit. In bytes."""

@@ -6,8 +6,8 @@ from typing import Any
 import onnx
 
 from subgraphkit.backend import BindContext, Unsupported
-from subgraphkit.binding import BoundModel, bind
-from subgraphkit.ir import make_subgraph
+from subgraphkit.binding import bind
+from subgraphkit.ir import BoundGraph, make_subgraph
 from subgraphkit.onnx_io import load
 from subgraphkit_numpy import NumpyBackend
 from subgraphkit_numpy.backend_options import Options
@@ -19,7 +19,7 @@ __all__ = ["CompiledModel", "compile_model"]
 class CompiledModel:
     """A model whose nodes all run on the NumPy backend."""
 
-    def __init__(self, bound: BoundModel, options: Options) -> None:
+    def __init__(self, bound: BoundGraph, options: Options) -> None:
         self.bound = bound
         self.operator: NumpyOperator | None = None
         (property_,) = NumpyBackend(options).properties()
@@ -30,8 +30,7 @@ class CompiledModel:
                 raise Unsupported(f"{node.label}: {answer}")
         if len(bound.nodes):
             subgraph = make_subgraph(bound, tuple(bound.order), "numpy")
-            limits = bound.settings.limits
-            context = BindContext(backend="numpy", options=options, limits=limits)
+            context = BindContext(backend="numpy", options=options)
             operator = property_.create_operator(subgraph, context)
             assert isinstance(operator, NumpyOperator)
             self.subgraph, self.operator = subgraph, operator

@@ -10,7 +10,7 @@ import subgraphkit as sk
 from backends.numpy.tests.comparing import F32, I64
 from backends.numpy.tests.models import node_model, parsed
 from backends.numpy.tests.numpy_road import CompiledModel, compile_model
-from subgraphkit.backend import LoadLimits
+from subgraphkit.backend import LoadLimits, Unsupported
 from subgraphkit.errors import ExecutionError, UnsupportedModelError, WeightUpdateError
 from subgraphkit_numpy.kernels.limits import check_size
 from subgraphkit_numpy.operator import NumpyOperator
@@ -223,17 +223,20 @@ def test_an_absurd_size_is_refused_before_it_is_allocated(name: str) -> None:
     assert "the output would be" in message
     assert f"the limit is {LoadLimits().value_bytes:,} bytes" in message
     assert "max_value_bytes" in message
+    assert "max_output_bytes" in message
 
 
 @pytest.mark.parametrize("name", ABSURD)
 def test_an_absurd_size_that_is_known_beforehand_is_refused_at_bind(name: str) -> None:
     model, feeds = absurd_model(name, constant=True)
     if name in NOT_INFERRED:
-        with pytest.raises(ExecutionError, match="max_value_bytes"):
+        with pytest.raises(ExecutionError, match="max_output_bytes"):
             compile_model(model).run(feeds)
         return
     with pytest.raises(UnsupportedModelError, match=r"SGK216.*dimensions|SGK216.*max_value_bytes"):
         compile_model(model)
+    with sk.config(limits="unlimited"), pytest.raises(Unsupported, match="max_output_bytes"):
+        compile_model(model, max_output_bytes=1 << 40)
 
 
 def test_a_session_refuses_an_absurd_constant_shape_by_name() -> None:
@@ -244,17 +247,14 @@ def test_a_session_refuses_an_absurd_constant_shape_by_name() -> None:
         sk.InferenceSession(model.SerializeToString(), backend="numpy")
 
 
-def test_the_limit_is_a_setting() -> None:
+def test_the_limit_is_an_option() -> None:
     model = node_model("ConstantOfShape", [ints(100)], [F32], typed=False)
-    with sk.config(limits="max_value_bytes=400"):
-        compiled = compile_model(model)
-    assert compiled(ints(100))[0].size == 100
+    assert compile_model(model, max_output_bytes=400)(ints(100))[0].size == 100
     with pytest.raises(ExecutionError, match=r"takes 404 bytes; the limit is 400 bytes"):
-        compiled(ints(101))
-    with sk.config(limits="max_value_bytes=0"):
-        assert compile_model(model)(ints(101))[0].size == 101
+        compile_model(model, max_output_bytes=400)(ints(101))
+    assert compile_model(model, max_output_bytes=0)(ints(101))[0].size == 101
     data = model.SerializeToString()
-    with sk.InferenceSession(data, backend="numpy", limits="max_value_bytes=1KiB") as session:
+    with sk.InferenceSession(data, backend="numpy:max_output_bytes=1KiB") as session:
         with pytest.raises(ExecutionError, match=r"the limit is 1,024 bytes"):
             session.run(None, {"x0": ints(1000)})
         assert session.run(None, {"x0": ints(10)})[0].size == 10
@@ -276,7 +276,7 @@ def test_the_limit_holds_in_bodies_too() -> None:
     }
     """)
     compiled = compile_model(model)
-    with pytest.raises(ExecutionError, match=r"ConstantOfShape.*max_value_bytes"):
+    with pytest.raises(ExecutionError, match=r"ConstantOfShape.*max_output_bytes"):
         compiled(np.array(1, bool), ints(HUGE, HUGE))
     assert compiled(np.array(1, bool), ints(2, 3))[0].shape == (2, 3)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from subgraphkit.types import TensorType
-from subgraphkit_numpy.kernels.limits import check_size
+from subgraphkit_numpy.kernels.limits import check_size, output_limit
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
@@ -48,7 +48,7 @@ def loop(site: Site) -> Made:
     given = site.input_count
     limit = site.scope.options().max_loop_iterations
     empty = _empty_outputs(site, "body", 1 + carried)
-    most = site.scope.limits.value_bytes
+    most = output_limit(site.scope)
 
     def compute(*values: Any) -> tuple[Any, ...]:
         operands, captured = values[:given], values[given:]

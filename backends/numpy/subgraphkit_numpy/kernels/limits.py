@@ -3,8 +3,8 @@
 A few bytes of input may ask for petabytes of output: a shape, a number of repetitions, the end of
 a range. The system would grant such a request, or kill the process when the memory is written to.
 So for every operator whose output size follows from the values of its inputs, or from attributes
-alone, the size is computed first and held against the limit ``max_value_bytes``. A size that is
-known when the model is bound was looked at then.
+alone, the size is computed first and held against the limit ``max_value_bytes``, or the option
+``max_output_bytes``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend import Refusal, Unsupported
+from subgraphkit.ir import Node
+from subgraphkit.types import TensorType
 from subgraphkit_numpy.kernels.registry import (
     Array,
     Factory,
@@ -23,7 +26,7 @@ from subgraphkit_numpy.kernels.registry import (
     Same,
     as_kernel,
 )
-from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.site import Scope, Site
 
 __all__ = [
     "BROADCASTING",
@@ -34,6 +37,8 @@ __all__ = [
     "check_size",
     "is_covered",
     "limited",
+    "output_limit",
+    "refused_size",
 ]
 
 MISJUDGED: Final = frozenset({"Range", "StringConcat"})
@@ -49,6 +54,12 @@ class OutputTooLargeError(MemoryError):
     """An operator would allocate more than the limits allow."""
 
 
+def output_limit(scope: Scope) -> int:
+    """Return the most bytes that one output may have; 0 means no limit."""
+    given = scope.options().max_output_bytes
+    return scope.limits.value_bytes if given is None else given
+
+
 def check_size(shape: Sequence[int], dtype: np.dtype[Any], limit: int) -> None:
     """Refuse to make an array that is too large.
 
@@ -62,10 +73,24 @@ def check_size(shape: Sequence[int], dtype: np.dtype[Any], limit: int) -> None:
     """
     asked = prod(shape) * dtype.itemsize
     if limit and asked > limit and min(shape) >= 0:
-        raise OutputTooLargeError(
-            f"the output would be {dtype}{list(shape)}, which takes {asked:,} bytes; the limit is "
-            f"{limit:,} bytes (max_value_bytes of the setting limits; 0 lifts it)"
-        )
+        raise OutputTooLargeError(_too_large(f"{dtype}{list(shape)}", asked, limit))
+
+
+def _too_large(what: str, asked: int, limit: int) -> str:
+    return (
+        f"the output would be {what}, which takes {asked:,} bytes; the limit is {limit:,} bytes "
+        f"(max_value_bytes of the setting limits or, for the NumPy backend alone, its option "
+        f"max_output_bytes; 0 lifts it)"
+    )
+
+
+def refused_size(node: Node, limit: int) -> Refusal | None:
+    """Return a refusal if an output is known beforehand to be too large, else None."""
+    type_ = node.output_type()
+    asked = type_.nbytes if isinstance(type_, TensorType) else None
+    if not limit or asked is None or asked <= limit:
+        return None
+    return Refusal("shape", f"{node.qualified_op_type}: {_too_large(str(type_), asked, limit)}")
 
 
 def limited(domain: str, op_type: str, entry: Implementation) -> Implementation:
@@ -77,10 +102,13 @@ def limited(domain: str, op_type: str, entry: Implementation) -> Implementation:
 def _guarded(factory: Factory, sizer: Sizer) -> Factory:
     def make(site: Site) -> Made:
         made = factory(site)
-        limit = site.scope.limits.value_bytes
+        limit = output_limit(site.scope)
         if not limit or isinstance(made, Same | Known):
             return made
         if site.output_shape() is not None and site.node.op_type not in MISJUDGED:
+            refusal = refused_size(site.node, limit)
+            if refusal is not None:
+                raise Unsupported(refusal.text, code=refusal.code)
             return made
         if site.node.op_type in SPREADING and is_covered(site):
             return made

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend import Unsupported
-from subgraphkit_numpy.kernels.limits import check_size
+from subgraphkit_numpy.kernels.limits import check_size, output_limit
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
@@ -30,7 +30,7 @@ _Cut = Callable[[str], list[str]]
 @kernel("StringConcat")
 def join(site: Site) -> Made:
     """Join every text with its counterpart; refuse what would be longer than an output may be."""
-    limit = site.scope.limits.value_bytes
+    limit = output_limit(site.scope)
 
     def compute(first: Array, second: Array) -> Array:
         pair = np.broadcast_arrays(first, second)
