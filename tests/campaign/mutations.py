@@ -106,19 +106,19 @@ def spoiled_bytes(data: bytes, rng: random.Random) -> bytes:
     return bytes(spoiled)
 
 
-def _messages(message: Message) -> Iterator[Message]:
+def messages(message: Message) -> Iterator[Message]:
     """Go through a message and all in it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:
             for one in value if field.is_repeated else [value]:
-                yield from _messages(one)
+                yield from messages(one)
 
 
 def _field(m: Mutator) -> None:
     """Change, clear, repeat or put in some field of some message, as any writer of files might."""
     places: dict[str, list[tuple[Message, FieldDescriptor]]] = {}
-    for message in _messages(m.model):
+    for message in messages(m.model):
         for field in message.DESCRIPTOR.fields:
             places.setdefault(field.name, []).append((message, field))
     names = sorted(places)
@@ -169,7 +169,7 @@ def _strange(m: Mutator, field: FieldDescriptor) -> Any:
             raw = text.encode() if rng.random() < 0.9 else b"\xff\xfe"
             return raw if is_raw else text
         case FieldDescriptor.CPPTYPE_MESSAGE:
-            found = ([*_messages(one)] for one in (m.strange, m.model))
+            found = ([*messages(one)] for one in (m.strange, m.model))
             same = [
                 [one for one in several if field.message_type == one.DESCRIPTOR]
                 for several in found
@@ -198,7 +198,7 @@ def _known_attribute(m: Mutator) -> None:
 
 def _element_of_tensor(m: Mutator) -> None:
     """Change an element of a tensor."""
-    tensor = m.rng.choice([one for one in _messages(m.model) if isinstance(one, TensorProto)])
+    tensor = m.rng.choice([one for one in messages(m.model) if isinstance(one, TensorProto)])
     array = np.array(onnx.numpy_helper.to_array(tensor))
     array.flat[m.rng.randrange(array.size)] = _element(array.dtype, m.rng)
     tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))

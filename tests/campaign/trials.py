@@ -56,7 +56,7 @@ RAN: Final = Outcome("ran")
 
 
 class Attack(ABC):
-    """Makes cases of seeds, and carries them out; the same seed is the same case for ever.
+    """Makes cases of seeds, and carries them out; the same seed is the same case.
 
     Attributes:
         name: Its name on the command line and in the results.
