@@ -47,7 +47,8 @@ class LoadLimits:
             elements that an operator works in, such as a padded input, unless what it reads and
             makes has an eighth.
         max_cost: Multiplications and additions that what is computed from constants takes.
-        max_value_bytes: Bytes of one value; None is the memory of the machine or the container.
+        max_value_bytes: Bytes of one value; None is a quarter of the memory of the machine or the
+            container, because a step has several.
         max_compile_bytes: Memory that a compiler may take where it runs in a process of its own;
             None is the memory of the machine or the container.
         max_compile_seconds: Seconds of processor time that it may take there.
@@ -87,7 +88,7 @@ class LoadLimits:
     @property
     def value_bytes(self) -> int:
         """The most bytes that one value may have; 0 is no limit."""
-        return machine_bytes() if self.max_value_bytes is None else self.max_value_bytes
+        return machine_bytes() // 4 if self.max_value_bytes is None else self.max_value_bytes
 
     @property
     def compile_bytes(self) -> int:

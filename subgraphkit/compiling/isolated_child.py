@@ -15,19 +15,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from operator import is_
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import IO, Any, Final, cast
 
 import numpy as np
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.binding.isolation import MODEL, plain_error
+from subgraphkit.binding.model_process import MODEL, plain_error
 from subgraphkit.compiling.compilation import Means, obtained
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.finding.child_probe import answering
@@ -132,8 +134,12 @@ class _Workshop:
         places = None if kinds is None else self._outward.places(kinds)
         results = self._operators[number].run(self._inward.restore(request["values"]), places)
         values = [_on_host(one) for one in results]
-        if kinds is not None and kinds != tuple((one.dtype, one.shape) for one in values):
-            values = [one.copy() for one in values]  # they may be where others are to be written
+        if places is not None and not all(map(is_, values, places)):
+            # one may be where another is to be written
+            values = [
+                deepcopy(one) if any(np.may_share_memory(one, place) for place in places) else one
+                for one in values
+            ]
         return {"values": self._outward.store(values)}
 
     def update(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,7 +232,7 @@ def _kinds(subgraph: Subgraph, operator: SubgraphOperator) -> tuple[Kind, ...] |
 
 
 def _on_host(value: Any) -> Any:
-    return value if value is None or isinstance(value, list) else np.asarray(value)
+    return value if value is None or isinstance(value, list | dict) else np.asarray(value)
 
 
 def _bound_memory(limits: LoadLimits) -> None:
@@ -253,12 +259,21 @@ def _at_most(wanted: int, most: int) -> int:
     return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
 
 
+def _requests() -> IO[str]:
+    """Keep standard input for requests; to plugins, and what they start, it is empty."""
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return requests
+
+
 def _end_with_parent(line: int) -> None:
-    """Have the system end this process when the other end of a pipe is closed.
+    """Have the system end this process, and what it forked, when the other end of a pipe is closed.
 
     It needs no thread of Python's, which a library that never returns would keep from running.
     """
-    fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(line, fcntl.F_SETOWN, -os.getpgrp())
     flags = fcntl.fcntl(line, fcntl.F_GETFL)
     fcntl.fcntl(line, fcntl.F_SETFL, flags | os.O_ASYNC | os.O_NONBLOCK)
     try:
@@ -280,12 +295,15 @@ def main(arguments: Sequence[str]) -> int:
     with answering() as answer:
         areas = SharedArea(int(inward)), SharedArea(int(outward))
         workshop = _Workshop(Path(folder), *areas, answer)
-        for text in sys.stdin:
+        own, requests = os.getpid(), _requests()
+        for text in requests:
             request = json.loads(text)
             try:
                 answered = getattr(workshop, next(iter(request)))(request)
-            except Exception as error:  # noqa: BLE001 (raised where it was asked)
+            except BaseException as error:  # noqa: BLE001 (raised where it was asked)
                 answered = {"failed": plain_error(error)}
+            if os.getpid() != own:
+                os._exit(1)  # a copy that a plugin has made and that is not to answer as well
             answer(answered)
     return 0
 

@@ -146,12 +146,14 @@ class AnsweringChild:
         Args:
             patience: Seconds the process gets to end by itself, once told that nothing follows.
         """
-        with suppress(OSError):
-            self._commands.close()
         if patience:
+            with suppress(OSError):
+                self._commands.close()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(patience)
         self.kill()
+        with suppress(OSError):
+            self._commands.close()  # after the end of who may not have read all of them
         self._process.wait()
         self._let_go()
         self._printed.close()

@@ -20,11 +20,11 @@ __all__ = ["Kind", "SharedArea"]
 _ALIGNMENT: Final = 64
 _STEP: Final = 1 << 20
 _MOST_REMEMBERED: Final = 64
+_SCALARS: Final = (bool, int, float, str)
 
 _Array = npt.NDArray[Any]
 Kind = tuple[Any, tuple[int, ...]]
 """A dtype and a shape."""
-_NOT_PLAIN: Final[Kind] = (None, ())
 
 
 class SharedArea:
@@ -53,16 +53,15 @@ class SharedArea:
         """Copy values into the memory; return what describes them.
 
         Args:
-            values: Arrays, lists (sequences) and None (absent optionals). One of ``places`` of the
-                same kinds is there already.
+            values: Arrays, lists (sequences), dictionaries (maps) and None (absent optionals). One
+                of ``places`` of the same kinds is there already.
 
         Raises:
             KeyError: An array has a dtype that ONNX does not have.
         """
-        kinds = tuple([_kind_of(value) for value in values])
-        if _NOT_PLAIN in kinds:
+        if not all(map(_is_plain, values)):
             return self._described(values)
-        places, text = self._laid_out(kinds)
+        places, text = self._laid_out(tuple([(one.dtype, one.shape) for one in values]))
         for place, value in zip(places, values, strict=True):
             if place is not value:
                 np.copyto(place, value)
@@ -103,8 +102,14 @@ class SharedArea:
         arrays: list[_Array] = []
 
         def entry(value: Any) -> Any:
-            if value is None or isinstance(value, list):
-                return value if value is None else {"items": [entry(one) for one in value]}
+            if value is None:
+                return None
+            if isinstance(value, list):
+                return {"items": [entry(one) for one in value]}
+            if isinstance(value, dict):
+                return {"keys": list(value), "items": [entry(one) for one in value.values()]}
+            if type(value) in _SCALARS:
+                return {"scalar": value}
             array = np.asarray(value)
             if array.dtype.kind in "OSTU":
                 texts = [_text(one) for one in array.reshape(-1).tolist()]
@@ -124,7 +129,10 @@ class SharedArea:
             view.flags.writeable = False
             return view
         if "items" in entry:
-            return [self._value(one) for one in entry["items"]]
+            items = [self._value(one) for one in entry["items"]]
+            return dict(zip(entry["keys"], items, strict=True)) if "keys" in entry else items
+        if "scalar" in entry:
+            return entry["scalar"]
         texts = np.empty(len(entry["texts"]), object)
         texts[:] = entry["texts"]
         return texts.reshape(entry["shape"])
@@ -158,9 +166,8 @@ def _made() -> int:
     return descriptor
 
 
-def _kind_of(value: Any) -> Kind:
-    is_plain = type(value) is np.ndarray and value.dtype.kind not in "OSTU"
-    return (value.dtype, value.shape) if is_plain else _NOT_PLAIN
+def _is_plain(value: Any) -> bool:
+    return type(value) is np.ndarray and value.dtype.kind not in "OSTU"
 
 
 def _count(shape: Sequence[int]) -> int:
@@ -178,7 +185,7 @@ def _placed(entry: Any, laid_out: Sequence[Any]) -> Any:
     if isinstance(entry, int):
         return laid_out[entry]
     if isinstance(entry, dict) and "items" in entry:
-        return {"items": [_placed(one, laid_out) for one in entry["items"]]}
+        return {**entry, "items": [_placed(one, laid_out) for one in entry["items"]]}
     return entry
 
 
