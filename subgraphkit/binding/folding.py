@@ -33,7 +33,7 @@ MOST_BYTES: Final = 1 << 30
 """All that is computed for a graph may have as many bytes as this, and those of its constants."""
 
 FILLED: Final = 8
-"""What one element fills may be this many times the limit of what is computed: it is no work."""
+"""Weights that one element fills, as in models without data, may be this many times the limit."""
 
 EFFORT: Final = 64
 """All that is computed may take this much for each element that the model stores, and as much as
@@ -232,7 +232,8 @@ class _Work:
         most = max(made, default=0)
         if most > limits.max_elements:
             allowed = GROWTH * sum(map(self._elements, self._sources_of(node.id)))
-            if self._fills(node):
+            readers = {one.op_type for one in node.consumers()}
+            if self._fills(node) and readers and readers <= _PRODUCTS:
                 allowed = max(allowed, FILLED * limits.max_elements)
             if most > allowed:
                 name = node.outputs[made.index(most)]

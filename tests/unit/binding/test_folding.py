@@ -184,9 +184,10 @@ def test_what_is_far_larger_than_what_it_is_made_of_is_left_to_run(nodes: str) -
 
 def test_all_that_is_computed_for_a_graph_is_bounded() -> None:
     weights = " ".join(f"w{i} = ConstantOfShape(large)" for i in range(9))
-    sums = " ".join(f"y{i} = Add(x, w{i})" for i in range(9))
+    products = " ".join(f"y{i} = MatMul(x, w{i})" for i in range(9))
     outputs = ", ".join(f"y{i}" for i in range(9))
-    text = f"g (float[1] x) => ({outputs}) <int64[1] large = {{67108864}}> {{ {weights} {sums} }}"
+    large = "<int64[2] large = {67108864, 1}>"
+    text = f"g (float[1, 67108864] x) => ({outputs}) {large} {{ {weights} {products} }}"
     graph = bound(text, "none")
     assert sum(became == "computed at bind" for became in graph.left_out.values()) == 4
 
