@@ -8,6 +8,7 @@ Source: ONNX operator schemas, all versions; ONNX Runtime, ``docs/ContribOperato
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from onnx import defs
@@ -182,6 +183,28 @@ def _as_many_as_starts(value: Any, given: _Given) -> str:
     return _count(value, len(given.attributes.get("starts", value)))
 
 
+def _pool_of(given: _Given) -> int:
+    return max(len(given.attributes.get(name, ())) for name in ("pool_int64s", "pool_strings"))
+
+
+def _gram_places(value: Any, given: _Given) -> str:
+    ends = [*value, _pool_of(given)]
+    if min(ends) >= 0 and all(
+        begin <= end and (end - begin) % size == 0
+        for size, (begin, end) in enumerate(pairwise(ends), 1)
+    ):
+        return ""
+    return f"ascending places in a pool of {ends[-1]}, with whole n-grams between them"
+
+
+def _gram_numbers(value: Any, given: _Given) -> str:
+    ends = [*given.attributes.get("ngram_counts", ()), _pool_of(given)]
+    grams = sum((end - begin) // size for size, (begin, end) in enumerate(pairwise(ends), 1))
+    if len(value) == grams and min(value, default=0) >= 0:
+        return ""
+    return f"{grams} places in the output, one for each n-gram of the pool"
+
+
 def _leave(value: Any, given: _Given) -> str:
     del value, given
     return ""
@@ -226,6 +249,8 @@ _FITS: Final[Mapping[str, _Fit]] = {
     "RotaryEmbedding.num_heads": _heads,
     "Slice.ends": _as_many_as_starts,
     "SpaceToDepth.blocksize": _pixel_blocks,
+    "TfIdfVectorizer.ngram_counts": _gram_places,
+    "TfIdfVectorizer.ngram_indexes": _gram_numbers,
     "Unsqueeze.axes": _axes_to_be,
     "axes": _axis,
     "axis": _axis,

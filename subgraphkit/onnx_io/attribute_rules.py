@@ -91,6 +91,7 @@ _SIZE: Final = _span(0)
 _POSITIVE: Final = _span(1)
 _FLAG: Final = _span(0, 1)
 _FINITE: Final = Rule("a finite number", math.isfinite, _REAL)
+_BOUND: Final = Rule("a number of 0 or more", lambda value: value >= 0, _REAL)
 _SCALE: Final = Rule("a finite number above 0", lambda value: 0 < value < math.inf, _REAL)
 _TYPE: Final = Rule("a data type of ONNX", _is_type, _WHOLE | _TEXT)
 _TYPE_OR_NONE: Final = Rule(
@@ -113,6 +114,7 @@ _RULES: Final[Mapping[str, Rule]] = {
         "storage_order time_axis training_mode transA transB transBatchA transBatchB "
         "unidirectional upper",
     ),
+    **_each(_BOUND, "clip"),
     **_each(
         _POSITIVE,
         "bits blocksize chunk_size dilations group hidden_size kernel_shape kv_num_heads "

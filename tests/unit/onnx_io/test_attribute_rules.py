@@ -12,6 +12,17 @@ BIG = 2**40
 X = [1, 4, 6, 6]
 
 
+GRAMS = {
+    "max_gram_length": 2,
+    "max_skip_count": 0,
+    "min_gram_length": 2,
+    "mode": "TF",
+    "ngram_counts": [0, 4],
+    "ngram_indexes": [0, 1, 2, 3, 4],
+    "pool_int64s": [5, 6, 7, 8, 6, 7],
+}
+
+
 def one_node(
     op_type: str, shapes: list[list[Any] | None], opset: int = 20, **attributes: Any
 ) -> onnx.ModelProto:
@@ -76,6 +87,19 @@ REFUSED = [
     ("RoiAlign", [X, [1, 4], [1]], {"sampling_ratio": -1}, "'sampling_ratio' is -1"),
     ("GridSample", [X, [1, 2, 2, 2]], {"padding_mode": "wrap"}, "one of zeros"),
     ("Split", [[6]], {"num_outputs": 2}, "expected what fits 1 outputs"),
+    (
+        "TfIdfVectorizer",
+        [[6]],
+        {**GRAMS, "ngram_indexes": [6]},
+        "expected 5 places in the output, one for each n-gram of the pool",
+    ),
+    (
+        "TfIdfVectorizer",
+        [[6]],
+        {**GRAMS, "ngram_counts": [0, 5]},
+        "expected ascending places in a pool of 6, with whole n-grams between them",
+    ),
+    ("RNN", [[1, 3, 3], [1, 5, 3], [1, 5, 5]], {"clip": -1.0}, "expected a number of 0 or more"),
     ("Selu", [[6]], {"alpha": float("-inf")}, "'alpha' is -inf, expected a finite number"),
     ("LayerNormalization", [X, [6]], {"axis": 2**63 - 1}, "'axis' is 9223372036854775807"),
     ("Resize", [X, None, [4]], {"coordinate_transformation_mode": "?"}, "one of half_pixel"),
