@@ -53,8 +53,8 @@ class SharedArea:
         """Copy values into the memory; return what describes them.
 
         Args:
-            values: Arrays, lists (sequences), dictionaries (maps) and None (absent optionals). One of ``places`` of the
-                same kinds is there already.
+            values: Arrays, lists (sequences), dictionaries (maps) and None (absent optionals). One
+                of ``places`` of the same kinds is there already.
 
         Raises:
             KeyError: An array has a dtype that ONNX does not have.
