@@ -78,7 +78,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK125": "a backend that was named has less of a model than was asked for",
         # whom to trust
         "SGK126": "a configuration file that nobody vouches for names code, or widens trust",
-        "SGK127": "a session is used in a child forked from the process that opened it",
+        "SGK127": "a session or a backend of the parent process cannot be used in a forked child",
         "SGK128": "the metadata of an installed package cannot be read",
         "SGK129": "a package has a backend by the name of one that ships with subgraphkit",
         # compiling and running

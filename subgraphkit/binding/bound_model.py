@@ -9,7 +9,7 @@ from typing import Any, Final, Self, Unpack
 import numpy.typing as npt
 
 from subgraphkit.binding.folding import BoundFolding, fold
-from subgraphkit.binding.isolation import ModelProcess
+from subgraphkit.binding.model_process import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes
 from subgraphkit.binding.sizes import require_bounded
 from subgraphkit.boundary import walking

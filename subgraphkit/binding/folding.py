@@ -17,7 +17,7 @@ import numpy.typing as npt
 from subgraphkit.binding.computing import Computer
 from subgraphkit.binding.sizes import elements
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.ir import Adjacency, BoundGraph, Initializer, Node
+from subgraphkit.ir import MOST_AT_BIND, Adjacency, BoundGraph, Initializer, Node, effort_of
 from subgraphkit.limits import LoadLimits
 from subgraphkit.types import DataType, TensorType
 
@@ -35,8 +35,9 @@ MOST_BYTES: Final = 1 << 30
 FILLED: Final = 8
 """What one element fills may be this many times the limit of what is computed: it is no work."""
 
-MOST_PRODUCTS: Final = 1 << 28
-"""A product, a convolution or the like is computed if it takes about as many multiplications."""
+EFFORT: Final = 64
+"""All that is computed may take this much for each element that the model stores, and as much as
+is not noticed."""
 
 _PRODUCTS: Final = frozenset(
     {"Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN"}
@@ -143,6 +144,8 @@ class _Work:
         self._captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
         self._bytes = {name: one.type.nbytes or 0 for name, one in graph.constants.items()}
         self._left = MOST_BYTES + sum(self._bytes.values())
+        stored = sum(elements(one.type.shape) for one in graph.constants.values())
+        self._effort = MOST_AT_BIND + EFFORT * stored
         self._limits = limits
         # What depends on constants alone, if others are left to compute it, and on which.
         self._static: dict[str, frozenset[str]] = {}
@@ -259,13 +262,20 @@ class _Work:
         stored = sum(self._bytes[name] for name in sources)
         if node.op_type != "ConstantOfShape" and size > max(SMALL_BYTES, GROWTH * stored):
             return False
-        return self._is_cheap(node, type_) and self.computer.takes(node)
+        return self.computer.takes(node) and self._takes_little(node, sources)
 
-    def _is_cheap(self, node: Node, type_: TensorType) -> bool:
-        if node.op_type not in _PRODUCTS:
-            return True
-        read = [self._constants[name].type.element_count or 0 for name in node.inputs if name]
-        return (type_.element_count or 0) * math.isqrt(max(read)) <= MOST_PRODUCTS
+    def _takes_little(self, node: Node, sources: frozenset[str]) -> bool:
+        """Say whether there is enough left of the effort that may be made; if so, take it."""
+        # A weight that is filled is a weight like one that is stored.
+        effort = 0 if node.op_type == "ConstantOfShape" else effort_of(node)
+        if effort > min(MOST_AT_BIND + EFFORT * self._stored_by(sources), self._effort):
+            return False
+        self._effort -= effort
+        return True
+
+    def _stored_by(self, sources: frozenset[str]) -> int:
+        """Return how many elements the model itself stores of those values."""
+        return sum(self._elements(name) for name in sources if name in self._graph.constants)
 
     def _sources_of(self, node: int) -> frozenset[str]:
         """Return the constants a node depends on: stored ones, and those that were filled."""

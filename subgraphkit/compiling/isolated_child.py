@@ -29,7 +29,7 @@ import numpy as np
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.binding.isolation import MODEL, plain_error
+from subgraphkit.binding.model_process import MODEL, plain_error
 from subgraphkit.compiling.compilation import Means, obtained
 from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import BackendChoice

@@ -9,7 +9,7 @@ import numpy as np
 from subgraphkit.backend.operator import SubgraphOperator, fill_buffers
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.binding.isolation import ModelProcess, ProcessEnded, described, with_last_words
+from subgraphkit.binding.model_process import ModelProcess, ProcessEnded, described, with_last_words
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim

@@ -10,6 +10,7 @@ Source: ONNX IR specification, "Graphs".
 from subgraphkit.ir.adjacency import Adjacency
 from subgraphkit.ir.bounds import Bounds, integer_bounds
 from subgraphkit.ir.building import build_graph
+from subgraphkit.ir.effort import MOST_AT_BIND, effort_of
 from subgraphkit.ir.graph import (
     BoundGraph,
     Graph,
@@ -30,6 +31,7 @@ from subgraphkit.ir.subgraph import (
 )
 
 __all__ = [
+    "MOST_AT_BIND",
     "Adjacency",
     "BoundGraph",
     "Boundary",
@@ -44,6 +46,7 @@ __all__ = [
     "boundaries",
     "boundary",
     "build_graph",
+    "effort_of",
     "integer_bounds",
     "last_uses",
     "make_subgraph",

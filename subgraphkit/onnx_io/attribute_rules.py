@@ -131,7 +131,8 @@ _RULES: Final[Mapping[str, Rule]] = {
     ),
     **_each(
         _FINITE,
-        "alpha beta bias cubic_coeff_a epsilon gamma high low mean momentum ratio spatial_scale",
+        "activation_alpha activation_beta alpha beta bias cubic_coeff_a epsilon gamma high low "
+        "mean momentum ratio scale softcap spatial_scale",
     ),
     **_each(_SCALE, "height_scale scales width_scale"),
     **_each(_TYPE, "dtype output_datatype softmax_precision stash_type to"),

@@ -272,8 +272,11 @@ _SAME_AS_FIRST: Final = (
 )  # fmt: skip
 """What broadcasts in operator set 1 broadcasts to its first input."""
 
+_POOLS: Final = ("", "AveragePool"), ("", "LpPool"), ("", "MaxPool")
+
 STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", op_type): like(0) for op_type in _SAME_AS_FIRST},
+    **dict.fromkeys(_POOLS, as_standard("MaxPool", 22)),
     ("", "BatchNormalization"): _batch_normalization_1,
     ("", "Cast"): _cast_by_name,
     ("", "Compress"): as_standard("Compress", 11),
@@ -284,7 +287,6 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "GlobalLpPool"): as_standard("GlobalAveragePool", 1),
     ("", "GreaterOrEqual"): as_standard("GreaterOrEqual", 16),
     ("", "LessOrEqual"): as_standard("LessOrEqual", 16),
-    ("", "LpPool"): as_standard("AveragePool", 1),
     ("", "Pad"): as_standard("Pad", 2, renamed={"paddings": "pads"}),
     ("", "Reshape"): _reshape_by_attribute,
     ("", "Scatter"): as_standard("ScatterElements", 11),
@@ -307,10 +309,14 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
 """The rules, by domain and operator; used where onnx has no inference or has deprecated it."""
 
 WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
+    ("", "AveragePool"): 19,
+    ("", "LpPool"): 18,
+    ("", "MaxPool"): 12,
     (_ML, "CastMap"): 1,
     (_ML, "DictVectorizer"): 1,
     (_ML, "LabelEncoder"): 1,
     (_ML, "SVMClassifier"): 1,
     (_ML, "TreeEnsembleClassifier"): 1,
 }
-"""The versions of operators, the last for each, of which onnx infers element types alone."""
+"""The versions of operators, the last for each, of which onnx infers element types alone, or a
+shape that is too long: of pools, with a window that begins in the padding at the end."""

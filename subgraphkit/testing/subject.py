@@ -378,7 +378,12 @@ def _bytes_of(value: Any) -> list[Any]:
 
 def _stage_of(error: ExecutionError) -> Outcome:
     wrong = error.context.get("wrong")
-    return Outcome.wrong_at(wrong) if wrong else Outcome.FAIL_RUN
+    if wrong:
+        return Outcome.wrong_at(wrong)
+    # Whoever leaves with SystemExit would leave with the caller's program.
+    return (
+        Outcome.FAIL_RUN if isinstance(error.__cause__, Exception | None) else Outcome.FAIL_CONTRACT
+    )
 
 
 def _told(error: SubgraphkitError) -> str:

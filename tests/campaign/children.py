@@ -1,5 +1,6 @@
 """A child that carries trials out, with limits, and is started again when it dies of one."""
 
+import ctypes
 import json
 import os
 import resource
@@ -10,10 +11,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.campaign.trials import Attack, Outcome, WrongError, outcome_of
+from tests.campaign.trials import Attack, Outcome, answer_of
 
 ADDRESSES: Final = 10 << 30
 """Bytes of address space that a child may have: libraries take much more than they use."""
@@ -22,6 +25,7 @@ _SELF: Final = Path("/proc/self")
 _JUDGING: Final = 30.0
 """Seconds that judges are given at least: they are not those who are tried."""
 _READY: Final = b"\n"
+_DIE_WITH_PARENT: Final = 1
 
 
 class Child:
@@ -30,21 +34,22 @@ class Child:
     A fork inherits what was imported, so that it is ready in a few milliseconds.
 
     Args:
-        work: What is done in it with every request.
-        begin: What is done in it first.
-        scratch: A folder for what it prints.
+        work: What is done in it with every request; what it raises is an outcome.
         wall: Seconds after which a request has taken too long.
+        scratch: A folder for what it prints; None to print where this process does.
+        begin: What is done in it first, if anything, and waited for.
     """
 
     def __init__(
         self,
-        work: Callable[[Any], dict[str, Any]],
-        begin: Callable[[], None],
-        scratch: Path,
+        work: Callable[[Any], Outcome],
         wall: float,
+        scratch: Path | None = None,
+        begin: Callable[[], None] | None = None,
     ) -> None:
         self._work, self._begin, self._wall = work, begin, wall
-        self._said = scratch / f"said-{os.urandom(4).hex()}.txt"
+        self._said = (scratch or Path()) / f"said-{os.urandom(4).hex()}.txt"
+        self._is_quiet = scratch is not None
         self._pid = 0
         self.waiting: deque[Any] = deque()
 
@@ -85,8 +90,10 @@ class Child:
     def stop(self) -> None:
         """End the process; what waits is lost unless it is sent again."""
         if self._pid:
-            with suppress(ProcessLookupError):
+            try:
                 os.killpg(self._pid, signal.SIGKILL)
+            except ProcessLookupError:  # it has not come so far as to have a group
+                os.kill(self._pid, signal.SIGKILL)
             self._reap()
 
     def said(self) -> str:
@@ -116,26 +123,30 @@ class Child:
             self._serve(below, above)
         os.close(below)
         os.close(above)
-        if os.read(self._up, 1) != _READY:
-            raise RuntimeError(f"a child cannot begin: {self.said()}")
         self._rest, self._since = b"", time.monotonic()
+        if self._begin is not None and os.read(self._up, 1) != _READY:
+            raise RuntimeError(f"a child cannot begin: {self.said()}")
 
     def _serve(self, below: int, above: int) -> None:
         """Answer until nothing is asked any more; never returns."""
         status = 1
         try:
             os.setsid()
-            said = os.open(self._said, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-            for descriptor in (1, 2):
-                os.dup2(said, descriptor)
+            die_with_parent()
+            if self._is_quiet:
+                said = os.open(self._said, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+                for descriptor in (1, 2):
+                    os.dup2(said, descriptor)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
-            self._begin()
-            os.write(above, _READY)
+            if self._begin is not None:
+                self._begin()
+                os.write(above, _READY)
             with os.fdopen(below, "rb") as requests:
                 for line in requests:
-                    os.write(above, json.dumps(self._work(json.loads(line))).encode() + b"\n")
+                    outcome = answer_of(partial(self._work, json.loads(line)))
+                    os.write(above, json.dumps(asdict(outcome)).encode() + b"\n")
             status = 0
         except BaseException as error:  # noqa: BLE001 (whatever it is, the parent reads it)
             os.write(2, f"{type(error).__name__}: {error}".encode())
@@ -156,22 +167,53 @@ def trial_child(attack: Attack, backend: str, scratch: Path) -> Child:
     def begin() -> None:
         attack.prepare(scratch, backend)
 
-    def work(request: Any) -> dict[str, Any]:
-        return _measured(attack, backend, request).as_json()
-
-    return Child(work, begin, scratch, attack.wall)
+    return Child(partial(_measured, attack, backend), attack.wall, scratch, begin)
 
 
 def judge_child(attack: Attack, scratch: Path) -> Child:
     """Return a child that judges answers; ``ran`` says that they are right or nobody knows."""
 
-    def work(request: Any) -> dict[str, Any]:
+    def work(request: Any) -> Outcome:
         _allow(attack.cpu)
         case = request["case"] if "case" in request else attack.case(request["seed"])
-        verdict = attack.judged(case, request["answers"])
-        return (verdict or Outcome("ran", "unjudged")).as_json()
+        return attack.judged(case, request["answers"]) or Outcome("ran", "unjudged")
 
-    return Child(work, lambda: None, scratch, max(attack.wall, _JUDGING))
+    return Child(work, max(attack.wall, _JUDGING), scratch)
+
+
+def in_fork(step: Callable[[], Outcome | None], seconds: float = 30.0) -> Outcome:
+    """Carry a step out in a fork of this process, which may lose its limits, its disk or its life.
+
+    Args:
+        step: The step; that it ran to its end, None says.
+        seconds: After how long it hangs, and is killed.
+    """
+
+    def work(_: object) -> Outcome:
+        try:
+            return step() or Outcome("ran")
+        finally:  # what came of it takes some room to be written
+            for limit in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
+                resource.setrlimit(limit, (resource.getrlimit(limit)[1],) * 2)
+
+    child = Child(work, seconds)
+    try:
+        return child.only(None)
+    finally:
+        child.stop()
+
+
+def killed_after(step: Callable[[], Outcome], seconds: float) -> None:
+    """Begin a step in a fork, and kill that after so long, wherever it is."""
+    child = Child(lambda _: step(), seconds)
+    child.send(None)
+    time.sleep(seconds)
+    child.stop()
+
+
+def die_with_parent() -> None:
+    """Let the system end this process as soon as the one that started it has gone."""
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
 def how_it_died(code: int) -> Outcome:
@@ -188,12 +230,7 @@ def _measured(attack: Attack, backend: str, request: Any) -> Outcome:
     case = request["case"] if "case" in request else attack.case(request["seed"])
     _allow(attack.cpu * 2)
     before, start = _forget_peak(), time.process_time()
-    try:
-        outcome = attack.attempt(case, backend)
-    except WrongError as error:
-        outcome = Outcome("wrong", "result", str(error)[:300])
-    except BaseException as error:  # noqa: BLE001 (this is what is looked for)
-        outcome = outcome_of(error)
+    outcome = answer_of(lambda: attack.attempt(case, backend))
     if outcome.kind == "coded" and not attack.may_refuse:
         outcome.kind = "wrong"
     outcome.seconds = round(time.process_time() - start, 3)

@@ -1,5 +1,6 @@
 """Damage of caches and bundles, deaths while they are written, and disks without room."""
 
+import ctypes
 import os
 import random
 import resource
@@ -15,7 +16,7 @@ from onnx import ModelProto, numpy_helper
 import subgraphkit as sk
 from subgraphkit.compiling.caching import implementations
 from subgraphkit.errors import SubgraphkitError
-from tests.campaign.forks import in_fork, killed_after, mount_small
+from tests.campaign.children import in_fork, killed_after
 from tests.campaign.trials import RAN, Attack, Case, Outcome, require
 from tests.models import parsed
 from tests.storing import Storing
@@ -23,6 +24,9 @@ from tests.storing import Storing
 X: Final = np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)
 _WAYS: Final = ("flip", "cut", "grow", "zero", "swap", "gone", "link", "random", "same", "folder")
 _ELSEWHERE: Final = ("gone", "link", "folder")
+_NEW_MOUNTS: Final = 0x20000
+_NEW_USER: Final = 0x10000000
+_PRIVATE: Final = 0x44000
 _SMALLEST, _LARGEST = 4, 160
 """Kilobytes that a small disk has."""
 
@@ -141,7 +145,7 @@ class Kills(_Folders):
         if case["before"]:
             shutil.copytree(self._sound / "bundle", bundle)
 
-        def work() -> None:
+        def work() -> Outcome:
             with opened(self._model, backend, cache) as session:
                 while True:
                     session.export(bundle, overwrite=True)
@@ -172,7 +176,7 @@ class FullDisk(_Folders):
         folder, size = self.fresh(), case["kilobytes"] << 10
 
         def work() -> Outcome | None:
-            if not mount_small(folder, size):
+            if not _mount_small(folder, size):
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size // 4, size // 4))
             session = opened(self._model, backend, folder / "cache")
             if case["bundle"]:
@@ -221,6 +225,16 @@ class Scarce(_Folders):
             return None
 
         return in_fork(work)
+
+
+def _mount_small(folder: Path, size: int) -> bool:
+    """Let a folder be a file system of so many bytes, for this process only, where one may."""
+    library = ctypes.CDLL(None)
+    allowed = not library.unshare(_NEW_MOUNTS) or not library.unshare(_NEW_USER | _NEW_MOUNTS)
+    if not allowed or library.mount(b"none", b"/", None, _PRIVATE, None):
+        return False
+    options = f"size={size}".encode()
+    return not library.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, options)
 
 
 def _most(limit: int) -> int:

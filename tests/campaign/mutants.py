@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 import subgraphkit as sk
 from subgraphkit.comparing.differences import first_difference
 from tests.campaign import models
-from tests.campaign.mutations import Mutator, graphs, mutate, spoiled_bytes
+from tests.campaign.mutations import Mutator, messages, mutate, spoiled_bytes
 from tests.campaign.trials import Attack, Case, Outcome
 
 _REAL: Final = 0.01
@@ -116,24 +116,17 @@ class Isolated(Mutants):
 
 def _simpler(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
     """Yield the model without one thing that it holds."""
-    fields = ("node", "initializer", "sparse_initializer", "value_info", "output", "input")
     yield from _bypassed(model)
-    count = len([*graphs(model.graph)])
-    for field in fields:
-        for place in range(count):
-            yield from _without(
-                model, lambda m, p=place, f=field: getattr([*graphs(m.graph)][p], f)
-            )
-    for field in ("functions", "metadata_props", "opset_import"):
-        yield from _without(model, lambda m, f=field: getattr(m, f))
-    for place in range(len(model.graph.node)):
-        for field in ("attribute", "output", "input"):
-            yield from _without(model, lambda m, p=place, f=field: getattr(m.graph.node[p], f))
-    for field in ("doc_string", "producer_name", "producer_version"):
-        if getattr(model, field):
-            copy = onnx.ModelProto.FromString(model.SerializeToString())
-            copy.ClearField(field)
-            yield copy
+    for place, message in enumerate(messages(model)):
+        for field, _ in message.ListFields():
+            if field.is_repeated:
+                yield from _without(
+                    model, lambda m, p=place, f=field.name: getattr([*messages(m)][p], f)
+                )
+            else:
+                copy = onnx.ModelProto.FromString(model.SerializeToString())
+                [*messages(copy)][place].ClearField(field.name)
+                yield copy
 
 
 def _bypassed(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:

@@ -1,4 +1,4 @@
-"""Ways to spoil a model: its attributes, edges, types, weights, names, feeds and bytes."""
+"""Ways to spoil a model: any field of it, its edges, its feeds and its bytes."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 INTEGERS: Final = (
     *(0, 1, -1, 2, -2, 3, 5, 7, 63, 1000, 2**16, 2**20, 2**31 - 1, 2**31, 2**32, 2**32 + 1),
@@ -21,10 +23,18 @@ TEXTS: Final = (
     *NAMES,
     *("(a+)+$", "(", "linear", "ij,jk->ik", "...", "ii->i", "SAME_UPPER", "VALID", "constant"),
     *("wrap", "nearest", "cubic", "add", "max", "bidirectional", "Tanh", "\\", "[[:alpha:]]"),
+    *("Loop", "If", "Identity", "Constant", "axis", "axes", "to", "N", "M", "location", "."),
+    *("ai.onnx", "ai.onnx.ml", "com.microsoft", "ai.onnx.preview.training", "/etc/passwd"),
 )
-DOMAINS: Final = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", "x", "ai.onnx.preview.training")
-
-Mutation = Callable[["Mutator"], None]
+_CODES: Final = (*range(28), 99, -1)
+"""What a version, a data type or the like is drawn from, half of the time."""
+_WEIGHTS: Final = {
+    **dict.fromkeys(("attribute", "dims", "dim_value", "i", "input", "ints"), 4),
+    **dict.fromkeys(("data_type", "elem_type", "floats", "output", "s", "version"), 2),
+}
+"""How often fields are drawn that mean more than others; these are drawn once."""
+_LARGEST: Final = 4096
+"""Elements of a list that is looked at: weights are spoiled by way of ``_element_of_tensor``."""
 
 
 class Mutator:
@@ -34,7 +44,7 @@ class Mutator:
         model: The model, which is changed.
         feeds: What is fed, which is changed.
         rng: Where chance comes from.
-        strange: A node of another model, an operator's name and attributes of which are borrowed.
+        strange: A node of another model, of which things are borrowed.
     """
 
     def __init__(
@@ -46,33 +56,12 @@ class Mutator:
     ) -> None:
         self.model, self.feeds, self.rng, self.strange = model, feeds, rng, strange
 
-    @property
-    def graph(self) -> GraphProto:
-        return self.rng.choice([*graphs(self.model.graph)]) if self._deep else self.model.graph
-
-    @property
-    def _deep(self) -> bool:
-        return self.rng.random() < 0.5
-
-    def node(self) -> NodeProto:
-        return self.rng.choice(self.graph.node)
-
     def value(self) -> str:
         """Return the name of some value, or one that nobody has."""
         nodes = self.model.graph.node
         names = [name for node in nodes for name in (*node.input, *node.output)]
         names += [one.name for one in self.model.graph.input]
         return self.rng.choice([*names, *names, *names, self.rng.choice(NAMES)])
-
-    def number(self) -> int:
-        return self.rng.choice(INTEGERS)
-
-    def tensors(self) -> list[TensorProto]:
-        """Return every tensor that the model holds."""
-        held = [tensor for graph in graphs(self.model.graph) for tensor in graph.initializer]
-        for graph in graphs(self.model.graph):
-            held += [one.t for node in graph.node for one in node.attribute if one.HasField("t")]
-        return held
 
 
 def graphs(graph: GraphProto) -> Iterator[GraphProto]:
@@ -88,7 +77,7 @@ def mutate(mutator: Mutator, count: int) -> list[str]:
     """Spoil a model in so many ways; return the names of those that could be taken."""
     taken = []
     for _ in range(count):
-        way = mutator.rng.choices(WAYS, WEIGHTS)[0]
+        way = mutator.rng.choices([*_WAYS], [*_WAYS.values()])[0]
         try:
             way(mutator)
         except Exception:  # noqa: BLE001 (protobuf and NumPy have many)
@@ -117,151 +106,101 @@ def spoiled_bytes(data: bytes, rng: random.Random) -> bytes:
     return bytes(spoiled)
 
 
-def _attribute_value(m: Mutator) -> None:
-    rng, attribute = m.rng, m.rng.choice(m.node().attribute)
-    kinds = AttributeProto
-    match attribute.type:
-        case kinds.INT:
-            attribute.i = m.number()
-        case kinds.FLOAT:
-            attribute.f = rng.choice(FLOATS)
-        case kinds.STRING:
-            attribute.s = rng.choice((*(text.encode() for text in TEXTS), b"\xff\xfe"))
-        case kinds.INTS:
-            _list(rng, attribute.ints, INTEGERS)
-        case kinds.FLOATS:
-            _list(rng, attribute.floats, FLOATS)
-        case kinds.STRINGS:
-            _list(rng, attribute.strings, [text.encode() for text in TEXTS])
-        case _:
-            attribute.type = rng.randrange(15)
+def messages(message: Message) -> Iterator[Message]:
+    """Go through a message and all in it."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for one in value if field.is_repeated else [value]:
+                yield from messages(one)
 
 
-def _list(rng: random.Random, items: Any, values: Any) -> None:
-    match rng.randrange(4):
-        case 0:
-            items.append(rng.choice(values))
-        case 1:
-            items.pop(rng.randrange(len(items)))
-        case 2:
-            del items[:]
-        case _:
-            items[rng.randrange(len(items))] = rng.choice(values)
+def _field(m: Mutator) -> None:
+    """Change, clear, repeat or put in some field of some message, as any writer of files might."""
+    places: dict[str, list[tuple[Message, FieldDescriptor]]] = {}
+    for message in messages(m.model):
+        for field in message.DESCRIPTOR.fields:
+            places.setdefault(field.name, []).append((message, field))
+    names = sorted(places)
+    name = m.rng.choices(names, [_WEIGHTS.get(name, 1) for name in names])[0]
+    # What is there is more interesting than what might be.
+    stated = [(one, field) for one, field in places[name] if _is_stated(one, field)]
+    message, field = m.rng.choice(stated if stated and m.rng.random() < 0.8 else places[name])
+    if field.is_repeated:
+        _change_list(m, getattr(message, name), field)
+    elif m.rng.random() < 0.1 or field.message_type is not None:
+        message.ClearField(name)
+    else:
+        setattr(message, name, _strange(m, field))
 
 
-def _attribute(m: Mutator) -> None:
-    node, rng = m.node(), m.rng
+def _is_stated(message: Message, field: FieldDescriptor) -> bool:
+    value = getattr(message, field.name)
+    return 0 < len(value) <= _LARGEST if field.is_repeated else message.HasField(field.name)
+
+
+def _change_list(m: Mutator, items: Any, field: FieldDescriptor) -> None:
+    rng, place = m.rng, m.rng.randrange(len(items) or 1)
     match rng.randrange(5):
         case 0:
-            node.attribute.pop(rng.randrange(len(node.attribute)))
+            del items[place]
         case 1:
-            node.attribute.append(rng.choice(m.strange.attribute))
+            del items[:]
         case 2:
-            node.attribute.append(rng.choice(node.attribute))
+            items.append(items[place])
+        case 3 if field.message_type is not None:
+            items.insert(place, items.pop(rng.randrange(len(items))))
         case 3:
-            rng.choice(node.attribute).name = rng.choice((*NAMES, "axis", "axes", "to"))
+            items[place] = _strange(m, field)
         case _:
-            attribute = rng.choice(node.attribute)
-            value = rng.choice((m.number(), rng.choice(FLOATS), rng.choice(TEXTS), [1, 2], [0.5]))
-            attribute.CopyFrom(onnx.helper.make_attribute(attribute.name, value))
+            items.append(_strange(m, field))
+
+
+def _strange(m: Mutator, field: FieldDescriptor) -> Any:
+    """Return something that is rarely thought of, for a field or an element of one."""
+    rng = m.rng
+    match field.cpp_type:
+        case FieldDescriptor.CPPTYPE_FLOAT | FieldDescriptor.CPPTYPE_DOUBLE:
+            return rng.choice(FLOATS)
+        case FieldDescriptor.CPPTYPE_STRING:
+            borrowed = m.value() if field.name != "op_type" else m.strange.op_type
+            text = rng.choice((rng.choice(TEXTS), borrowed))
+            is_raw = field.type == FieldDescriptor.TYPE_BYTES
+            raw = text.encode() if rng.random() < 0.9 else b"\xff\xfe"
+            return raw if is_raw else text
+        case FieldDescriptor.CPPTYPE_MESSAGE:
+            found = ([*messages(one)] for one in (m.strange, m.model))
+            same = [
+                [one for one in several if field.message_type == one.DESCRIPTOR]
+                for several in found
+            ]
+            return rng.choice(rng.choice([several for several in same if several]))
+        case FieldDescriptor.CPPTYPE_ENUM:
+            return rng.randrange(15)
+        case kind:
+            number = rng.choice((rng.choice(INTEGERS), rng.choice(_CODES)))
+            is_long = kind in {FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64}
+            return number if is_long else (number + 2**31) % 2**32 - 2**31
 
 
 def _known_attribute(m: Mutator) -> None:
     """Give an attribute that the operator's schema knows and the model leaves out."""
-    node = m.node()
+    node = m.rng.choice([node for graph in graphs(m.model.graph) for node in graph.node])
     known = onnx.defs.get_schema(node.op_type, domain=node.domain).attributes
     kind = known[name := m.rng.choice(sorted(known))].type
     types = onnx.defs.OpSchema.AttrType
-    values: dict[Any, Any] = {
-        types.INT: m.number(),
-        types.INTS: [m.number() for _ in range(m.rng.randrange(1, 5))],
-        types.FLOAT: m.rng.choice(FLOATS),
-        types.FLOATS: [m.rng.choice(FLOATS) for _ in range(m.rng.randrange(1, 5))],
-        types.STRING: m.rng.choice(TEXTS),
-    }
-    if kind not in values:
-        raise ValueError(name)
-    node.attribute.append(onnx.helper.make_attribute(name, values[kind]))
+    drawn: dict[Any, Any] = {types.INT: INTEGERS, types.FLOAT: FLOATS, types.STRING: TEXTS}
+    drawn |= {types.INTS: INTEGERS, types.FLOATS: FLOATS}
+    several = [m.rng.choice(drawn[kind]) for _ in range(m.rng.randrange(1, 5))]
+    value = several if kind in {types.INTS, types.FLOATS} else several[0]
+    node.attribute.append(onnx.helper.make_attribute(name, value))
 
 
-def _input(m: Mutator) -> None:
-    node, rng = m.node(), m.rng
-    match rng.randrange(4):
-        case 0:
-            node.input.pop(rng.randrange(len(node.input)))
-        case 1:
-            node.input.append(m.value())
-        case 2:
-            node.input[rng.randrange(len(node.input))] = ""
-        case _:
-            node.input[rng.randrange(len(node.input))] = m.value()
-
-
-def _output(m: Mutator) -> None:
-    node, rng = m.node(), m.rng
-    match rng.randrange(4):
-        case 0:
-            node.output.pop(rng.randrange(len(node.output)))
-        case 1:
-            node.output.append(rng.choice((m.value(), f"more{rng.randrange(9)}")))
-        case 2:
-            node.output[rng.randrange(len(node.output))] = ""
-        case _:
-            m.model.graph.output.add().name = rng.choice((m.value(), node.output[0]))
-
-
-def _operator(m: Mutator) -> None:
-    node, rng = m.node(), m.rng
-    if rng.randrange(4):
-        node.op_type, node.domain = m.strange.op_type, m.strange.domain
-    else:
-        node.op_type = rng.choice((*NAMES, "Loop", "If", "Identity", "Constant"))
-        node.domain = rng.choice(DOMAINS)
-
-
-def _nodes(m: Mutator) -> None:
-    nodes, rng = m.graph.node, m.rng
-    place = rng.randrange(len(nodes))
-    match rng.randrange(5):
-        case 0:
-            del nodes[place]
-        case 1:
-            nodes.append(nodes[place])
-        case 2:
-            nodes.insert(place, m.strange)
-        case 3:
-            copy = NodeProto.FromString(nodes[place].SerializeToString())
-            copy.output[:] = [f"{name}_again" for name in copy.output]
-            nodes.append(copy)
-        case _:
-            nodes.insert(rng.randrange(len(nodes)), nodes.pop())
-
-
-def _tensor(m: Mutator) -> None:
-    tensor, rng = m.rng.choice(m.tensors()), m.rng
-    match rng.randrange(7):
-        case 0:
-            tensor.dims[rng.randrange(len(tensor.dims))] = m.number()
-        case 1:
-            tensor.dims.append(rng.choice((0, 1, 2, m.number())))
-        case 2:
-            tensor.data_type = rng.choice((*range(28), 99, -1))
-        case 3:
-            tensor.raw_data = tensor.raw_data[: rng.randrange(len(tensor.raw_data))]
-        case 4:
-            tensor.name = rng.choice((*NAMES, m.value()))
-        case 5:
-            tensor.data_location = TensorProto.EXTERNAL
-            entry = tensor.external_data.add()
-            entry.key, entry.value = "location", rng.choice((*NAMES, ".", "/etc/passwd", "a" * 300))
-        case _:
-            _numbers(tensor, rng)
-
-
-def _numbers(tensor: TensorProto, rng: random.Random) -> None:
-    """Change an element of a tensor to something that is rarely thought of."""
+def _element_of_tensor(m: Mutator) -> None:
+    """Change an element of a tensor."""
+    tensor = m.rng.choice([one for one in messages(m.model) if isinstance(one, TensorProto)])
     array = np.array(onnx.numpy_helper.to_array(tensor))
-    array.flat[rng.randrange(array.size)] = _element(array.dtype, rng)
+    array.flat[m.rng.randrange(array.size)] = _element(array.dtype, m.rng)
     tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
 
 
@@ -272,38 +211,17 @@ def _element(dtype: Any, rng: random.Random) -> Any:
     return rng.choice(TEXTS) if dtype.kind in "OUS" else rng.choice(FLOATS)
 
 
-def _type(m: Mutator) -> None:
-    graph, rng = m.graph, m.rng
-    value = rng.choice([*graph.input, *graph.output, *graph.value_info])
-    tensor = value.type.tensor_type
-    match rng.randrange(7):
-        case 0:
-            tensor.elem_type = rng.choice((*range(28), 99, -1))
-        case 1:
-            rng.choice(tensor.shape.dim).dim_value = m.number()
-        case 2:
-            rng.choice(tensor.shape.dim).dim_param = rng.choice(("N", "M", *NAMES))
-        case 3:
-            tensor.ClearField("shape")
-        case 4:
-            value.ClearField("type")
-        case 5:
-            tensor.shape.dim.add().dim_value = rng.choice((1, 2, m.number()))
-        case _:
-            value.type.sequence_type.elem_type.tensor_type.elem_type = 1
+def _operator(m: Mutator) -> None:
+    """Have a node computed by an operator of another model."""
+    node = m.rng.choice(m.rng.choice([*graphs(m.model.graph)]).node)
+    node.op_type, node.domain = m.strange.op_type, m.strange.domain
 
 
-def _header(m: Mutator) -> None:
-    rng, imports = m.rng, m.model.opset_import
-    match rng.randrange(5):
-        case 0:
-            m.model.ir_version = rng.choice((*range(1, 14), m.number()))
-        case 1:
-            imports.add(domain=rng.choice(DOMAINS), version=rng.choice((*range(1, 28), m.number())))
-        case 2:
-            del imports[:]
-        case _:
-            rng.choice(imports).version = rng.choice((*range(1, 28), m.number()))
+def _copy(m: Mutator) -> None:
+    """Compute a node twice."""
+    copy = m.model.graph.node.add()
+    copy.CopyFrom(m.rng.choice(m.model.graph.node[:-1]))
+    copy.output[:] = [f"{name}_again" for name in copy.output]
 
 
 def _rename(m: Mutator) -> None:
@@ -366,22 +284,15 @@ def _fed(m: Mutator) -> None:
             m.feeds[name] = array
 
 
-_CHOSEN: Final[dict[Mutation, int]] = {
-    _attribute_value: 6,
-    _attribute: 3,
+_WAYS: Final[dict[Callable[[Mutator], None], int]] = {
+    _field: 26,
     _known_attribute: 5,
-    _input: 4,
-    _output: 3,
+    _element_of_tensor: 3,
     _operator: 2,
-    _nodes: 2,
-    _tensor: 4,
-    _type: 3,
-    _header: 2,
+    _copy: 1,
     _rename: 2,
     _stored: 5,
     _follow: 3,
     _branch: 1,
     _fed: 5,
 }
-WAYS: Final = tuple(_CHOSEN)
-WEIGHTS: Final = tuple(_CHOSEN.values())

@@ -13,7 +13,7 @@ from onnx import helper
 
 from subgraphkit.cli import main
 from subgraphkit.cli.exits import ExitCode
-from tests.campaign.forks import in_fork
+from tests.campaign.children import in_fork
 from tests.campaign.trials import Attack, Case, Outcome, require
 
 HOSTILE: Final = (

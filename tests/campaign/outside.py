@@ -12,7 +12,7 @@ import onnx
 
 import subgraphkit as sk
 from subgraphkit.errors import SubgraphkitError
-from tests.campaign.forks import die_with_parent
+from tests.campaign.children import die_with_parent
 from tests.campaign.mutations import INTEGERS, NAMES
 from tests.campaign.trials import Attack, Case, Outcome, WrongError, require
 from tests.models import parsed

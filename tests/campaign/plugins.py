@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 import subgraphkit as sk
-from tests.campaign.forks import in_fork
+from tests.campaign.children import in_fork
 from tests.campaign.trials import Attack, Case, Outcome, require
 from tests.models import CHAIN, parsed
 

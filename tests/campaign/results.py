@@ -48,7 +48,7 @@ What is trusted and what is not, and how to report a fault, is in the
 ## Do it again
 
 `make campaign` takes about ten minutes and `make campaign-long` a night; both add to the numbers.
-One attack alone, every trial of which is the same for the same seed:
+One attack alone; of one revision, the same seed is the same trial:
 
 ```sh
 python -m tests.campaign --attack mutants --backend numpy --seed 123 --count 1000 --seconds 600

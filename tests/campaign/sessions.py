@@ -15,8 +15,8 @@ import numpy as np
 import subgraphkit as sk
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.processes.memory import resident_bytes
+from tests.campaign.children import in_fork
 from tests.campaign.folders import opened
-from tests.campaign.forks import in_fork
 from tests.campaign.trials import Attack, Case, Outcome, WrongError, require
 from tests.models import LINEAR, parsed
 

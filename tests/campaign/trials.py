@@ -2,8 +2,8 @@
 
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -51,15 +51,12 @@ class Outcome:
     def signature(self) -> tuple[str, str]:
         return self.kind, self.key
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 RAN: Final = Outcome("ran")
 
 
 class Attack(ABC):
-    """Makes cases of seeds, and carries them out; the same seed is the same case for ever.
+    """Makes cases of seeds, and carries them out; the same seed is the same case.
 
     Attributes:
         name: Its name on the command line and in the results.
@@ -130,7 +127,17 @@ class Tally:
             self.codes[outcome.key] = self.codes.get(outcome.key, 0) + 1
 
 
-def outcome_of(error: BaseException) -> Outcome:
+def answer_of(attempt: Callable[[], Outcome]) -> Outcome:
+    """Return what came of an attempt; what it raises is an outcome as well."""
+    try:
+        return attempt()
+    except WrongError as error:
+        return Outcome("wrong", "result", str(error)[:300])
+    except BaseException as error:  # noqa: BLE001 (this is what is looked for)
+        return _raised(error)
+
+
+def _raised(error: BaseException) -> Outcome:
     """Tell what an exception is: ours with a code, or one that should not have got out."""
     if isinstance(error, SubgraphkitError) and not isinstance(error, InternalError):
         cause = error.__cause__

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import subgraphkit as sk
-from subgraphkit.binding.isolation import ProcessEnded
+from subgraphkit.binding.model_process import ProcessEnded
 from subgraphkit.compiling.isolation import ended_while
 from subgraphkit.errors import ExecutionError
 from tests.fakes import claiming

@@ -14,6 +14,7 @@ from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.binding import bind
 from subgraphkit.ir import Node
+from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io import load
 from subgraphkit_numpy import parallel
 from subgraphkit_numpy.backend_options import Options
@@ -161,7 +162,10 @@ def test_concurrent_runs_do_not_touch_each_other(name: str) -> None:
 
 def _site(model: Any) -> Site:
     graph = bind(load(model))
-    scope = GraphScope(graph, Constants(graph.constants), Options(), _no_bodies, trusts_shapes=True)
+    constants = Constants(graph.constants)
+    scope = GraphScope(
+        graph, constants, Options(), _no_bodies, trusts_shapes=True, limits=LoadLimits()
+    )
     return Site(Node(graph, 0), scope)
 
 

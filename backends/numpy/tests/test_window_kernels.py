@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import subgraphkit as sk
 from backends.numpy.tests.comparing import F32, I64, RNG, check, compare, floats, run_onnxruntime
 from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
@@ -92,6 +94,21 @@ def test_pools_agree_with_onnxruntime(op_type: str, attributes: dict[str, Any]) 
 @pytest.mark.parametrize("attributes", POOLS)
 def test_averages_that_count_padding_agree_with_onnxruntime(attributes: dict[str, Any]) -> None:
     check("AveragePool", [floats(2, 3, 9, 8)], [F32], count_include_pad=1, **attributes)
+
+
+@pytest.mark.parametrize("opset", [18, 21, 22])
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+def test_windows_that_begin_in_the_padding_at_the_end_are_left_out(
+    op_type: str, opset: int
+) -> None:
+    text = f"y = {op_type} <kernel_shape = [1], strides = [3], ceil_mode = 1> (x)"
+    model = onnx.parser.parse_model(
+        f'<ir_version: 7, opset_import: ["": {opset}]> g (float[1,1,3] x) => (float[A,B,C] y) '
+        f"{{ {text} }}"
+    )
+    with sk.InferenceSession(model, backend="numpy") as opened:
+        assert opened.get_outputs()[0].shape == [1, 1, 1]
+        assert opened.run(None, {"x": np.ones((1, 1, 3), F32)})[0].tolist() == [[[1]]]
 
 
 LARGE_POOLS = [

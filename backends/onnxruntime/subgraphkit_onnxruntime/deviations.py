@@ -94,6 +94,22 @@ def _resize(node: Node) -> str:
     return "corners are aligned by the rounded output size, not by the scales"
 
 
+def _division(node: Node) -> str:
+    divisor = node.constant(1)
+    if node.dtype(0).label not in {"int32", "int64"}:
+        return ""
+    if divisor is not None and not (divisor == -1).any():
+        return ""
+    return "the least integer by -1 ends the process"
+
+
+def _stft(node: Node) -> str:
+    length = node.constant(3) if _has(node.inputs, 3) else None
+    if not _has(node.inputs, 3) or (length is not None and (length > 0).all()):
+        return ""
+    return "a frame of no length ends the process"
+
+
 def _has(values: tuple[str, ...], place: int) -> bool:
     return place < len(values) and bool(values[place])
 
@@ -107,6 +123,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         "Attention": _attention,
         "ConvInteger": _conv_integer,
+        "Div": _division,
         "Einsum": _int64_through_double,
         "MatMulInteger": _product_of_bytes,
         "MaxUnpool": _max_unpool,
@@ -121,5 +138,6 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "ReduceSum": _int64_through_double,
         "ReduceSumSquare": _int64_through_double,
         "Resize": _resize,
+        "STFT": _stft,
     }
 )

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 import pytest
 
@@ -155,3 +156,10 @@ def test_a_failed_compile_may_move_the_region(monkeypatch: pytest.MonkeyPatch) -
         on_compile_error="fallback",
     ) as session:
         assert homes(session) == [("numpy", (0, 1))]
+
+
+def test_what_would_divide_the_process_away_is_left_to_another_backend() -> None:
+    text = "g (int64[1] a, int64[1] b) => (int64[1] y) { y = Div(a, b) }"
+    session = sk.InferenceSession(parsed(text), "onnxruntime,numpy")
+    least = np.array([-(2**63)])
+    assert session.run(None, {"a": least, "b": np.array([-1])})[0].tolist() == [-(2**63)]

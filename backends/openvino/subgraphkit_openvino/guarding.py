@@ -67,8 +67,8 @@ class Guard:
     def _elsewhere(self) -> SubgraphOperator:
         names = ", ".join(repr(self._subgraph.inputs[place]) for place, *_ in self.limits)
         what = (
-            f"whole numbers fed to subgraph {self._subgraph.id!r} ({names}) need more than the 24 "
-            "bits in which OpenVINO computes them exactly"
+            f"whole numbers fed to subgraph {self._subgraph.id!r} ({names}) are indices out of "
+            "range, or need more than the 24 bits in which OpenVINO computes them exactly"
         )
         try:
             operator = self._fallback(self._subgraph)

@@ -10,7 +10,6 @@ That is checked before every run, and another backend runs what does not fit (se
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
 from subgraphkit.types import DataType
 from subgraphkit_openvino.bodies import body_graphs
+from subgraphkit_openvino.indices import INDICES, index_limits, index_problem
 
 __all__ = ["WholeNumbers"]
 
@@ -43,50 +43,12 @@ _EXACT: Final = 1 << 24
 """Whole numbers up to here are exact in float32."""
 
 _24_BITS: Final = -_EXACT, _EXACT
+_WIDEST: Final = 1 << 63
 _32_BITS: Final = -(2**31) + 1, 2**31 - 1
 """Without the least int32, which negated is itself, and cast to bool is false."""
 
 _CHECKED: Final = frozenset({DataType.INT32, DataType.INT64})
 """Types of which the numbers that enter a region are checked."""
-
-_INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
-    {
-        "ConstantOfShape": frozenset({0}),
-        "CumSum": frozenset({1}),
-        "Expand": frozenset({1}),
-        "GRU": frozenset({4}),
-        "Gather": frozenset({1}),
-        "GatherElements": frozenset({1}),
-        "GatherND": frozenset({1}),
-        "LSTM": frozenset({4}),
-        "Pad": frozenset({1, 3}),
-        "RNN": frozenset({4}),
-        "ReduceL1": frozenset({1}),
-        "ReduceL2": frozenset({1}),
-        "ReduceLogSum": frozenset({1}),
-        "ReduceLogSumExp": frozenset({1}),
-        "ReduceMax": frozenset({1}),
-        "ReduceMean": frozenset({1}),
-        "ReduceMin": frozenset({1}),
-        "ReduceProd": frozenset({1}),
-        "ReduceSum": frozenset({1}),
-        "ReduceSumSquare": frozenset({1}),
-        "Reshape": frozenset({1}),
-        "Resize": frozenset({3}),
-        "ReverseSequence": frozenset({1}),
-        "RoiAlign": frozenset({2}),
-        "Scatter": frozenset({1}),
-        "ScatterElements": frozenset({1}),
-        "ScatterND": frozenset({1}),
-        "Split": frozenset({1}),
-        "Squeeze": frozenset({1}),
-        "Tile": frozenset({1}),
-        "TopK": frozenset({1}),
-        "Trilu": frozenset({1}),
-        "Unsqueeze": frozenset({1}),
-    }
-)
-"""Inputs that hold indices, axes or sizes: more than 31 bits would be out of range anyway."""
 
 _ENDS: Final = frozenset({1, 2, 3, 4})
 """Inputs of Slice that may be out of range, and then mean as far as there is. Where they are
@@ -193,6 +155,7 @@ class WholeNumbers:
         self.trusting: set[int] = set()
         self._graph = graph
         self._small: dict[str, bool] = {}
+        self._is_outermost = given is None
         if given is None:
             fed = (*graph.inputs, *graph.defaults)
             given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
@@ -211,6 +174,9 @@ class WholeNumbers:
     def refusal(self, node: Node) -> Refusal | None:
         """Return why the whole numbers a node reads and makes would come out wrong, if so."""
         op_type = node.op_type
+        problem = index_problem(node, self._known(node))
+        if problem:
+            return Refusal("shape", problem)
         read = self._read(node)
         made = [name for name in node.outputs if self._graph.dtype(name) in _WHOLE]
         if op_type in _COUNTING or not (read or made):
@@ -246,13 +212,17 @@ class WholeNumbers:
             Places of inputs, with the least and the greatest number that they may hold.
         """
         nodes = [self._graph.nodes[node] for node in subgraph.nodes]
-        if not any(map(self.trusts, nodes)):
-            return ()
-        return tuple(
-            (place, *self._bounds[name])
-            for place, name in enumerate(subgraph.inputs)
-            if self._graph.dtype(name) in _CHECKED and not self._is_small(name)
-        )
+        trusts = any(map(self.trusts, nodes))
+        indexed = index_limits(nodes, _24_BITS)
+        found = []
+        for place, name in enumerate(subgraph.inputs):
+            low, high = indexed.get(name, (-_WIDEST, _WIDEST))
+            if self._graph.dtype(name) not in _CHECKED or self._is_small(name):
+                continue
+            if trusts or name in indexed:
+                least, most = self._bounds[name]
+                found.append((place, max(low, least), min(high, most)))
+        return tuple(found)
 
     def trusts(self, node: Node) -> bool:
         """Say whether a node, or one in its bodies, is right only if what enters is checked."""
@@ -262,6 +232,16 @@ class WholeNumbers:
         if any(within.trusts(one) for within, body in inner for one in body.nodes):
             return True
         return self.refusal(node) is None and node.id in self.trusting
+
+    def _known(self, node: Node) -> Bounds | None:
+        """Return the bounds of the indices of a node; None if they are checked before every run."""
+        name = node.inputs[1] if len(node.inputs) > 1 else ""
+        constant = self._graph.constants.get(name)
+        if constant is not None and constant.type.dtype in _CHECKED and node.op_type in INDICES:
+            array = constant.array()
+            return (int(array.min()), int(array.max())) if array.size else (0, 0)
+        is_fed = self._is_outermost and name in (*self._graph.inputs, *self._graph.defaults)
+        return None if is_fed else self._bounds.get(name)
 
     def _steers(self, node: Node) -> bool:
         """Say whether what a node makes only says where to look and what to mask.
@@ -315,7 +295,7 @@ class WholeNumbers:
 
     def _read(self, node: Node) -> list[str]:
         """Return the whole inputs of a node that are no indices."""
-        indices = _INDICES.get(node.op_type, frozenset())
+        indices = INDICES.get(node.op_type, frozenset())
         if node.op_type == "Slice":
             indices = frozenset(filter(node.is_constant, _ENDS))
         return [

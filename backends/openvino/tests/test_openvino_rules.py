@@ -1,11 +1,13 @@
 """Which nodes OpenVINO is given, and what is said of the others."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import subgraphkit as sk
 from backends.openvino.tests.openvino_road import homes, parsed, reasons, session
-from subgraphkit.errors import SubgraphkitWarning
+from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 
 
 def test_what_the_device_runs_is_claimed_in_one_region() -> None:
@@ -287,3 +289,51 @@ def test_numbers_that_steer_inside_a_branch_are_checked_as_well() -> None:
         with pytest.warns(SubgraphkitWarning, match="need more than the 24 bits"):
             (y,) = opened.run(None, {**feeds, "rate": np.array(2**32 + 16000)})
     np.testing.assert_array_equal(y, x)
+
+
+_AT: dict[str, str] = {
+    "Gather": "(float[5,2] x, int64[3] i) => (float[3,2] y) { y = Gather(x, i) }",
+    "GatherElements": "(float[5,2] x, int64[3,2] i) => (float[3,2] y) { y = GatherElements(x, i) }",
+    "GatherND": "(float[5,2] x, int64[3,1] i) => (float[3,2] y) { y = GatherND(x, i) }",
+    "ScatterND": (
+        "(float[5,2] x, int64[3,1] i, float[3,2] u) => (float[5,2] y) { y = ScatterND(x, i, u) }"
+    ),
+    "ScatterElements": (
+        "(float[5,2] x, int64[3,2] i, float[3,2] u) => (float[5,2] y) "
+        "{ y = ScatterElements(x, i, u) }"
+    ),
+}
+_BY_A_SUM = "{ z = Add(i, i) y = ScatterElements(x, z"
+
+
+@pytest.mark.parametrize("op", _AT)
+def test_indices_out_of_range_are_an_error_and_not_the_index_they_are_narrowed_to(op: str) -> None:
+    with session(parsed(f"g {_AT[op]}")) as opened:
+        assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
+        feeds = {
+            one.name: np.zeros(one.shape, np.int64 if one.name == "i" else np.float32)
+            for one in opened.get_inputs()
+        }
+        opened.run(None, {**feeds, "i": feeds["i"] - 1})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SubgraphkitWarning)
+            for beyond in (-(2**31), -(2**31) - 1, 2**32, -(2**40)):
+                with pytest.raises(ExecutionError, match=r"SGK131.*out of bounds"):
+                    opened.run(None, {**feeds, "i": feeds["i"] + beyond})
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (_AT["GatherND"].replace("float[5,2]", "float[N,2]"), "size known when running"),
+        (
+            _AT["ScatterElements"].replace("{", "{ z = Add(i, i)").replace("x, i,", "x, z,"),
+            "leaves",
+        ),
+        ("(float[5] x) => (float y) <int64 i = {4294967296}> { y = Gather(x, i) }", "4294967296"),
+        (_AT["ScatterElements"].replace("{", "{ a = Abs(x)"), ""),
+    ],
+)
+def test_indices_that_nobody_can_check_are_left_to_others(body: str, problem: str) -> None:
+    given = reasons(parsed(f"g {body}"))
+    assert any(problem in one for one in given) if problem else given == []

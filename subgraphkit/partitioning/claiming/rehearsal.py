@@ -6,7 +6,7 @@ from contextlib import nullcontext, suppress
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.binding.isolation import ProcessEnded, described, with_last_words
+from subgraphkit.binding.model_process import ProcessEnded, described, with_last_words
 from subgraphkit.errors import BackendError
 from subgraphkit.partitioning.claiming.claimants import Claim, tell_skipped
 

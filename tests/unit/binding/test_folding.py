@@ -9,7 +9,12 @@ import pytest
 from onnx import helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.errors import ConfigError, UnsupportedModelError, WeightUpdateError
+from subgraphkit.errors import (
+    ConfigError,
+    RunTimeoutError,
+    UnsupportedModelError,
+    WeightUpdateError,
+)
 from subgraphkit.running.tapping import tapped_session
 from tests.models import LIGHT, bound, parsed
 
@@ -220,3 +225,28 @@ def test_a_bundle_has_what_was_computed(tmp_path: Path) -> None:
     with sk.InferenceSession(tmp_path / "bundle") as session:
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected)
         assert len(session.graph.order) == 2
+
+
+LONG = " ".join(f"a{i + 1} = Exp(a{i})" for i in range(40))
+BODY = "b (int64 i, bool c, float v) => (bool d, float w) { d = Identity(c) w = Sin(v) }"
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "r = ConstantOfShape(rows) y = MaxPool<kernel_shape=[3000000]>(r)",
+        'r = ConstantOfShape(grid) y = Einsum<equation="ab,bc,cd,da,ac,bd->">(r, r, r, r, r, r)',
+        f"a0 = ConstantOfShape(flat) {LONG} y = ReduceMax(a40)",
+        "r = ConstantOfShape(flat) t = Cast<to=8>(r) y = Cast<to=1>(t)",
+        f"y = Loop<body = {BODY}>(trips, yes, one)",
+    ],
+)
+def test_what_takes_long_is_left_to_run_where_it_can_be_stopped(nodes: str) -> None:
+    text = (
+        "g () => (y) <int64[3] rows = {1, 1, 8000000}, int64[2] grid = {300, 300}, "
+        "int64[1] flat = {8000000}, int64 trips = {1099511627776}, "
+        f"bool yes = {{1}}, float one = {{1}}> {{ {nodes} }}"
+    )
+    session = sk.InferenceSession(parsed(text), "numpy")
+    with pytest.raises(RunTimeoutError):
+        session.run(None, {}, timeout_s=0.01)

@@ -17,7 +17,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import ProgressEvent
-from subgraphkit.binding import isolation
+from subgraphkit.binding import model_process
 from subgraphkit.errors import (
     BackendError,
     CompileError,
@@ -156,7 +156,7 @@ def test_a_fork_has_a_process_of_its_own(session: sk.InferenceSession) -> None:
 def test_a_model_gets_no_process_after_too_many(
     session: sk.InferenceSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(isolation, "_MOST_ENDINGS", 0)
+    monkeypatch.setattr(model_process, "_MOST_ENDINGS", 1)
     with pytest.raises(ExecutionError, match="SIGABRT"):
         session.run(None, fed(2))
     with pytest.raises(ExecutionError, match="not started again") as caught:

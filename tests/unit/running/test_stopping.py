@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -71,6 +72,19 @@ def test_a_run_ends_at_its_deadline_and_names_the_step(session: sk.Session) -> N
         assert (y == 6).all()
         (y,) = session.run(["y"], feeds(5), timeout_s=30)
         assert (y == 6).all()
+
+
+@pytest.mark.parametrize("node", ["HannWindow(n)", "BlackmanWindow(n)", "Range(zero, n, one)"])
+def test_what_is_counted_up_ends_between_two_pieces(node: str) -> None:
+    kind = "int64" if "Range" in node else "float"
+    text = f"g (int64 n) => ({kind}[N] y) <int64 zero = {{0}}, int64 one = {{1}}> {{ y = {node} }}"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 20]> {text}')
+    with sk.InferenceSession(model, backend="numpy") as opened:
+        with pytest.raises(RunTimeoutError):
+            opened.run(None, {"n": np.array(1 << 28)}, timeout_s=0.05)
+        long = opened.run(None, {"n": np.array((1 << 20) + 3)})[0]
+    ends = [0, 1 << 20, (1 << 20) + 2] if "Range" in node else [0, 0, 0]
+    np.testing.assert_allclose(long[[0, -3, -1]], ends, atol=1e-6)
 
 
 def test_another_thread_cancels_all_runs_with_the_same_options(session: sk.Session) -> None:

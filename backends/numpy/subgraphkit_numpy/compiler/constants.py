@@ -56,6 +56,11 @@ class Constants:
         self._folded: dict[str, Folded] = {}
         self._cache: dict[str, Any] = {}
 
+    @property
+    def element_count(self) -> int:
+        """How many elements the graph stores."""
+        return sum(one.type.element_count or 0 for one in self._stored.values())
+
     def knows(self, name: str) -> bool:
         """Say whether a value is constant."""
         return name in self._stored or name in self._folded or name in self._captured

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend import LoadLimits, Unsupported
-from subgraphkit.ir import Graph, Node
+from subgraphkit.ir import MOST_AT_BIND, Graph, Node, effort_of
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants, freeze
@@ -34,6 +34,9 @@ FOLD_GROWTH_BYTES: Final = 128 << 20
 FILL_BYTES: Final = 1 << 30
 """The same for ``ConstantOfShape``, by which models without data state their weights."""
 
+FOLD_EFFORT: Final = 32
+"""Folding may take this much for each element that is stored, and what is not noticed."""
+
 BodyCompiler = Callable[[Graph, "GraphScope"], Any]
 """Compiles a body to a program."""
 
@@ -48,7 +51,8 @@ class GraphScope:
             a shape may change from one iteration to the next.
         names: For values that are another value unchanged, that value.
         limits: How large values may be.
-        allowances: How many bytes may still be folded, bodies included: by whether they are filled.
+        allowances: What may still be folded, bodies included: bytes that are filled, other bytes,
+            and the effort.
         shares: Whether BLAS must work on the calling thread alone because of a body.
     """
 
@@ -67,7 +71,11 @@ class GraphScope:
         self.trusts_shapes = trusts_shapes
         self.names: dict[str, str] = {}
         self.limits = limits
-        self.allowances = {False: FOLD_GROWTH_BYTES, True: FILL_BYTES}
+        self.allowances = {
+            "growth": FOLD_GROWTH_BYTES,
+            "fill": FILL_BYTES,
+            "effort": MOST_AT_BIND + FOLD_EFFORT * constants.element_count,
+        }
         self.shares = False
         self._options = options
         self._compile_body = compile_body
@@ -294,7 +302,7 @@ def _fold(step: ProgramStep) -> bool:
     given = [name for name in step.operands if name is not None]
     if step.entry.is_random or not all(scope.constants.knows(name) for name in given):
         return False
-    if _grows_too_much(step):
+    if _takes_too_much(step):
         return False
     try:
         scope.constants.fold(step.results, step.recompute, {*given, *step.reads})
@@ -303,8 +311,8 @@ def _fold(step: ProgramStep) -> bool:
     return True
 
 
-def _grows_too_much(step: ProgramStep) -> bool:
-    """Say whether folding a step would take more memory than is left for it; else take it."""
+def _takes_too_much(step: ProgramStep) -> bool:
+    """Say whether folding a step would take more than is left for it; else take it."""
     node, scope = step.node, step.scope
     read = [scope.value(name) for name in step.operands if name is not None]
     given = sum(getattr(value, "nbytes", 0) for value in read)
@@ -320,10 +328,14 @@ def _grows_too_much(step: ProgramStep) -> bool:
         counts = [getattr(value, "size", 0) for value in read]
         widest = max([value.itemsize for value in read if isinstance(value, np.ndarray)], default=8)
         more = max(prod(counts), sum(counts)) * max(8, widest) - given if len(counts) > 1 else 0
-    is_filled = node.op_type == "ConstantOfShape"
-    if more > scope.allowances[is_filled]:
+    kind = "fill" if node.op_type == "ConstantOfShape" else "growth"
+    effort = (
+        effort_of(node, [getattr(value, "size", 0) for value in read]) if kind == "growth" else 0
+    )
+    if more > scope.allowances[kind] or effort > scope.allowances["effort"]:
         return True
-    scope.allowances[is_filled] -= max(0, more)
+    scope.allowances[kind] -= max(0, more)
+    scope.allowances["effort"] -= effort
     return False
 
 

@@ -1,8 +1,8 @@
 """Arrays from nothing: filled, counted, random."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,8 +36,50 @@ def range_(site: Site) -> Made:
             count = max(0, -((first - last) // step))
         else:
             count = max(0, ceil((last - first) / step))
-        steps = np.arange(count).astype(start.dtype)
-        return np.asarray(steps * delta.reshape(()) + start.reshape(()), dtype=start.dtype)
+        delta, start = delta.reshape(()), start.reshape(())
+        return _counted(count, start.dtype, lambda i: i.astype(start.dtype) * delta + start)
+
+    return compute
+
+
+_STEP: Final = 1 << 20
+"""Numbers that are computed at a time, so that a run of billions ends when it is told to."""
+
+
+def _counted(count: int, dtype: np.dtype[Any], of: Callable[[Array], Array]) -> Array:
+    """Return what a function makes of 0, 1, 2 and so on."""
+    made = np.empty(count, dtype)
+    for first in range(0, count, _STEP):
+        last = min(first + _STEP, count)
+        made[first:last] = of(np.arange(first, last))
+    return made
+
+
+_COSINES: Final[Mapping[str, Sequence[float]]] = {
+    "BlackmanWindow": (0.42, -0.5, 0.08),
+    "HammingWindow": (25 / 46, -21 / 46),
+    "HannWindow": (0.5, -0.5),
+}
+"""By operator, a constant and the factors of the cosines of once, twice the angle."""
+
+
+@kernel(*_COSINES)
+def window(site: Site) -> Made:
+    """Add up cosines over one turn, without its end where the window is periodic."""
+    factors = _COSINES[site.node.op_type]
+    dtype = DataType(site.attribute("output_datatype", DataType.FLOAT.value)).numpy
+    is_open = bool(site.attribute("periodic", 1))
+
+    def compute(size: Array) -> Array:
+        count = size.item()
+        turn = np.float64(2 * np.pi) / np.float64(count if is_open else count - 1)
+
+        def of(places: Array) -> Array:
+            terms = [factor * np.cos(n * turn * places) for n, factor in enumerate(factors)]
+            # the constant last: so the middle is one and not below, which matters to whole numbers
+            return np.asarray(sum(reversed(terms)), np.float64).astype(dtype)
+
+        return _counted(count, dtype, of)
 
     return compute
 

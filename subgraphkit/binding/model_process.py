@@ -125,7 +125,7 @@ class ModelProcess:
             ProcessEnded: It went down too often.
         """
         if self._child is None:
-            if self._endings > _MOST_ENDINGS:
+            if self._endings >= _MOST_ENDINGS:
                 raise ProcessEnded(f"{self._endings} endings before, so it is not started again")
             self._start(progress)
         return self.generation

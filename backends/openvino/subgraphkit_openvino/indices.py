@@ -1,0 +1,117 @@
+"""Inputs that hold indices, axes or sizes, and how far OpenVINO follows them.
+
+OpenVINO narrows them to int32, so that 2**32 is zero. Of what is then out of range, Gather makes
+zeros and others an error, but GatherND reads and ScatterElements writes outside of the array.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from subgraphkit.ir import Bounds, Node
+from subgraphkit_openvino.bodies import body_graphs
+
+__all__ = ["INDICES", "index_limits", "index_problem"]
+
+INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
+    {
+        "ConstantOfShape": frozenset({0}),
+        "CumSum": frozenset({1}),
+        "Expand": frozenset({1}),
+        "GRU": frozenset({4}),
+        "Gather": frozenset({1}),
+        "GatherElements": frozenset({1}),
+        "GatherND": frozenset({1}),
+        "LSTM": frozenset({4}),
+        "Pad": frozenset({1, 3}),
+        "RNN": frozenset({4}),
+        "ReduceL1": frozenset({1}),
+        "ReduceL2": frozenset({1}),
+        "ReduceLogSum": frozenset({1}),
+        "ReduceLogSumExp": frozenset({1}),
+        "ReduceMax": frozenset({1}),
+        "ReduceMean": frozenset({1}),
+        "ReduceMin": frozenset({1}),
+        "ReduceProd": frozenset({1}),
+        "ReduceSum": frozenset({1}),
+        "ReduceSumSquare": frozenset({1}),
+        "Reshape": frozenset({1}),
+        "Resize": frozenset({3}),
+        "ReverseSequence": frozenset({1}),
+        "RoiAlign": frozenset({2}),
+        "Scatter": frozenset({1}),
+        "ScatterElements": frozenset({1}),
+        "ScatterND": frozenset({1}),
+        "Split": frozenset({1}),
+        "Squeeze": frozenset({1}),
+        "Tile": frozenset({1}),
+        "TopK": frozenset({1}),
+        "Trilu": frozenset({1}),
+        "Unsqueeze": frozenset({1}),
+    }
+)
+"""Inputs that hold indices, axes or sizes: more than 31 bits would be out of range anyway."""
+
+_ALONG_AN_AXIS: Final = frozenset({"Gather", "GatherElements", "Scatter", "ScatterElements"})
+_UNCHECKED: Final = frozenset({"GatherND", "Scatter", "ScatterElements"})
+"""Operators at which OpenVINO leaves the array."""
+
+
+def index_problem(node: Node, known: Bounds | None) -> str:
+    """Return why OpenVINO must not be given the indices of a node; empty if it may.
+
+    Args:
+        node: The node.
+        known: Bounds of its indices; None if they are checked before every run.
+    """
+    if node.op_type not in _ALONG_AN_AXIS | _UNCHECKED:
+        return ""
+    reach = _reach(node)
+    is_unchecked = node.op_type in _UNCHECKED
+    if reach is None:
+        return "indices of a size known when running, which OpenVINO leaves" if is_unchecked else ""
+    if known is None or (reach[0] <= known[0] and known[1] <= reach[1]):
+        return ""
+    if is_unchecked or node.is_constant(1):
+        return f"indices from {known[0]} to {known[1]}, with which OpenVINO leaves {list(reach)}"
+    return ""
+
+
+def index_limits(nodes: Iterable[Node], otherwise: Bounds) -> dict[str, Bounds]:
+    """Return between which numbers values must be that nodes, or those in their bodies, look up by.
+
+    Args:
+        nodes: The nodes.
+        otherwise: The limits where no size is known.
+    """
+    found: dict[str, Bounds] = {}
+    for node in nodes:
+        for place in INDICES.get(node.op_type, ()):
+            name = node.inputs[place] if place < len(node.inputs) else ""
+            limits = (_reach(node) if place == 1 else None) or otherwise
+            found[name] = _both(limits, found.get(name, limits))
+        for body in body_graphs(node):
+            for name, limits in index_limits(body.nodes, otherwise).items():
+                found[name] = _both(limits, found.get(name, limits))
+    return found
+
+
+def _both(some: Bounds, others: Bounds) -> Bounds:
+    return max(some[0], others[0]), min(some[1], others[1])
+
+
+def _reach(node: Node) -> Bounds | None:
+    """Return the least and the greatest index that is in range; None if it is not known."""
+    shape = node.shape(0)
+    if shape is None:
+        return None
+    if node.op_type in _ALONG_AN_AXIS:
+        sizes = {shape[node.attribute("axis", 0)]} if shape else set()
+    elif node.op_type == "GatherND":
+        indices, first = node.shape(1), node.attribute("batch_dims", 0)
+        depth = indices[-1] if indices else None
+        sizes = set(shape[first : first + depth]) if isinstance(depth, int) else set()
+    else:
+        return None
+    size = sizes.pop() if len(sizes) == 1 else None
+    return (-size, size - 1) if isinstance(size, int) else None
