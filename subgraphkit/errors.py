@@ -44,6 +44,7 @@ __all__ = [
     "UnsupportedModelError",
     "WeightUpdateError",
     "describe_exception",
+    "text_of",
 ]
 
 CODES: Final[Mapping[str, str]] = MappingProxyType(
@@ -375,7 +376,15 @@ class InternalError(SubgraphkitError):
         super().__init__("SGK900", message, hint=hint, **context)
 
 
+def text_of(error: BaseException) -> str:
+    """Return the text of an exception, also of one whose own way to word it fails."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 (code of a plugin)
+        return "it cannot be put into words"
+
+
 def describe_exception(error: BaseException) -> str:
     """Return the type and the first line of the text of an exception."""
-    text = str(error).strip().split("\n", 1)[0]
+    text = text_of(error).strip().split("\n", 1)[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

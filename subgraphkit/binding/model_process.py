@@ -88,8 +88,9 @@ class ModelProcess:
         self._held = ExitStack()
         self._endings = 0
         self._users: set[int] = set()
+        self._line = -1
         self._begin()
-        weakref.finalize(self, _release, self._held, os.getpid())
+        weakref.finalize(self, self._held.close)
         _PROCESSES.add(self)
 
     def _begin(self) -> None:
@@ -100,6 +101,8 @@ class ModelProcess:
     def forget(self) -> None:
         """Leave the process to the one from which this one was forked."""
         self._held.pop_all()  # which closes nothing
+        if self._child is not None:
+            os.close(self._line)  # or the process would outlive its own program
         self._begin()
 
     @property
@@ -112,8 +115,11 @@ class ModelProcess:
         """The number of the process at work, as the system has it; 0 if there is none."""
         return 0 if self._child is None else self._child.number
 
-    def ready(self) -> int:
+    def ready(self, progress: Progress | None = None) -> int:
         """Start the process unless it is at work; return its generation.
+
+        Args:
+            progress: As ``ask`` takes it.
 
         Raises:
             ProcessEnded: It went down too often.
@@ -121,16 +127,22 @@ class ModelProcess:
         if self._child is None:
             if self._endings >= _MOST_ENDINGS:
                 raise ProcessEnded(f"{self._endings} endings before, so it is not started again")
-            self._start()
+            self._start(progress)
         return self.generation
 
-    def ask(self, what: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+    def ask(
+        self,
+        what: Mapping[str, Any],
+        progress: Progress | None = None,
+        seconds: float = math.inf,
+    ) -> dict[str, Any]:
         """Have something done and wait for the answer.
 
         Args:
             what: The request.
             progress: Told what the process reports meanwhile; when it is cancelled, the process is
                 ended.
+            seconds: After how long without a word the process is ended.
 
         Raises:
             ProcessEnded: It went down.
@@ -143,11 +155,11 @@ class ModelProcess:
         try:
             with progress.stopping(child.kill) if progress is not None else ExitStack():
                 child.tell(what)
-                answer: dict[str, Any] = child.answer(math.inf)
+                answer: dict[str, Any] = child.answer(seconds)
                 while "event" in answer:
                     if progress is not None:
                         progress(*answer["event"])
-                    answer = child.answer(math.inf)
+                    answer = child.answer(seconds)
         except NoAnswer as gone:
             raise self._gone(child, gone.code, progress) from None
         except BaseException:
@@ -182,11 +194,11 @@ class ModelProcess:
         if progress is not None:
             progress.check()  # it was ended because of that
         self._endings += 1
-        how = how_it_ended(code or 0)
+        how = "no answer" if code is None else how_it_ended(code)
         _logger.warning("the process of isolated backends ended with %s", how)
         return ProcessEnded(how, printed)
 
-    def _start(self) -> None:
+    def _start(self, progress: Progress | None) -> None:
         graph = self._graph()
         if graph is None:
             raise ProcessEnded("the end of its model")
@@ -204,14 +216,9 @@ class ModelProcess:
                 os.close(theirs)
             held.callback(child.stop)
             self._held.push(held.pop_all())
-        self._child = child
+        self._child, self._line = child, ours
         self.generation += 1
-        self.ask({"open": _job(graph)})
-
-
-def _release(held: ExitStack, owner: int) -> None:
-    if os.getpid() == owner:
-        held.close()
+        self.ask({"open": _job(graph)}, progress)
 
 
 def _forget() -> None:
@@ -316,7 +323,7 @@ def plain_error(error: BaseException) -> dict[str, Any]:
             facts = {"backend": error.backend, "subgraph": error.subgraph}
         coded = {"code": error.code, "text": error.message, "hint": error.hint}
         return {**plain, **coded, "facts": facts}
-    return {**plain, "text": str(error)}
+    return {**plain, "text": errors.text_of(error)}
 
 
 def _error_of(plain: Mapping[str, Any]) -> Exception:

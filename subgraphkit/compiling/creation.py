@@ -19,6 +19,7 @@ from subgraphkit.errors import (
     OptionError,
     SelectorContractError,
     UnclaimedNodesError,
+    text_of,
 )
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim, Partitioning, partition_within
@@ -141,7 +142,7 @@ def failure(subgraph: Subgraph, error: BaseException) -> CompileError:
         "SGK130",
         f"backend {subgraph.backend!r} claimed subgraph {subgraph.id!r} ({len(subgraph.nodes)} "
         f"nodes, {members[0].label} .. {members[-1].label}) but failed to compile it: "
-        f"{type(error).__name__}: {error}",
+        f"{type(error).__name__}: {text_of(error)}",
         backend=subgraph.backend,
         subgraph=subgraph.id,
         hint="To run these nodes elsewhere, leave the backend out of the list or set "

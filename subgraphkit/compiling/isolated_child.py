@@ -31,6 +31,7 @@ from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.model_process import MODEL, plain_error
 from subgraphkit.compiling.compilation import Means, obtained
+from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.finding.child_probe import answering
 from subgraphkit.ir import Initializer, Subgraph
@@ -157,7 +158,7 @@ class _Workshop:
         result = getattr(operator, what)()
         if isinstance(result, bytes | bytearray | memoryview):
             result = self._outward.store([np.frombuffer(result, np.uint8)])
-        return {"result": result}
+        return {"result": plain_value(result)}
 
     # -- inside ------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Operators in the child process of their model: one that stands for each here, and its errors."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final, cast
 
 import numpy as np
@@ -19,6 +19,8 @@ from subgraphkit.texts import counted
 __all__ = ["IsolatedOperator", "ended_while", "isolated"]
 
 _LOOK_SECONDS: Final = 0.02
+_CLOSING_SECONDS: Final = 5.0
+"""How long an operator may take to close before its process is ended."""
 
 
 def isolated(
@@ -149,17 +151,12 @@ class IsolatedOperator(SubgraphOperator):
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Hand new weights to the operator; another process will make it with them."""
         process = self._process
-        with process.lock:
-            try:
-                if self._generation != process.ready():
-                    self._make()
-                values = process.inward.store(list(changed.values()))
-                update = {"update": self._number, "names": list(changed), "values": values}
-                taken: bool = process.ask(update)["taken"]
-            except ProcessEnded as ended:
-                raise ended_while(
-                    "updating", ExecutionError, ended, self._backend, self._subgraph
-                ) from None
+        with process.lock, self._worded("updating"):
+            if self._generation != process.ready():
+                self._make()
+            values = process.inward.store(list(changed.values()))
+            update = {"update": self._number, "names": list(changed), "values": values}
+            taken: bool = process.ask(update)["taken"]
         if taken:
             self._weights |= changed
         return taken
@@ -181,11 +178,13 @@ class IsolatedOperator(SubgraphOperator):
         """Close the operator; with the last one the process ends."""
         process = self._process
         with process.lock:
-            if self._is_there:
-                with suppress(ProcessEnded):
-                    self._asked("close")
-            self._generation = -1
-            process.leave(self)
+            try:
+                if self._is_there:
+                    with suppress(ProcessEnded):
+                        process.ask({"call": "close", "of": self._number}, seconds=_CLOSING_SECONDS)
+            finally:
+                self._generation = -1
+                process.leave(self)
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -195,20 +194,16 @@ class IsolatedOperator(SubgraphOperator):
 
     def _computed(self, inputs: Sequence[Any], progress: Progress | None = None) -> list[Any]:
         process = self._process
-        try:
-            if self._generation != process.ready():
+        with self._worded("running"):
+            if self._generation != process.ready(progress):
                 self._make(progress)
             given = process.inward.store(inputs)
             answer = process.ask({"run": self._number, "values": given}, progress)
             return [_owned(one) for one in process.outward.restore(answer["values"])]
-        except ProcessEnded as ended:
-            raise ended_while(
-                "running", ExecutionError, ended, self._backend, self._subgraph
-            ) from None
 
     def _make(self, progress: Progress | None = None) -> None:
         process = self._process
-        generation = process.ready()
+        generation = process.ready(progress)
         values = process.inward.store([*self._weights.values(), *self._engine])
         new = {"names": list(self._weights), "values": values}
         answer = process.ask({"create": self._recipe, **new}, progress)
@@ -217,15 +212,23 @@ class IsolatedOperator(SubgraphOperator):
         self.restored, self.kept = answer["restored"], answer["kept"]
 
     def _asked(self, what: str) -> Any:
-        with self._process.lock:
+        with self._process.lock, self._worded(f"asked for {what!r} of"):
             return self._process.ask({"call": what, "of": self._number})["result"]
 
     def _bytes(self, what: str) -> bytes | None:
         with self._process.lock:
-            if self._generation != self._process.ready():
-                self._make()
+            with self._worded("compiling"):
+                if self._generation != self._process.ready():
+                    self._make()
             values = self._asked(what)
             return None if values is None else self._process.outward.restore(values)[0].tobytes()
+
+    @contextmanager
+    def _worded(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except ProcessEnded as ended:
+            raise ended_while(doing, ExecutionError, ended, self._backend, self._subgraph) from None
 
 
 def ended_while(
@@ -249,4 +252,6 @@ def _owned(value: Any) -> Any:
     """Copy what lies in shared memory, which the next run writes to."""
     if isinstance(value, np.ndarray):
         return value if value.dtype.hasobject else value.copy()
+    if isinstance(value, dict):
+        return {key: _owned(one) for key, one in value.items()}
     return [_owned(one) for one in value] if isinstance(value, list) else value

@@ -118,12 +118,14 @@ class AnsweringChild:
             NoAnswer: There will be none.
         """
         end = time.monotonic() + seconds
-        line = None
+        line, gone = None, False
         while line is None:
             # In pieces, because a signal that another thread was given wakes nobody here.
             line = self._line(max(0.0, min(_LOOK_SECONDS, end - time.monotonic())))
             if line is None:
                 look()
+                line = "" if gone else None
+                gone = self._process.poll() is not None  # what it started may hold the pipe open
             if line is None and time.monotonic() >= end:
                 self.kill()
                 raise NoAnswer(None)

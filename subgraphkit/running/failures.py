@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from subgraphkit.boundary import is_to_pass, unforeseen
-from subgraphkit.errors import ExecutionError, InputError, SubgraphkitError
+from subgraphkit.errors import ExecutionError, InputError, SubgraphkitError, text_of
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
 
@@ -76,7 +76,7 @@ def _step_failed(
         "SGK131" if in_operator else "SGK132",
         f"subgraph {subgraph.id!r} ({nodes}) "
         f"{'failed while running' if in_operator else 'returned the wrong number of outputs'} "
-        f"on backend {subgraph.backend!r}: {type(error).__name__}: {error}",
+        f"on backend {subgraph.backend!r}: {type(error).__name__}: {text_of(error)}",
         backend=subgraph.backend,
         subgraph=subgraph.id,
         hint="The backend's own error is the cause above. To carry on without it, set "

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import close_all, compile_subgraph
-from subgraphkit.errors import InvalidModelError, WeightUpdateError
+from subgraphkit.errors import InvalidModelError, WeightUpdateError, text_of
 from subgraphkit.ir import Initializer
 from subgraphkit.planning import Plan, Step
 from subgraphkit.texts import logger_of
@@ -266,6 +266,6 @@ def _failed(step: Step, error: Exception) -> WeightUpdateError:
     return WeightUpdateError(
         "SGK133",
         f"subgraph {step.subgraph.id!r} on backend {step.subgraph.backend!r} cannot take the new "
-        f"weights: {type(error).__name__}: {error}",
+        f"weights: {type(error).__name__}: {text_of(error)}",
         hint="The old weights are in place; make a new session for the new ones.",
     )
