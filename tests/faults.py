@@ -3,6 +3,8 @@
 import ctypes
 import os
 import signal
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -48,6 +50,32 @@ def _compute() -> None:
         pass
 
 
+def _leave_a_child() -> None:
+    if os.fork() == 0:
+        time.sleep(30)
+        os._exit(0)
+    os.abort()
+
+
+def _answer_twice() -> None:
+    os.fork()
+
+
+def _read() -> None:
+    sys.stdin.read()
+
+
+class WordlessError(Exception):
+    """Fails when it is put into words."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def _raise_wordless() -> None:
+    raise WordlessError
+
+
 def _by_signal(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
 
@@ -64,6 +92,10 @@ FAULTS: Final[Mapping[int, Callable[[], object]]] = {
     9: _by_signal(signal.SIGKILL),
     10: _raise,
     11: _compute,
+    40: _leave_a_child,
+    41: _answer_twice,
+    42: _read,
+    43: _raise_wordless,
 }
 
 

@@ -25,6 +25,7 @@ from subgraphkit.errors import (
     RunTimeoutError,
     SubgraphkitWarning,
 )
+from subgraphkit.processes.shared_area import SharedArea
 from tests.faults import Faulty
 from tests.interrupting import heard
 from tests.models import parsed
@@ -111,6 +112,27 @@ def test_what_ends_the_process_is_an_error_and_the_next_run_has_another_with_new
     assert session.run(None, fed(20))[0].tolist() == [[100, 100]]
     assert process_of(session) != before
     session.update_weights({"w": np.array([3], np.float32)})
+
+
+def test_what_an_operator_forks_or_reads_takes_no_run_of_another(
+    session: sk.InferenceSession,
+) -> None:
+    for number in (41, 42):  # a copy that would answer as well; what would read the requests
+        for fine in (number, 21, 22):
+            assert session.run(None, fed(fine))[0].tolist() == [[fine * 3, fine * 3]]
+    with pytest.raises(ExecutionError, match="SIGABRT"):
+        session.run(None, fed(40))  # a child that is left has the pipe open still
+    with pytest.raises(ExecutionError, match="WordlessError: it cannot be put into words"):
+        session.run(None, fed(43))
+
+
+def test_a_scalar_of_doubles_and_maps_pass() -> None:
+    area = SharedArea()
+    values = [np.array(3.0), [{5: np.float32(2), "a": 1.5}], None, np.array(["é"], object)]
+    scalar, (mapped,), absent, text = SharedArea(os.dup(area.descriptor)).restore(
+        area.store(values)
+    )
+    assert (scalar, mapped, absent, text.tolist()) == (3, {5: 2, "a": 1.5}, None, ["é"])
 
 
 def test_a_hang_is_ended_by_the_time_limit_of_the_run(session: sk.InferenceSession) -> None:
