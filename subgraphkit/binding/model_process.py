@@ -152,6 +152,7 @@ class ModelProcess:
         child = self._child
         if child is None:
             raise ProcessEnded("an end that was asked for")
+        self._users.add(id(child))  # which others may be the last to leave meanwhile
         try:
             with progress.stopping(child.kill) if progress is not None else ExitStack():
                 child.tell(what)
@@ -165,6 +166,8 @@ class ModelProcess:
         except BaseException:
             self.end()
             raise
+        finally:
+            self._users.discard(id(child))
         if "failed" in answer:
             raise _error_of(answer["failed"])
         return answer
@@ -175,8 +178,9 @@ class ModelProcess:
         self._held.close()
 
     def join(self, user: object) -> None:
-        """Note that something lives in the process."""
+        """Note that something lives in the process, until it leaves or is gone."""
         self._users.add(id(user))
+        weakref.finalize(user, self._dropped, id(user)).atexit = False
 
     def leave(self, user: object) -> None:
         """Note that something has gone; with the last one the process ends."""
@@ -185,6 +189,15 @@ class ModelProcess:
             self.end()
 
     # -- inside ------------------------------------------------------------------------------
+
+    def _dropped(self, user: int) -> None:
+        """Do as ``leave`` for what nobody closed, unless the process is at work for another."""
+        self._users.discard(user)
+        if not self._users and self.lock.acquire(blocking=False):
+            with ExitStack() as held:
+                held.callback(self.lock.release)
+                if not self._users:
+                    self.end()
 
     def _gone(
         self, child: DirectChild, code: int | None, progress: Progress | None

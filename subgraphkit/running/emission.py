@@ -133,7 +133,7 @@ def emit(
     filename = f"<subgraphkit plan {next(_serial)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     exec(compile(source, filename, "exec"), writer.names)  # noqa: S102 (our own text, see above)
-    execute = writer.names["execute"]
+    execute = writer.names.pop("execute")  # left in, it would keep itself and its operators alive
     weakref.finalize(execute, linecache.cache.pop, filename, None)
     return Emitted(execute, source, filename, writer.step_of_line)
 

@@ -1,5 +1,6 @@
 """Backends in a process of their own: what ends it is an error here, and the session goes on."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -213,6 +214,18 @@ def test_a_backend_that_does_not_survive_what_it_is_asked_is_an_error_or_left_ou
     with opened(options=options, on_compile_error="fallback") as session:
         assert session.partitioning.backends == ("numpy",)
         assert "SIGSEGV" in session.partitioning.named["faulty"]
+
+
+def test_the_process_of_a_session_that_is_dropped_ends_at_once() -> None:
+    session = opened()
+    session.run(None, fed(20))
+    process = process_of(session)
+    gc.disable()
+    try:
+        del session
+        assert not exists(process)
+    finally:
+        gc.enable()
 
 
 def test_a_backend_that_another_process_cannot_find_is_an_error() -> None:
