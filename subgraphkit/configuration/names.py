@@ -10,8 +10,10 @@ Source: fsspec's table of known implementations.
 import importlib
 import os
 import re
+import stat
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
@@ -160,6 +162,8 @@ def _plugins_of(one: Distribution, folder: object) -> Iterator[EntryPoint]:
     Raises:
         Exception: Its metadata cannot be read.
     """
+    if isinstance(folder, Path):
+        _require_end(folder / "entry_points.txt")
     text = one.read_text("entry_points.txt")
     if text is None and isinstance(folder, Path):
         _require_readable(folder)
@@ -170,6 +174,19 @@ def _plugins_of(one: Distribution, folder: object) -> Iterator[EntryPoint]:
     if not all(isinstance(word, str) for word in said):
         raise ValueError("it has no METADATA with a name and a version")
     yield from mine
+
+
+def _require_end(path: Path) -> None:
+    """Refuse what would be read for ever, such as a pipe or a device.
+
+    Raises:
+        ValueError: It is neither a file nor a folder.
+        OSError: It cannot be found out.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        kind = path.stat().st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise ValueError(f"{path} is no file")
 
 
 def _require_readable(folder: Path) -> None:

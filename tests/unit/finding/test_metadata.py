@@ -1,5 +1,6 @@
 """Packages that nobody asked for: bad metadata, names of ours, and names that are none."""
 
+import os
 import sys
 
 import pytest
@@ -41,17 +42,20 @@ def test_metadata_that_cannot_be_read_is_told_and_stops_nobody_else(
         damaged.unlink()
         if content is not None:
             damaged.write_bytes(content)
+    endless = site / "endless_dist-1.0.dist-info"
+    endless.mkdir()
+    os.mkfifo(endless / "entry_points.txt")  # whoever opens it waits for somebody who writes
     extension = site / "extension_dist-1.0.dist-info"
     extension.mkdir()
     (extension / "entry_points.txt").write_text("[subgraphkit.plugins]\nnobody = m_nobody\n")
     refresh_backends()
     errors = BACKEND_NAMES.unreadable()
-    assert [error.code for error in errors] == ["SGK128"] * 5
+    assert [error.code for error in errors] == ["SGK128"] * 6
     assert all(any(name in error.message for error in errors) for name in damages)
     assert not {one.name for one in list_backends()} & damages.keys()
     assert get_backend("good") is sys.modules["m_good"].Good
     assert main(["list"]) == 0
-    assert capsys.readouterr().err.count("[SGK128]") == 5
+    assert capsys.readouterr().err.count("[SGK128]") == 6
 
 
 def test_a_name_as_long_as_a_book_is_not_repeated(
