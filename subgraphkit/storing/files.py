@@ -167,7 +167,7 @@ def claimed(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """
     descriptor, held = -1, False
     try:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(ImportError, OSError):
             if os.name == "posix":  # elsewhere an open file could not be given its name
                 import fcntl  # noqa: PLC0415 (other systems have none)
 
