@@ -30,6 +30,8 @@ SMALL = 1 << 15
 class _Recorded(sk.SubgraphOperator):
     """Keeps what it was given and what it gave."""
 
+    minds_memory = True  # whoever does not is given read-only views of the same memory
+
     def __init__(self, inner: sk.SubgraphOperator) -> None:
         self.inner = inner
         self.given: Sequence[Any] = ()
