@@ -1,6 +1,8 @@
 """Runs end early: at their deadline or when another thread says so, and the session goes on."""
 
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -181,3 +183,17 @@ def test_a_library_that_does_not_return_is_not_waited_for_and_the_place_is_known
         if thread.name == "subgraphkit run":
             thread.join()
     assert after == []
+
+
+def test_what_is_taken_back_leaves_tracing_as_it_was() -> None:
+    # CPython 3.11 never gets beyond a call that is traced while it looks for such exceptions.
+    program = """if True:
+        import sys, threading
+        from subgraphkit.backend import interruption
+        interruption._raise_in(threading.get_ident(), None)
+        interruption._settle()
+        def traced(*event): return traced
+        sys.settrace(traced)
+        (lambda: (lambda: None)())()
+    """
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
