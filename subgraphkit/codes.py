@@ -149,6 +149,9 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK330": "a new backend cannot be given that name",
         "SGK331": "a new backend cannot be written there",
         "SGK332": "the typed options of a backend cannot be written there",
+        # serving
+        "SGK343": "a message of the Open Inference Protocol cannot be read",
+        "SGK344": "a result or a model cannot be written in the Open Inference Protocol",
         # us
         "SGK900": "a bug in subgraphkit",
     }
