@@ -79,13 +79,12 @@ def carried_out(name: str, job: Job) -> str:
     report.unlink(missing_ok=True)
     words = ["-m", "pytest", "-q", f"--junitxml={report}", *files]
     code = run([str(folder / "bin" / "python"), *words], job.seconds)
-    left = end_descendants()
+    wrong = [f"not over within {job.seconds:.0f} s"] if code is None else []
+    wrong += [f"status {code}"] if code else []
+    if left := end_descendants():
+        wrong.append(f"left {left} processes behind")
     told = summary(report) if report.exists() else "no report"
-    if code is None:
-        return f"FAILED: not over within {job.seconds:.0f} s; {told}"
-    if code:
-        return f"FAILED with status {code}: {told}"
-    return f"FAILED: left {left} processes behind; {told}" if left else told
+    return f"FAILED, {', '.join(wrong)}: {told}" if wrong else told
 
 
 def install(folder: Path, job: Job) -> str:
