@@ -100,6 +100,10 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         # extensions
         "SGK190": "an extension failed and was switched off",
         "SGK191": "an extension implements a hook that does not exist",
+        # sessions elsewhere
+        "SGK192": "a session, or a call that would open one, has no spec",
+        "SGK193": "a spec cannot be read",
+        "SGK194": "a model is another than when its spec was made",
         # loading models
         "SGK201": "the model file does not exist or cannot be opened",
         "SGK202": "the bytes are not an ONNX model",

@@ -170,7 +170,7 @@ class SubgraphkitError(Travelling, Exception):
 class ModelError(SubgraphkitError):
     """The model is at fault; its author can mend it."""
 
-    usual_fault = "model"
+    usual_fault: ClassVar[Fault] = "model"
 
 
 class InvalidModelError(ModelError, ValueError):
@@ -184,7 +184,7 @@ class UnsupportedModelError(ModelError):
 class CallerError(SubgraphkitError):
     """The call is at fault; the caller can mend it."""
 
-    usual_fault = "caller"
+    usual_fault: ClassVar[Fault] = "caller"
 
 
 class ModelNotFoundError(CallerError, FileNotFoundError):

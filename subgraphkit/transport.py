@@ -203,7 +203,7 @@ def _cut(text: str, room: int) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{type(value).__name__} of {value.dtype} {tuple(value.shape)}"
     if isinstance(
