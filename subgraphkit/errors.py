@@ -138,6 +138,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         # extensions
         "SGK190": "an extension failed and was switched off",
         "SGK191": "an extension implements a hook that does not exist",
+        # many requests
+        "SGK197": "an input cannot be made up",
         # loading models
         "SGK201": "the model file does not exist or cannot be opened",
         "SGK202": "the bytes are not an ONNX model",
