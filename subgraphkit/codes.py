@@ -104,6 +104,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK192": "a session, or a call that would open one, has no spec",
         "SGK193": "a spec cannot be read",
         "SGK194": "a model is another than when its spec was made",
+        # many requests
+        "SGK197": "an input cannot be made up",
         # loading models
         "SGK201": "the model file does not exist or cannot be opened",
         "SGK202": "the bytes are not an ONNX model",
