@@ -104,6 +104,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK192": "a session, or a call that would open one, has no spec",
         "SGK193": "a spec cannot be read",
         "SGK194": "a model is another than when its spec was made",
+        # many requests
+        "SGK197": "an input cannot be made up",
         # loading models
         "SGK201": "the model file does not exist or cannot be opened",
         "SGK202": "the bytes are not an ONNX model",
@@ -153,6 +155,9 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK330": "a new backend cannot be given that name",
         "SGK331": "a new backend cannot be written there",
         "SGK332": "the typed options of a backend cannot be written there",
+        # serving
+        "SGK343": "a message of the Open Inference Protocol cannot be read",
+        "SGK344": "a result or a model cannot be written in the Open Inference Protocol",
         # us
         "SGK900": "a bug in subgraphkit",
     }

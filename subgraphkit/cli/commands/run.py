@@ -23,13 +23,13 @@ from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told, sh
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write, merge_options
 from subgraphkit.cli.words import add_feed_words, add_road_words
-from subgraphkit.comparing.feeding import Feed
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
+from subgraphkit.running.samples import Feed
 from subgraphkit.texts import counted, listed
 
 __all__ = ["COMMAND"]
