@@ -113,7 +113,7 @@ class OpenCall:
             CallerError: It is another (SGK194).
         """
         if self.digest and digest != self.digest:
-            raise other_model(os.fspath(self.source), self.digest, digest or "one that changes")
+            raise other_model(os.fspath(self.source), self.digest, digest)
 
 
 def is_folder(source: Any) -> bool:
@@ -299,12 +299,12 @@ def unreadable(problem: str, fix: str = "") -> ConfigError:
     return ConfigError("SGK193", f"the spec cannot be read: {problem}", hint=fix)
 
 
-def other_model(source: str, wanted: str, found: str) -> CallerError:
+def other_model(source: str, wanted: str, found: str | None) -> CallerError:
     """Word that a model is another than when its spec was made (SGK194)."""
     return CallerError(
         "SGK194",
         f"{source!r} is another model than when its spec was made: expected SHA-256 "
-        f"{wanted[:12]}, found {found[:12]}",
+        f"{wanted[:12]}, found {found[:12] if found else 'a file that changes'}",
         hint="Put the model there that the spec is of, or make a new spec: SessionSpec.of(...).",
         expected=wanted,
         found=found,
