@@ -83,9 +83,10 @@ def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = F
     files = BundleFiles(folder, trust=trust)
     manifest = files.manifest
     choices = _choices(call, manifest)
-    stored, engines = _checked(files)
-    bound = _bound(files, load_read(stored, files.folder / manifest.model.name), call, choices)
-    del stored
+    stored, mapped, engines = _checked(files)
+    model = load_read(stored, files.folder / manifest.model.name, mapped)
+    bound = _bound(files, model, call, choices)
+    del stored, model
     claims = _claims(files.folder, bound, manifest)
     partitioning = rebuild(files.folder, manifest, bound, claims)
     _check_structures(partitioning, manifest)
@@ -135,20 +136,28 @@ def _choices(call: BundleCall, manifest: BundleManifest) -> list[BackendChoice]:
     ]
 
 
-def _checked(files: BundleFiles) -> tuple[bytes, dict[str, bytes]]:
-    """Hold every file against its digest; return the model, and the engines by subgraph.
+def _checked(files: BundleFiles) -> tuple[bytes, dict[str, memoryview], dict[str, bytes]]:
+    """Hold every file against its digest; return model, mapped weights, and engines by subgraph.
 
     They are used as they were read: the bundle may be replaced at any time.
     """
     manifest = files.manifest
     model = files.read(manifest.model)
-    if manifest.weights is not None:
-        files.check(manifest.weights)
-    return model, {
-        entry.id: files.read(entry.engine)
-        for entry in manifest.subgraphs
-        if entry.engine is not None
-    }
+    mapped: dict[str, memoryview] = {}
+    if (entry := manifest.weights) is not None:
+        if files.is_own:
+            mapped[entry.name] = files.map(entry)
+        else:
+            files.check(entry)
+    return (
+        model,
+        mapped,
+        {
+            entry.id: files.read(entry.engine)
+            for entry in manifest.subgraphs
+            if entry.engine is not None
+        },
+    )
 
 
 def _bound(
