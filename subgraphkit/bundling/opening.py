@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator
@@ -36,6 +36,8 @@ from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.planning import Plan, plan
 
 __all__ = ["BundleCall", "open_bundle"]
+
+_Engines = dict[str, bytes | memoryview]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def _choices(call: BundleCall, manifest: BundleManifest) -> list[BackendChoice]:
     ]
 
 
-def _checked(files: BundleFiles) -> tuple[bytes, dict[str, memoryview], dict[str, bytes]]:
+def _checked(files: BundleFiles) -> tuple[bytes, dict[str, memoryview], _Engines]:
     """Hold every file against its digest; return model, mapped weights, and engines by subgraph.
 
     They are used as they were read: the bundle may be replaced at any time.
@@ -149,15 +151,9 @@ def _checked(files: BundleFiles) -> tuple[bytes, dict[str, memoryview], dict[str
             mapped[entry.name] = files.map(entry)
         else:
             files.check(entry)
-    return (
-        model,
-        mapped,
-        {
-            entry.id: files.read(entry.engine)
-            for entry in manifest.subgraphs
-            if entry.engine is not None
-        },
-    )
+    read = files.map if files.is_own else files.read
+    engines = {one.id: read(one.engine) for one in manifest.subgraphs if one.engine is not None}
+    return model, mapped, engines
 
 
 def _bound(
@@ -248,7 +244,7 @@ def _check_backend(backend: Backend, entry: BackendEntry, partitioning: Partitio
         raise messages.other_engine(entry.name, entry.origin, here, reason)
 
 
-def _operators(partitioning: Partitioning, engines: dict[str, bytes]) -> CompiledSubgraphs:
+def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgraphs:
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
     restored = frozenset(engines)
@@ -281,19 +277,21 @@ def _restore(
     partitioning: Partitioning,
     claim: Claim,
     context: BindContext,
-    engine: bytes,
+    engine: bytes | memoryview,
     subgraph: Subgraph,
 ) -> SubgraphOperator:
     graph = partitioning.graph
+    if not claim.backend.maps_engines:
+        engine = bytes(engine)
     if not graph.settings.isolates(claim.backend.name):
-        return claim.backend.restore(engine, subgraph, context)
+        return claim.backend.restore(cast("bytes", engine), subgraph, context)
     how = {"shares": context.shares_processors, "cached": False}
     demands = partitioning.constraints
     return isolated(subgraph, claim, demands, context.progress, how, engine)
 
 
 def _restored(
-    claim: Claim, restore: Callable[..., object], engine: bytes, subgraph: Subgraph
+    claim: Claim, restore: Callable[..., object], engine: bytes | memoryview, subgraph: Subgraph
 ) -> SubgraphOperator:
     backend = claim.backend
     try:
