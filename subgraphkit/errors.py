@@ -139,6 +139,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK190": "an extension failed and was switched off",
         "SGK191": "an extension implements a hook that does not exist",
         # many requests
+        "SGK196": "requests to a model cannot be put together in batches",
         "SGK197": "an input cannot be made up",
         # loading models
         "SGK201": "the model file does not exist or cannot be opened",

@@ -10,6 +10,7 @@ __all__ = [
     "check_seconds",
     "no_output",
     "not_a_list",
+    "not_batched",
     "other_model",
     "profiled_already",
     "run_closed",
@@ -72,6 +73,17 @@ def no_output(name: object, outputs: Iterable[str]) -> InputError:
         "SGK143",
         f"the model has no output {name!r}",
         hint="Its outputs: " + ", ".join(map(repr, outputs)) + ".",
+    )
+
+
+def not_batched(why: str) -> CallerError:
+    """Word that requests to a model cannot be stacked (SGK196)."""
+    return CallerError(
+        "SGK196",
+        f"requests to the model cannot be put together in batches: {why}",
+        hint="The first axis of every input and output is to be one open dimension, such as 'N'. "
+        "Bind the model\nwithout a size for it, or export it with one that is dynamic; without "
+        "batches, use session.arun or stream.",
     )
 
 

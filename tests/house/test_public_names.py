@@ -24,6 +24,7 @@ PUBLIC = [
     "SubgraphOperator",
     "Subgraph",
     "Node",
+    "Batcher",
     "Graph",
     "Refusal",
     "Unsupported",
