@@ -71,6 +71,7 @@ from subgraphkit.partitioning import (
 )
 from subgraphkit.placing import (
     InferenceSession,
+    SessionSpec,
 )
 from subgraphkit.planning import (
     plan,
@@ -95,6 +96,7 @@ __all__ = [
     "Refusal",
     "RunOptions",
     "Session",
+    "SessionSpec",
     "Subgraph",
     "SubgraphOperator",
     "SubgraphProperty",

@@ -32,7 +32,7 @@ from subgraphkit.running.streams import (
     streamed_async,
     submitted,
 )
-from subgraphkit.running.tally import RunStats, fault_of
+from subgraphkit.running.tally import RunStats
 
 __all__ = ["Answering"]
 
@@ -168,7 +168,7 @@ class Answering(ABC):
         except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
             # what was made up may not be what the model is for; then the session has answered that
             if isinstance(error, InputError | ExecutionError | ModelError) and (
-                fault_of(error) in {"caller", "model"}
+                error.fault in {"caller", "model"}
             ):
                 pulse.set_result(True)
             else:

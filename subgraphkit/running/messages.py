@@ -81,9 +81,9 @@ def not_batched(why: str) -> CallerError:
     return CallerError(
         "SGK196",
         f"requests to the model cannot be put together in batches: {why}",
-        hint="The first axis of every input and output is to be one open dimension, such as 'N'. "
-        "Bind the model\nwithout a size for it, or export it with one that is dynamic; without "
-        "batches, use session.arun or stream.",
+        hint="The first axis of every input and output is to be one open dimension, such as 'N'.\n"
+        "Bind the model without a size for it, or export it with one that is dynamic; session.arun\n"
+        "and session.stream need none.",
     )
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.bundling import BundleCall, open_bundle
+from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
@@ -102,7 +102,7 @@ def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Rea
         {"strict": arguments.strict},
     )
     with watch.step("open"):
-        planned = open_bundle(Path(arguments.model), call, trust=arguments.trust)
+        planned = open_bundle(BundleFiles(Path(arguments.model), trust=arguments.trust), call)
     try:
         return planned, feeds_of(planned.graph)
     except BaseException:
