@@ -35,28 +35,35 @@ def test_a_version_is_a_configuration_a_spec_and_a_file_that_is_always_the_same(
     spec_of: Callable[..., sk.SessionSpec], tmp_path: Path
 ) -> None:
     spec = spec_of("g (float[N,3] x, int64[N] i) => (float[N,3] y) { y = Relu(x) }", x='a"\\\n\xe9')
-    place = export_triton(spec, tmp_path / "models", name="m", packages="/srv/site", delay_s=0.5)
+    how: Any = {"packages": "/srv/site", "delay_s": 0.5, "max_batch": 4}
+    place = export_triton(spec, tmp_path / "models", name="m", **how)
     assert place == tmp_path / "models" / "m" / "1"
-    assert sorted(path.name for path in place.iterdir()) == ["model.py", "spec.json"]
+    assert sorted(path.name for path in place.iterdir()) == [
+        "model.py",
+        "packages.txt",
+        "spec.json",
+    ]
+    assert (place / "packages.txt").read_text() == "/srv/site"
     assert sk.SessionSpec.from_json((place / "spec.json").read_text()) == spec
     assert (place.parent / "config.pbtxt").read_text().splitlines() == [
         'name: "m"',
         'backend: "python"',
-        "max_batch_size: 16",
+        "max_batch_size: 4",
         r'input [ { name: "a\042\134\012\303\251" data_type: TYPE_FP32 dims: [ 3 ] } ]',
         'input [ { name: "i" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } } ]',
         'output [ { name: "y" data_type: TYPE_FP32 dims: [ 3 ] } ]',
         "dynamic_batching { max_queue_delay_microseconds: 500000 }",
         "instance_group [ { count: 1 kind: KIND_CPU } ]",
-        'parameters { key: "packages" value { string_value: "/srv/site" } }',
     ]
-    again = export_triton(spec, tmp_path / "models", name="m", version=2, device="gpu", max_batch=0)
+    again = export_triton(spec, tmp_path / "models", name="m", version=2, device="gpu")
     assert (again / "model.py").read_bytes() == (place / "model.py").read_bytes()
     text = (place.parent / "config.pbtxt").read_text()
     assert "max_batch_size: 0\n" in text
     assert "dims: [ -1, 3 ]" in text
     assert "KIND_GPU" in text
     assert "dynamic_batching" not in text
+    export_triton(spec_of(OPEN), tmp_path / "models", name="open")
+    assert "max_batch_size: 16\n" in (tmp_path / "models" / "open" / "config.pbtxt").read_text()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +79,7 @@ def test_a_version_is_a_configuration_a_spec_and_a_file_that_is_always_the_same(
             r"input 'x' is seq\(tensor\(float\)\)",
         ),
         (
-            "g (float[2] x, int64[K] s) => (float y) { y = Reshape(x, s) }",
+            "g (float[2] x, int64[K] s) => (float[] y) { y = Reshape(x, s) }",
             "the rank of output 'y' is not known",
         ),
         ("g () => (float[1] y) <float[1] c = {1}> { y = Relu(c) }", "it has no inputs"),

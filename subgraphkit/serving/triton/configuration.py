@@ -6,11 +6,13 @@ from typing import Any, Final
 import subgraphkit as sk
 from subgraphkit.serving.oip.datatypes import DATATYPES
 
-__all__ = ["configuration_of", "no_export", "shares_batch"]
+__all__ = ["batch_of", "configuration_of", "no_export"]
 
 _TYPES: Final = {
     f"tensor({onnx})": f"TYPE_{name}" for name, (onnx, _) in DATATYPES.items() if name != "BF16"
 } | {"tensor(string)": "TYPE_STRING"}
+
+_MOST: Final = 16
 
 
 def no_export(text: str, hint: str = "") -> sk.errors.CallerError:
@@ -19,14 +21,26 @@ def no_export(text: str, hint: str = "") -> sk.errors.CallerError:
     return sk.errors.CallerError("SGK345", message, hint=hint)
 
 
-def shares_batch(session: sk.Session) -> bool:
-    """Say whether the first axis of every input and output is one and the same open dimension."""
+def batch_of(session: sk.Session, wanted: int | None) -> int:
+    """Return how many rows Triton may gather, where nothing is wanted as many as is harmless.
+
+    Raises:
+        CallerError: What is wanted cannot be (SGK345).
+    """
     args = (*session.get_inputs(), *session.get_outputs())
     first = {one.shape[0] if one.shape else None for one in args}
-    return len(first) == 1 and isinstance(next(iter(first)), str)
+    shared = len(first) == 1 and isinstance(next(iter(first)), str)
+    if wanted and not shared:
+        raise no_export(
+            "its inputs and outputs do not begin with one open dimension in common",
+            "Leave max_batch away, or bind the model with its batch open.",
+        )
+    # of one axis alone, Triton has its clients write [N, 1]
+    harmless = _MOST if shared and all(len(one.shape) > 1 for one in args) else 0
+    return harmless if wanted is None else wanted
 
 
-def configuration_of(  # noqa: PLR0913 (each is a setting of the configuration)
+def configuration_of(
     session: sk.Session,
     name: str,
     *,
@@ -34,7 +48,6 @@ def configuration_of(  # noqa: PLR0913 (each is a setting of the configuration)
     instances: int,
     device: str,
     delay_s: float,
-    packages: str,
 ) -> str:
     """Return the configuration, in protobuf's text format.
 
@@ -52,9 +65,6 @@ def configuration_of(  # noqa: PLR0913 (each is a setting of the configuration)
         delay = f"max_queue_delay_microseconds: {round(delay_s * 1e6)}"
         lines.append(f"dynamic_batching {{ {delay} }}")
     lines.append(f"instance_group [ {{ count: {instances} kind: KIND_{device.upper()} }} ]")
-    if packages:
-        value = f"value {{ string_value: {_quoted(packages)} }}"
-        lines.append(f'parameters {{ key: "packages" {value} }}')
     return "\n".join([*lines, ""])
 
 

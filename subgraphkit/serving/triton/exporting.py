@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 import subgraphkit as sk
-from subgraphkit.serving.triton.configuration import configuration_of, no_export, shares_batch
+from subgraphkit.serving.triton.configuration import batch_of, configuration_of, no_export
 
 __all__ = ["export_triton"]
-
-_MOST = 16
 
 
 def export_triton(  # noqa: PLR0913 (each is a setting of the configuration)
@@ -39,8 +37,9 @@ def export_triton(  # noqa: PLR0913 (each is a setting of the configuration)
         folder: The model repository.
         name: Name of the model, and of its folder.
         version: Its number, from 1 up; Triton serves the highest.
-        max_batch: How many rows Triton may gather from requests; 0 for none. If not given, 16 where
-            one open dimension is the first of all inputs and outputs, else 0.
+        max_batch: How many rows Triton may gather from requests, 0 for none; for that, one open
+            dimension must be the first of all inputs and outputs. If not given, 16 where it is and
+            none has this axis alone, because Triton has its clients write these as ``[N, 1]``.
         delay_s: How long a request may wait for others, in seconds.
         instances: How many processes open the session.
         device: For which Triton reserves them.
@@ -59,25 +58,18 @@ def export_triton(  # noqa: PLR0913 (each is a setting of the configuration)
     if min(version, instances) < 1 or (max_batch or 0) < 0 or delay_s < 0:
         raise no_export("version and instances begin at 1, max_batch and delay_s at 0")
     with spec.open() as session:
-        shares = shares_batch(session)
-        if max_batch and not shares:
-            raise no_export(
-                "its inputs and outputs do not begin with one open dimension in common",
-                "Leave max_batch away, or bind the model with its batch open.",
-            )
         text = configuration_of(
             session,
             name,
-            max_batch=_MOST * shares if max_batch is None else max_batch,
+            max_batch=batch_of(session, max_batch),
             instances=instances,
             device=device,
             delay_s=delay_s,
-            packages=sysconfig.get_path("purelib") if packages is None else os.fspath(packages),
         )
+    found = sysconfig.get_path("purelib") if packages is None else os.fspath(packages)
+    texts = {"config.pbtxt": text, "spec.json": spec.to_json(), "packages.txt": found}
     try:
-        return _written(
-            Path(folder, name), version, {"config.pbtxt": text, "spec.json": spec.to_json()}
-        )
+        return _written(Path(folder, name), version, texts)
     except OSError as error:
         raise no_export(f"{Path(folder, name)} cannot be written: {error}") from error
 

@@ -1,10 +1,10 @@
 """The ``model.py`` that is copied beside a spec, where Triton's Python backend looks for it.
 
-It is the same for every model. The stub that runs it ignores ``PYTHONPATH`` and environments, so
-the folder of packages is a parameter of the model's configuration.
+It is the same for every model. The stub that runs it ignores ``PYTHONPATH`` and environments, and
+imports NumPy itself once this file is read; so the folder of packages is in a file beside it, and
+is looked up at once.
 """
 
-import json
 import site
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,18 +14,23 @@ from typing import Any
 __all__ = ["TritonPythonModel"]
 
 
+def _use_packages(file: Path) -> None:
+    """Import from the folder that a file names, and start children of the Python it belongs to."""
+    folder = Path(file.read_text(encoding="utf-8"))
+    if folder.is_absolute() and folder.is_dir():
+        site.addsitedir(str(folder))
+        python = folder.parents[2] / "bin" / "python3"
+        sys.executable = str(python) if python.exists() else sys.executable
+
+
+_use_packages(Path(__file__).with_name("packages.txt"))
+
+
 class TritonPythonModel:
     """The class that Triton asks for."""
 
-    def initialize(self, arguments: Mapping[str, str]) -> None:
+    def initialize(self, _: Mapping[str, str]) -> None:
         """Open the session of the spec that is in the folder of this version."""
-        packages = json.loads(arguments["model_config"])["parameters"].get("packages")
-        if packages is not None:
-            folder = Path(packages["string_value"])
-            site.addsitedir(str(folder))
-            # child processes are of the Python that has these packages, not of the first on PATH
-            python = folder.parents[2] / "bin" / "python3"
-            sys.executable = str(python) if python.exists() else sys.executable
         import triton_python_backend_utils as backend_utils  # noqa: PLC0415 (only Triton has it)
 
         from subgraphkit.serving.triton import ServedModel  # noqa: PLC0415 (found from here on)

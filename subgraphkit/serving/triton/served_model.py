@@ -103,7 +103,7 @@ class ServedModel:
         if name in self._strings:
             encoded = np.vectorize(str.encode, otypes=[object])(result)
             return self._utils.Tensor(name, encoded)
-        capsule = np.require(result, requirements="CW").__dlpack__()
+        capsule = np.require(result, requirements=["C", "W"]).__dlpack__()
         tensor = self._utils.Tensor.from_dlpack(name, capsule)
         # Triton gives it a name that nobody knows, so that NumPy reports every one as lost.
         _set_name(capsule, _TAKEN)
@@ -118,4 +118,4 @@ class ServedModel:
     def _has_bridge(self) -> bool:
         given = np.arange(3, dtype=np.float32)
         seen = self._utils.Tensor("", given).as_numpy()
-        return seen.dtype == given.dtype and seen.tolist() == given.tolist()
+        return bool(np.array_equal(seen, given))
