@@ -180,6 +180,9 @@ def _shrink(node: Node) -> str:
 def _slice(node: Node) -> str:
     if len(node.inputs) > _AXES and node.inputs[_AXES] and not node.is_constant(_AXES):
         return "axes known when running, at which OpenVINO crashes"
+    steps = node.constant(_STEPS)
+    if steps is not None and steps.size and not -_INT32 <= steps.min() <= steps.max() <= _INT32:
+        return "steps beyond 32 bits, at which OpenVINO crashes"
     return ""
 
 
@@ -266,6 +269,8 @@ _PLAIN_ATTENTION: Final = frozenset(
 _PEEPHOLES: Final = 7
 _SCALES: Final = 2
 _AXES: Final = 3
+_STEPS: Final = 4
+_INT32: Final = (1 << 31) - 1
 
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
