@@ -12,6 +12,7 @@ __all__ = [
     "no_output",
     "no_spec",
     "not_a_list",
+    "not_batched",
     "other_model",
     "profiled_already",
     "run_closed",
@@ -86,6 +87,17 @@ def no_output(name: object, outputs: Iterable[str]) -> InputError:
         "SGK143",
         f"the model has no output {name!r}",
         hint="Its outputs: " + ", ".join(map(repr, outputs)) + ".",
+    )
+
+
+def not_batched(why: str) -> CallerError:
+    """Word that requests to a model cannot be stacked (SGK196)."""
+    return CallerError(
+        "SGK196",
+        f"requests to the model cannot be put together in batches: {why}",
+        hint="The first axis of every input and output is to be one open dimension, such as 'N'.\n"
+        "Bind the model without a size for it, or export it with one that is dynamic; session.arun\n"
+        "and session.stream need none.",
     )
 
 

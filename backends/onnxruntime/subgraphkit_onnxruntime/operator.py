@@ -13,6 +13,7 @@ from subgraphkit.backend import InnerTime, Progress, SubgraphOperator
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
+from subgraphkit_onnxruntime.weights import Weights
 
 __all__ = ["OnnxRuntimeOperator"]
 
@@ -34,7 +35,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         session: The session.
         inputs: Types of the inputs by name, in order.
         outputs: Types of the outputs by name, in order.
-        weights: Arrays that the session reads from; held as long as it is open.
+        weights: What the session reads from; held as long as it is open.
         facts: What ``info`` says beside what the session tells.
         profiled: Opens the region again for an operator that records times.
     """
@@ -47,7 +48,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         session: Any,
         inputs: Mapping[str, ValueType],
         outputs: Mapping[str, ValueType],
-        weights: Mapping[str, npt.NDArray[Any]],
+        weights: Weights,
         facts: Mapping[str, Any],
         profiled: Callable[[_Record], SubgraphOperator],
     ) -> None:
@@ -121,7 +122,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         if session is not None and "profiling" in self._facts:
             self._profile = str(Path(session.end_profiling()).absolute())
         self._call = _closed
-        self._weights = {}
+        self._weights = Weights({})
 
     def _with_text(self, inputs: Sequence[Any]) -> list[Any]:
         """Turn bytes into text: ONNX Runtime would take what ``str`` makes of them."""

@@ -62,7 +62,7 @@ class OpenVINOOperator(SubgraphOperator):
         subgraph: Subgraph,
         guard: Guard,
         held: Sequence[Any] = (),
-        stored: bytes = b"",
+        stored: bytes | memoryview = b"",
         counted: "Callable[[_Record], CountedOperator] | None" = None,
     ) -> None:
         self._counted = counted
@@ -119,7 +119,7 @@ class OpenVINOOperator(SubgraphOperator):
     def serialize(self) -> bytes:
         """Return the compiled model with its weights, sealed with a checksum."""
         # OpenVINO cannot read what it exports of a model that was imported itself.
-        return self._stored or sealed(self._compiled)
+        return bytes(self._stored) or sealed(self._compiled)
 
     def info(self) -> Mapping[str, Any]:
         """Return device, precision, streams, threads (pinned or not) and how many layers run."""
@@ -302,7 +302,7 @@ def sealed(compiled: Any) -> bytes:
     return stream.getvalue()
 
 
-def opened(blob: bytes) -> memoryview:
+def opened(blob: bytes | memoryview) -> memoryview:
     """Return the exported model inside what ``sealed`` made.
 
     Raises:
