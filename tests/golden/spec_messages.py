@@ -67,7 +67,7 @@ MESSAGES: dict[str, Callable[[], object]] = {
     "SGK192_bytes": lambda: _spec(model_of(_TEXT).SerializeToString()),
     "SGK192_backend_class": lambda: _spec(backend=sk.get_backend("numpy")),
     "SGK192_function": lambda: sk.SessionSpec.of(
-        _saved(), "numpy", constraints=Constraints(exclusions={"numpy": lambda node: bool(node)})
+        _saved(), "numpy", constraints=Constraints(exclusions={"numpy": bool})
     ),
     "SGK192_progress": lambda: _spec(progress=lambda event: None),
     "SGK192_weights": _of_updated_weights,
