@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, Self, TypeVar
 
 from subgraphkit.errors import InvalidModelError
 
@@ -34,6 +34,7 @@ _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY",
 _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 _Parts = tuple[str, ...]
+_Read = TypeVar("_Read")
 
 
 class _RefusedError(Exception):
@@ -78,15 +79,19 @@ class DataFolders:
         self._more = more
         self._sizes: dict[str, int] = {}
 
-    def read_model(self) -> bytes | None:
+    def read_model(self, read: Callable[[BinaryIO, int], _Read]) -> _Read | None:
         """Read the model itself, and trust the folder that its path leads to.
 
+        Args:
+            read: Reads it from a file, of whose size it is told.
+
         Returns:
-            Its content; None if there is no plain file, which includes one that is moved meanwhile.
+            What was read; None if there is no plain file, which includes one that is moved
+            meanwhile.
         """
         try:
             with self._opened(self._name, self._trust_folder_of) as file:
-                return file.read()
+                return read(file, os.fstat(file.fileno()).st_size)
         except (_RefusedError, OSError):
             return None
 

@@ -12,11 +12,12 @@ from subgraphkit.ir import Graph
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.functions import inline_functions
+from subgraphkit.onnx_io.payloads import taken_out
 from subgraphkit.onnx_io.protos import ALIAS, without_alias
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of, require_text
-from subgraphkit.onnx_io.weights import initializer_of, take_out_payloads
+from subgraphkit.onnx_io.weights import initializer_of
 
 __all__ = ["Model", "load", "load_read"]
 
@@ -131,7 +132,7 @@ def _load(read: ReadModel, limits: LimitsOf) -> Model:
 
 
 def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
-    stored, path, folders, is_shared, size = read
+    stored, path, folders, size, apart = read
     opsets_of(stored)
     proto = inline_functions(stored, limits)
     # Functions may bring operator sets of their own along.
@@ -145,9 +146,7 @@ def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
 
     if ALIAS in check_graph(proto.graph, opsets, folders, hold):
         proto = without_alias(proto)
-    payloads: dict[str, bytes] = {}
-    if proto is not stored or not is_shared:
-        proto, payloads = take_out_payloads(proto)
+    payloads = taken_out(proto.graph, apart)
     held = {
         tensor.name: initializer_of(tensor, folders, payload=payloads[tensor.name])
         for tensor in (proto.graph.initializer if payloads else ())
