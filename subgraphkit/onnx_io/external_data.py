@@ -8,15 +8,17 @@ folder that is trusted, or below one. The rules go beyond the fixes of onnx's ow
 """
 
 import errno
+import hashlib
 import os
 import stat
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Final, Self, TypeVar
+from typing import Any, BinaryIO, Final, Self, TypeVar, cast
 
 from subgraphkit.errors import InvalidModelError
+from subgraphkit.ir.digests import canonical, data_digest
 
 __all__ = ["DataFolders", "MoreFolders"]
 
@@ -35,6 +37,8 @@ _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(o
 
 _Parts = tuple[str, ...]
 _Read = TypeVar("_Read")
+_State = tuple[int, int, int]
+"""Size, time of the last change, and number of a file."""
 
 
 class _RefusedError(Exception):
@@ -77,7 +81,7 @@ class DataFolders:
         self._name = model.name
         self._trusted = {self._own}
         self._more = more
-        self._sizes: dict[str, int] = {}
+        self._seen: dict[str, _State] = {}
 
     def read_model(self, read: Callable[[BinaryIO, int], _Read]) -> _Read | None:
         """Read the model itself, and trust the folder that its path leads to.
@@ -91,7 +95,8 @@ class DataFolders:
         """
         try:
             with self._opened(self._name, self._trust_folder_of) as file:
-                return read(file, os.fstat(file.fileno()).st_size)
+                self._seen[""] = state = _state(file)
+                return read(file, state[0])
         except (_RefusedError, OSError):
             return None
 
@@ -103,11 +108,34 @@ class DataFolders:
         """
         if location in self.mapped:
             return len(self.mapped[location])
-        size = self._sizes.get(location)
-        if size is None:
+        state = self._seen.get(location)
+        if state is None:
             with self.open(location, subject) as file:
-                size = self._sizes[location] = os.fstat(file.fileno()).st_size
-        return size
+                state = self._seen[location] = _state(file)
+        return state[0]
+
+    def digest(self) -> str | None:
+        """Return the digest of the model and of all files it has data in; None if one was changed.
+
+        Of a model in one file it is the SHA-256 of that file. Otherwise it is the one of a JSON
+        object with the digest of each file by location, that of the model under an empty name.
+
+        Raises:
+            InvalidModelError: As ``open``.
+            OSError: A file cannot be read.
+        """
+        found: dict[str, str] = {}
+        for location, state in sorted(self._seen.items()):
+            with self._again(location) as file:
+                found[location] = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+                if _state(file) != state:
+                    return None
+        return found[""] if len(found) == 1 else data_digest(canonical(found))
+
+    def _again(self, location: str) -> BinaryIO:
+        if location:
+            return self.open(location, "external data")
+        return self._opened(self._name, self._trust_folder_of)
 
     def open(self, location: str, subject: str) -> BinaryIO:
         """Open a data file for reading.
@@ -259,6 +287,11 @@ def _real(path: Path) -> Path:
         return Path(os.path.realpath(path))
     except OSError:  # it was exchanged for something else at this moment
         return path.absolute()
+
+
+def _state(file: BinaryIO) -> _State:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _plain(descriptor: int) -> BinaryIO:

@@ -123,11 +123,7 @@ class _Reader:
         if taken:
             self._require(is_plain and len(taken) == 1)
             mark = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
-            facts = (
-                ("location", _MARK),
-                ("offset", len(self._payloads)),
-                ("length", len(taken[0])),
-            )
+            place = {"location": _MARK, "offset": len(self._payloads), "length": len(taken[0])}
             for key, value in place.items():
                 mark.external_data.add(key=key, value=str(value))
             written.write(mark.SerializeToString())  # which protobuf merges with what is before
