@@ -13,12 +13,17 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Self, TypeVar, cast
 
+import numpy as np
+import numpy.typing as npt
+
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir.digests import canonical, data_digest
+from subgraphkit.onnx_io.payloads import read_into
 
 __all__ = ["DataFolders", "MoreFolders"]
 
@@ -113,6 +118,27 @@ class DataFolders:
             with self.open(location, subject) as file:
                 state = self._seen[location] = _state(file)
         return state[0]
+
+    def read_again(self, start: int, length: int) -> npt.NDArray[np.uint8]:
+        """Read bytes of the model itself once more.
+
+        Raises:
+            InvalidModelError: It is not the file that was read before (SGK188).
+        """
+        with suppress(_RefusedError, OSError), self._again("") as file:
+            if _state(file) == self._seen[""]:
+                file.seek(start)
+                data = np.empty(length, np.uint8)
+                if read_into(file, data):
+                    return data
+        raise InvalidModelError(
+            "SGK188",
+            f"the weights of {self._name!r} were let go when they were compiled, and the file they "
+            "would be read from again was changed or removed since",
+            hint="Open the session again. To keep weights in memory, load the model first: "
+            "InferenceSession(subgraphkit.load(path)).",
+            location=self._name,
+        )
 
     def digest(self) -> str | None:
         """Return the digest of the model and of all files it has data in; None if one was changed.

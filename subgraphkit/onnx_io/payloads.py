@@ -8,18 +8,17 @@ Source: protobuf, "Encoding"; numbers of fields from ``onnx.proto3``.
 """
 
 import io
+import mmap
 import secrets
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 
-__all__ = ["Payload", "marked_length", "read_apart", "taken_out"]
-
-Payload = npt.NDArray[np.uint8]
-"""The bytes of a tensor."""
+__all__ = ["Payload", "marked_length", "read_apart", "read_into", "taken_out"]
 
 _LARGE: Final = 4096
 """Payloads of this many bytes and fewer stay where they are: shape inference may look into them."""
@@ -35,6 +34,57 @@ _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _SMALL_FIELDS: Final = 1000
 _BYTES_OF_A_FIELD: Final = 4096
 """A model with more fields than one for each of so many bytes has too little weight to look for."""
+
+
+class Payload:
+    """The bytes of one tensor, in memory until they are let go, and then read again when needed.
+
+    Args:
+        start: Where they begin in the serialized model.
+        data: The bytes.
+
+    Thread-safety: safe; two threads may at worst read the same data twice.
+    """
+
+    def __init__(self, start: int, data: npt.NDArray[np.uint8]) -> None:
+        self.start, self.length = start, len(data)
+        self._data: npt.NDArray[np.uint8] | None = data
+        self._again: Callable[[int, int], npt.NDArray[np.uint8]] | None = None
+
+    def data(self) -> npt.NDArray[np.uint8]:
+        """Return the bytes.
+
+        Raises:
+            InvalidModelError: They were let go, and the file was changed since (SGK188).
+        """
+        data = self._data
+        if data is None and self._again is not None:
+            data = self._again(self.start, self.length)
+        return cast("npt.NDArray[np.uint8]", data)
+
+    def let_go(self, again: Callable[[int, int], npt.NDArray[np.uint8]]) -> None:
+        """Leave the bytes to those who hold them now.
+
+        Args:
+            again: Reads so many bytes from a place of the serialized model.
+        """
+        self._again = again
+        self._data = None
+
+
+def read_into(file: BinaryIO, data: npt.NDArray[np.uint8]) -> bool:
+    """Fill an array from a file; say whether there was enough."""
+    into: Any = file  # whose type lacks the method
+    return bool(into.readinto(data.data) == len(data))
+
+
+def _room(size: int) -> npt.NDArray[np.uint8]:
+    """Return memory that is taken in large pages where it is used; small ones take longest."""
+    memory = mmap.mmap(-1, size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a system without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
 
 
 class _OtherwiseError(Exception):
@@ -84,8 +134,8 @@ class _Reader:
     """Goes through the fields of a model, of its graph and of the initializers, and no deeper."""
 
     def __init__(self, file: BinaryIO, size: int, payloads: list[Payload]) -> None:
-        self._file, self._payloads = file, payloads
-        self._at = 0
+        self._file, self._size, self._payloads = file, size, payloads
+        self._at = self._taken = 0
         self._fields = _SMALL_FIELDS + size // _BYTES_OF_A_FIELD
 
     def model(self, end: int) -> bytes:
@@ -123,7 +173,7 @@ class _Reader:
         if taken:
             self._require(is_plain and len(taken) == 1)
             mark = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
-            place = {"location": _MARK, "offset": len(self._payloads), "length": len(taken[0])}
+            place = {"location": _MARK, "offset": len(self._payloads), "length": taken[0].length}
             for key, value in place.items():
                 mark.external_data.add(key=key, value=str(value))
             written.write(mark.SerializeToString())  # which protobuf merges with what is before
@@ -167,12 +217,12 @@ class _Reader:
         written.write(data)
 
     def _payload(self, length: int) -> Payload:
-        block = np.empty(length + _ALIGNMENT, np.uint8)
-        start = -block.ctypes.data % _ALIGNMENT
-        payload = block[start : start + length]
-        into: Any = self._file  # whose type lacks the method
-        self._require(into.readinto(payload.data) == length)
+        if not self._payloads:
+            self._room = _room(self._size + self._size // _LARGE * _ALIGNMENT + _ALIGNMENT)
+        payload = Payload(self._at, self._room[self._taken : self._taken + length])
+        self._require(read_into(self._file, payload.data()))
         self._at += length
+        self._taken += length + -length % _ALIGNMENT
         return payload
 
     def _read(self, length: int) -> bytes:

@@ -121,7 +121,7 @@ def read_model(
         with suppress(OSError, ValueError):  # said when it is opened
             _require_size(path.stat().st_size, subject, limits)
         data, payloads, folders = _read_file(path, more)
-        size = len(data) + sum(map(len, payloads))
+        size = len(data) + sum(one.length for one in payloads)
         _require_size(size, subject, limits)
         return ReadModel(_parse(data, subject), path, folders, size, payloads)
     return _of_an_object(source, more, limits)

@@ -73,7 +73,8 @@ def initializer_of(
     if payload is None:
         read = shared(lambda: array_of(tensor, folders))
         return Initializer(name or tensor.name, type_, read, mapped=_place(tensor, folders))
-    return Initializer(name or tensor.name, type_, shared(lambda: _array_from(tensor, payload)))
+    read = shared(lambda: _array_from(tensor, payload.data()))
+    return Initializer(name or tensor.name, type_, read)
 
 
 def _place(tensor: onnx.TensorProto, folders: DataFolders | None) -> tuple[Path, int] | None:
