@@ -159,6 +159,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         # serving
         "SGK343": "a message of the Open Inference Protocol cannot be read",
         "SGK344": "a result or a model cannot be written in the Open Inference Protocol",
+        "SGK345": "a model cannot be served by Triton",
         # us
         "SGK900": "a bug in subgraphkit",
     }
