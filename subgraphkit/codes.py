@@ -162,6 +162,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK342": "a table cannot be written in parts, or these are parts of another one",
         "SGK343": "a message of the Open Inference Protocol cannot be read",
         "SGK344": "a result or a model cannot be written in the Open Inference Protocol",
+        "SGK345": "a model cannot be served by Triton",
         # us
         "SGK900": "a bug in subgraphkit",
     }

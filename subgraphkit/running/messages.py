@@ -1,14 +1,16 @@
 """The errors of a session, worded."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.errors import CallerError, InputError
 
 __all__ = [
+    "OPEN_A_FILE",
     "check_count",
     "check_seconds",
     "no_output",
+    "no_spec",
     "not_a_list",
     "not_batched",
     "other_model",
@@ -16,6 +18,13 @@ __all__ = [
     "run_closed",
     "unknown_run_options",
 ]
+
+
+OPEN_A_FILE: Final = (
+    "Open the model with InferenceSession, by its path or by that of a bundle which "
+    "session.export() wrote."
+)
+"""What to do about a session that has no spec."""
 
 
 def run_closed(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
@@ -51,6 +60,11 @@ def check_seconds(name: str, value: object) -> None:
             f"{name} is {value!r}, expected a number of seconds, 0 or more",
             hint="Leave it out, or give None, for a run that takes as long as it takes.",
         )
+
+
+def no_spec(why: str, fix: str) -> CallerError:
+    """Word that a session, or the call that would open one, has no spec (SGK192)."""
+    return CallerError("SGK192", f"there is no spec of this session: {why}", hint=fix)
 
 
 def unknown_run_options(options: object) -> CallerError:
