@@ -51,6 +51,7 @@ JOBS: Final = {
     "ray": Job("ray", "tests/serving/test_ray_*.py", 240),
     "triton": Job("triton", "tests/serving/test_triton*.py", 120, ("nvidia-pytriton>=0.7,<0.8",)),
     "oip": Job("oip", "tests/serving/test_oip*.py", 120),
+    "parquet": Job("parquet", "tests/serving/test_parquet.py", 120),
     "recipes": Job("recipes", "tests/serving/test_recipes*.py", 120),
 }
 
