@@ -6,12 +6,14 @@ from functools import partial
 import numpy as np
 
 from subgraphkit.serving import oip
+from subgraphkit.serving.triton import export_triton
 
 _SHORT = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[2,3],"data":[1,2]}]}'
 
 MESSAGES: dict[str, Callable[[], object]] = {
     "SGK343_too_few_values": partial(oip.decode_request, _SHORT),
     "SGK343_half_precision": partial(oip.decode_request, _SHORT.replace(b"FP32", b"FP16")),
+    "SGK345_name": partial(export_triton, None, "models", name="a/b"),
     "SGK344_not_a_number": partial(
         oip.encode_response, oip.InferenceRequest({}), {"y": np.float32([np.nan])}, "m"
     ),
