@@ -105,6 +105,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK193": "a spec cannot be read",
         "SGK194": "a model is another than when its spec was made",
         # many requests
+        "SGK196": "requests to a model cannot be put together in batches",
         "SGK197": "an input cannot be made up",
         # loading models
         "SGK201": "the model file does not exist or cannot be opened",
