@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -66,9 +66,8 @@ def _run_script(name: str, folder: Path, *words: str) -> Any:
 # -- processes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_pool_of_processes_answers_as_one_process_does(folder: Path, method: str) -> None:
-    answers = _run_script("process_pool", folder, method)
+def test_a_pool_of_processes_answers_as_one_process_does(folder: Path) -> None:
+    answers = _run_script("process_pool", folder)
     np.testing.assert_allclose(answers, _expected(folder), rtol=1e-5, atol=1e-6)
 
 
@@ -103,7 +102,6 @@ def test_an_executor_is_not_broken_by_bad_feeds(folder: Path) -> None:
 
 def test_a_session_in_a_closure_is_sent_as_its_spec(folder: Path) -> None:
     cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
-    rows = np.load(folder / "rows.npy")
     with _spec(folder).open() as session:
         sent = cloudpickle.dumps(lambda fed: session.run(None, {"x": fed})[0])
     program = "import pickle, sys, numpy; call = pickle.load(sys.stdin.buffer); "
@@ -112,7 +110,6 @@ def test_a_session_in_a_closure_is_sent_as_its_spec(folder: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, input=sent, check=False)
     assert done.returncode == 0
     np.testing.assert_array_equal(np.load(folder / "closure.npy"), _expected(folder))
-    del rows
 
 
 def test_joblib_runs_a_function_that_has_a_spec(folder: Path) -> None:
@@ -126,7 +123,7 @@ def test_joblib_runs_a_function_that_has_a_spec(folder: Path) -> None:
 # -- engines for rows ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_workers_of_a_data_loader_answer_what_they_load(folder: Path, method: str) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed; see make torch")
     answers = _run_script("data_loader", folder, method)
@@ -166,26 +163,27 @@ def test_fastapi_answers_bad_rows_with_400_and_stays_healthy(web: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "status"),
+    ("error", "status"),
     [
-        ("SGK131", sk.errors.BackendError, 500),
-        ("SGK222", sk.errors.ModelError, 500),
-        ("SGK138", sk.errors.RunTimeoutError, 503),
+        (sk.errors.ExecutionError("SGK131", "it fails", backend="numpy", subgraph="numpy_0"), 500),
+        (sk.errors.ModelError("SGK222", "it fails"), 500),
+        (sk.errors.RunTimeoutError("SGK138", "it fails"), 503),
     ],
+    ids=lambda value: value.code if isinstance(value, Exception) else str(value),
 )
 def test_fastapi_says_whose_fault_an_error_is(
-    web: Any, monkeypatch: pytest.MonkeyPatch, code: str, kind: Callable[..., Any], status: int
+    web: Any, monkeypatch: pytest.MonkeyPatch, error: sk.SubgraphkitError, status: int
 ) -> None:
     class Failing:
         async def arun(self, feeds: Any, **how: Any) -> Any:
-            raise kind(code, "it was asked to fail")
+            raise error
 
         def ping(self) -> None:
-            raise kind(code, "it was asked to fail")
+            raise error
 
     monkeypatch.setattr(web.app.state, "session", Failing())
     for answer in (web.post("/answers", json=[[1.0]]), web.get("/health")):
-        assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert (answer.status_code, answer.json()["code"]) == (status, error.code)
 
 
 def test_litserve_answers_requests_in_batches(folder: Path) -> None:
