@@ -116,7 +116,8 @@ def install(folder: Path, job: Job) -> str:
         with log.open("w") as printed:
             code = run(step, INSTALLING_SECONDS, printed.fileno())
         if code != 0:
-            return (log.read_text().strip().splitlines() or ["it took too long"])[-1]
+            said = log.read_text().strip().splitlines() or ["it took too long"]
+            return next((line for line in reversed(said) if "error" in line.lower()), said[-1])
     stamp.touch()
     return ""
 
