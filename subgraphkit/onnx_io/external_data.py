@@ -12,8 +12,9 @@ import hashlib
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Self, cast
 
 from subgraphkit.errors import InvalidModelError
@@ -56,11 +57,23 @@ class DataFolders:
     Args:
         model: The path of the model.
         more: Returns what the caller trusts.
+        mapped: Data files beside the model that are in memory already, by name, which are not
+            looked for again.
+
+    Attributes:
+        folder: The folder of the model.
+        mapped: As given.
 
     Thread-safety: safe.
     """
 
-    def __init__(self, model: Path, more: MoreFolders = tuple) -> None:
+    def __init__(
+        self,
+        model: Path,
+        more: MoreFolders = tuple,
+        mapped: Mapping[str, memoryview] = MappingProxyType({}),
+    ) -> None:
+        self.folder, self.mapped = model.parent, mapped
         # The folder alone: where the model itself is, is known when it is read.
         folder = _real(model.parent)
         self._anchor, self._own = folder.anchor, folder.parts[1:]
@@ -88,6 +101,8 @@ class DataFolders:
         Raises:
             InvalidModelError: As ``open``.
         """
+        if location in self.mapped:
+            return len(self.mapped[location])
         state = self._seen.get(location)
         if state is None:
             with self.open(location, subject) as file:

@@ -100,18 +100,22 @@ def load(source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = Load
     return _load(read_model(source, more, limits), limits)
 
 
-def load_read(data: bytes, path: Path) -> Model:
+def load_read(data: bytes, path: Path, mapped: Mapping[str, memoryview] | None = None) -> Model:
     """Load a model from the bytes read of its file, even if the file was exchanged meanwhile.
 
     Args:
         data: The content of the file.
         path: The file; external data is looked for beside it.
+        mapped: Files beside it that are in memory already, by name.
 
     Raises:
         ModelError: As ``load``.
     """
     read = read_model(data, limits=LoadLimits.unlimited)
-    return _load(read._replace(path=path, folders=DataFolders(path)), LoadLimits.unlimited)
+    return _load(
+        read._replace(path=path, folders=DataFolders(path, mapped=mapped or {})),
+        LoadLimits.unlimited,
+    )
 
 
 def _load(read: ReadModel, limits: LimitsOf) -> Model:

@@ -4,6 +4,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -99,9 +100,20 @@ def initializer_of(
     """
     type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
     if payload is None:
-        return Initializer(name or tensor.name, type_, shared(lambda: array_of(tensor, folders)))
+        read = shared(lambda: array_of(tensor, folders))
+        return Initializer(name or tensor.name, type_, read, mapped=_place(tensor, folders))
     data = np.frombuffer(payload, np.uint8)
     return Initializer(name or tensor.name, type_, shared(lambda: _array_from(tensor, data)))
+
+
+def _place(tensor: onnx.TensorProto, folders: DataFolders | None) -> tuple[Path, int] | None:
+    """Return the file that the data of a tensor is mapped from, and where in it that begins."""
+    if folders is None or tensor.data_location != onnx.TensorProto.EXTERNAL or is_left_out(tensor):
+        return None
+    data = _located(tensor, folders, "the graph")
+    if data.location not in folders.mapped or DataType(tensor.data_type).bits % 8:
+        return None
+    return folders.folder / data.location, data.offset
 
 
 def sparse_initializer_of(
@@ -297,6 +309,10 @@ def shared(read: Callable[[], _Array], *, keeps: bool = False) -> Callable[[], _
 
 def _read_external(tensor: onnx.TensorProto, folders: DataFolders | None) -> npt.NDArray[np.uint8]:
     data = _located(tensor, folders, "the graph")
+    if data.location in data.folders.mapped:
+        mapping = data.folders.mapped[data.location]
+        data.require_within(len(mapping))
+        return np.frombuffer(mapping, np.uint8, data.length, data.offset)
     with data.folders.open(data.location, data.subject) as file:
         size = os.fstat(file.fileno()).st_size
         data.require_within(size)
