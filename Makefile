@@ -72,7 +72,7 @@ format: $(DEV) ## let ruff mend what it can
 # Gigabytes that nothing else needs, so apart from the rest.
 torch: $(DEV) ## install PyTorch, and run the tests of the doors for it
 	$(PIP) install -e ".[torch]"
-	$(BIN)/python -m pytest tests/unit/compat tests/serving/test_recipes_torch.py
+	$(BIN)/python -m pytest tests/unit/compat tests/serving/test_recipes.py
 
 # Each engine has an environment of its own below build/serving, made from our extras, and a limit.
 serving: $(MADE) ## run the tests of Ray, Triton and other engines, which it installs
