@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older torch lint format docs support stubs bench campaign campaign-long clean
+.PHONY: help demo test nightly older torch serving lint format docs support stubs bench campaign campaign-long clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -72,7 +72,11 @@ format: $(DEV) ## let ruff mend what it can
 # Gigabytes that nothing else needs, so apart from the rest.
 torch: $(DEV) ## install PyTorch, and run the tests of the doors for it
 	$(PIP) install -e ".[torch]"
-	$(BIN)/python -m pytest tests/unit/compat
+	$(BIN)/python -m pytest tests/unit/compat tests/serving/test_recipes_torch.py
+
+# Each engine has an environment of its own below build/serving, made from our extras, and a limit.
+serving: $(MADE) ## run the tests of Ray, Triton and other engines, which it installs
+	$(BIN)/python -m tests.serving
 
 docs: $(DEV) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs

@@ -24,6 +24,7 @@ _HOMES: Final = {
     "Refusal": "subgraphkit.backend.refusal",
     "RunOptions": "subgraphkit.running",
     "Session": "subgraphkit.running",
+    "SessionSpec": "subgraphkit.placing",
     "Subgraph": "subgraphkit.ir",
     "SubgraphOperator": "subgraphkit.backend.operator",
     "SubgraphProperty": "subgraphkit.backend.property",

@@ -71,6 +71,7 @@ from subgraphkit.partitioning import (
 )
 from subgraphkit.placing import (
     InferenceSession,
+    SessionSpec,
 )
 from subgraphkit.planning import (
     plan,
@@ -93,6 +94,7 @@ __all__ = [
     "Refusal",
     "RunOptions",
     "Session",
+    "SessionSpec",
     "Subgraph",
     "SubgraphOperator",
     "SubgraphProperty",

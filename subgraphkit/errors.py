@@ -4,13 +4,17 @@
 author of a backend, and ``InternalError`` for us. Each error carries a stable code (``SGK103``), a
 message that says what failed, what was expected and what was found, and a hint that says what to
 do. The codes are listed in ``CODES`` and rendered in golden tests, so a code never changes meaning.
+
+All of them can be pickled and copied; see ``SubgraphkitError`` for what arrives.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+import errno
+import re
+from typing import Any, ClassVar, Final, Literal
 
+from subgraphkit.codes import CODES, OF_THE_MACHINE
 from subgraphkit.texts import paragraph, printable
+from subgraphkit.transport import Travelling, describe_exception, text_of
 
 __all__ = [
     "CODES",
@@ -28,6 +32,7 @@ __all__ = [
     "CompileTimeoutError",
     "ConfigError",
     "ExecutionError",
+    "Fault",
     "InputError",
     "InternalError",
     "InvalidModelError",
@@ -44,164 +49,62 @@ __all__ = [
     "UnsupportedModelError",
     "WeightUpdateError",
     "describe_exception",
+    "fault_of",
     "text_of",
 ]
 
-CODES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        # choosing backends
-        "SGK101": "a backend that was named is known but not installed",
-        "SGK102": "a backend that was named is unknown",
-        "SGK103": "a backend is installed but could not be loaded",
-        "SGK104": "a backend is installed but cannot run on this machine",
-        "SGK105": "a backend needs another version of the plugin API",
-        "SGK106": "two distributions provide a backend of the same name",
-        "SGK107": "a backend selection cannot be read",
-        "SGK108": "a setting has a value of the wrong kind",
-        "SGK109": "a configuration file cannot be read",
-        "SGK110": "a backend has no option of that name",
-        "SGK111": "an option has a value of the wrong type",
-        "SGK112": "an option has a value out of its range",
-        "SGK113": "options were given for a backend that is not selected",
-        "SGK114": "a setting is unknown",
-        "SGK115": "a backend was registered or named in a way the registry cannot take",
-        "SGK116": "a manifest cannot be read",
-        "SGK117": "a backend is blocked by the configuration",
-        "SGK118": "an option was given by a deprecated name",
-        "SGK119": "a package that is to show progress cannot be imported",
-        # partitioning
-        "SGK120": "nodes are claimed by no backend",
-        "SGK121": "a selector broke its contract",
-        "SGK122": "a property broke its contract",
-        "SGK123": "a constraint on the partitioning cannot be met",
-        "SGK124": "a plan file cannot be read, or is of another model",
-        "SGK125": "a backend that was named has less of a model than was asked for",
-        # whom to trust
-        "SGK126": "a configuration file that nobody vouches for names code, or widens trust",
-        "SGK127": "a session or a backend of the parent process cannot be used in a forked child",
-        "SGK128": "the metadata of an installed package cannot be read",
-        "SGK129": "a package has a backend by the name of one that ships with subgraphkit",
-        # compiling and running
-        "SGK130": "a backend claimed a subgraph but failed to compile it",
-        "SGK131": "a subgraph failed while running",
-        "SGK132": "a subgraph returned something other than it declared",
-        "SGK133": "weights cannot be updated",
-        "SGK134": "a session would need more memory than it may take",
-        "SGK135": "compiling took longer than it may",
-        "SGK136": "the process in which a backend ran on its own ended",
-        "SGK137": "a backend cannot run in a process of its own",
-        "SGK138": "a run took longer than it may",
-        "SGK139": "a run was cancelled",
-        "SGK140": "an input has the wrong shape",
-        "SGK141": "an input has the wrong dtype",
-        "SGK142": "an input is missing, unknown or given twice",
-        "SGK143": "an output of that name does not exist",
-        "SGK144": "a session is closed",
-        "SGK145": "an input is of a kind that cannot be read",
-        "SGK146": "a profile of the session is being taken already",
-        "SGK147": "an output is not finite, and the user asked for an error then",
-        "SGK149": "a subgraph returned memory that is not its own to give",
-        # the engine cache
-        "SGK150": "the directory or the key of the engine cache cannot be trusted",
-        "SGK151": "the engine cache cannot be read or written",
-        "SGK152": "a backend failed to store or to restore an engine",
-        # TensorRT
-        "SGK160": "the TensorRT library cannot do what an option asks for",
-        "SGK161": "options of the TensorRT backend contradict one another",
-        "SGK162": "a call of TensorRT failed while an engine was made",
-        "SGK163": "a call of TensorRT failed while an engine was loaded or run",
-        "SGK164": "an option of another TensorRT integration has no equivalent here",
-        "SGK165": "less of a model is on TensorRT than the options ask for",
-        "SGK166": "a converter of an operator for TensorRT is wrong",
-        "SGK167": "a library of TensorRT plugins cannot be loaded",
-        "SGK168": "a module named in an option of the TensorRT backend cannot be imported",
-        "SGK169": "shapes for a TensorRT engine are not known, or do not fit the model",
-        "SGK170": "the parser of TensorRT does not take a subgraph",
-        "SGK171": "the parser of TensorRT makes something else of a subgraph than ONNX says",
-        "SGK172": "the builder of TensorRT failed",
-        "SGK173": "TensorRT does not take an option for this engine or this device",
-        "SGK174": "a call of CUDA's runtime library failed",
-        "SGK175": "CUDA's runtime library cannot be used",
-        "SGK176": "the GPU has not enough memory",
-        "SGK177": "an array on a device cannot be read where it is",
-        "SGK178": "no TensorRT engine takes the shapes at hand, and none may be built",
-        "SGK179": "a TensorRT engine or its element types do not fit a subgraph",
-        # bundles
-        "SGK180": "a bundle cannot be written",
-        "SGK181": "a directory is not a bundle, or one of a format that is not known",
-        "SGK182": "a bundle is damaged",
-        "SGK183": "a bundle cannot be trusted",
-        "SGK184": "the data of a weight is nowhere but in the engines of a bundle",
-        "SGK185": "a bundle is asked for something else than it was exported with",
-        "SGK186": "a bundle was made for something else than is here",
-        "SGK187": "a backend failed to store or to restore an engine of a bundle",
-        # extensions
-        "SGK190": "an extension failed and was switched off",
-        "SGK191": "an extension implements a hook that does not exist",
-        # loading models
-        "SGK201": "the model file does not exist or cannot be opened",
-        "SGK202": "the bytes are not an ONNX model",
-        "SGK203": "the graph has a cycle",
-        "SGK204": "a value is assigned more than once",
-        "SGK205": "a value is read but never made",
-        "SGK206": "an operator set is newer than supported",
-        "SGK207": "an operator or its domain is unknown",
-        "SGK208": "a tensor's dimensions and payload disagree",
-        "SGK209": "bodies are nested too deeply",
-        "SGK210": "external data lies outside the folders that are trusted",
-        "SGK211": "external data is missing or too short",
-        "SGK212": "model-local functions are recursive or cannot be inlined",
-        "SGK213": "the source is of a kind that cannot be loaded",
-        "SGK214": "the model breaks the ONNX specification",
-        "SGK215": "a node has more or fewer inputs or outputs than its operator",
-        "SGK216": "a model asks for more than the limits allow",
-        "SGK217": "a step would make or need something larger than the limits allow",
-        "SGK218": "an attribute of a node is not what its operator allows",
-        "SGK219": "a model made a step of the road fail in a way that nobody foresaw",
-        # binding
-        "SGK220": "a shape was given for an input or symbol that does not exist",
-        "SGK221": "a given shape contradicts the model",
-        "SGK222": "types or shapes of the model contradict each other",
-        # precision
-        "SGK230": "a model cannot be rewritten in the precision asked for",
-        "SGK231": "a precision cannot be carried out as it was asked for",
-        "SGK232": "ranges belong to another model",
-        "SGK233": "ranges cannot be read or written",
-        "SGK234": "a model cannot be calibrated with the batches given",
-        "SGK235": "quantisation that a model came with is not symmetric",
-        "SGK236": "a rewritten model is less accurate than asked for",
-        "SGK237": "no rewriting of a model is as accurate as asked for",
-        # torch.compile
-        "SGK240": "a graph that PyTorch captured cannot be made a model",
-        "SGK241": "a gradient is asked for through a graph that is not run by PyTorch",
-        # command line
-        "SGK301": "the command line cannot be carried out as written",
-        # conformance kit
-        "SGK310": "the conformance kit cannot test a backend as it was asked to",
-        # comparing
-        "SGK320": "a backend took down the process it was tried in",
-        "SGK321": "a backend did not return in time",
-        "SGK322": "a backend computes something other than expected",
-        "SGK323": "results agree on inputs for which this means nothing",
-        "SGK324": "what was found to be at fault cannot be written",
-        "SGK330": "a new backend cannot be given that name",
-        "SGK331": "a new backend cannot be written there",
-        "SGK332": "the typed options of a backend cannot be written there",
-        # us
-        "SGK900": "a bug in subgraphkit",
-    }
+Fault = Literal["caller", "model", "backend", "machine"]
+"""Who is at fault: whoever called, the model, the software that computes, or the machine."""
+
+_OF_THE_MACHINE: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+    | {errno.EACCES, errno.EPERM, errno.ENODEV, errno.ENXIO, errno.EAGAIN, errno.ESTALE}
 )
+_MOST_CAUSES: Final = 8
+_SAYS_MEMORY: Final = re.compile(
+    r"out of memory|bad_alloc|(failed|cannot|unable|not enough memory) to alloc", re.IGNORECASE
+)
+_SAYS_VALUES: Final = re.compile(
+    r"INVALID_?ARGUMENT|out of (data )?bounds|(?<!list )(?<!tuple )index out of range",
+    re.IGNORECASE,
+)
+"""How libraries put it that an input has a value that a node cannot take, such as an index."""
 
 
-class SubgraphkitWarning(UserWarning):
+def fault_of(error: BaseException, *, running: bool = False) -> Fault | None:
+    """Return who is at fault for an exception of whatever kind, if it says so.
+
+    Args:
+        error: The exception; whoever raises one may say so by an attribute ``fault``.
+        running: Whether it was raised by what computes values that a caller fed.
+    """
+    if isinstance(error, SubgraphkitError):
+        return error._fault or ("machine" if error.code in OF_THE_MACHINE else None)  # noqa: SLF001 (of the same module)
+    said: Fault | None = getattr(error, "fault", None)
+    if said is not None or isinstance(error, MemoryError | TimeoutError | PermissionError):
+        return said or "machine"
+    if isinstance(error, OSError):
+        return "machine" if error.errno in _OF_THE_MACHINE else None
+    text = text_of(error)
+    if _SAYS_MEMORY.search(text):
+        return "machine"
+    return "caller" if running and _SAYS_VALUES.search(text) else None
+
+
+class SubgraphkitWarning(Travelling, UserWarning):
     """A warning about something the user should change; results are right nevertheless."""
 
     def __init__(self, message: str) -> None:
         super().__init__(paragraph(message))
 
 
-class SubgraphkitError(Exception):
+class SubgraphkitError(Travelling, Exception):
     """Base class of every error that subgraphkit raises on purpose.
+
+    Pickled, copied or sent by whatever engine, it arrives with its class, code, message, hint and
+    attributes. ``context`` is reduced to numbers, text, None, tuples and dicts of these; what led
+    to the error is in a note (``__notes__``). Of a class that cannot be imported there the nearest
+    public base arrives; no code travels.
 
     Attributes:
         code: Stable identifier, a key of ``CODES``.
@@ -210,6 +113,10 @@ class SubgraphkitError(Exception):
         hint: What to do about it; one line per remedy, or an empty string.
         context: Facts for programs (names, indices); keys depend on the code.
     """
+
+    usual_fault: ClassVar[Fault] = "backend"
+    """Who is at fault if neither the code nor the cause says so."""
+    _fault: Fault | None = None
 
     def __init__(self, code: str, message: str, *, hint: str = "", **context: Any) -> None:
         """Build an error.
@@ -226,6 +133,33 @@ class SubgraphkitError(Exception):
         self.context: dict[str, Any] = context
         super().__init__(self.message)
 
+    @property
+    def fault(self) -> Fault:
+        """Who is at fault; a server answers 400 to a ``"caller"`` and stays healthy.
+
+        ``"caller"``: the call, or the values fed. ``"model"``: the model. ``"machine"``: memory,
+        disk, permissions, time limits, devices and drivers, or a process that was killed; elsewhere
+        or later the same may succeed. ``"backend"``: the software that computes, which is a backend
+        or, for an ``InternalError``, subgraphkit.
+
+        It is what was said by setting it, else by the code, else by a cause, else by the class.
+        """
+        usual = self.usual_fault
+        at: BaseException | None = self
+        for _ in range(_MOST_CAUSES):
+            if at is None:
+                break
+            if (found := fault_of(at)) is not None:
+                return found
+            if usual == "backend":  # the class of what wraps an error says less than the error's
+                usual = getattr(at, "usual_fault", usual)
+            at = at.__cause__
+        return usual
+
+    @fault.setter
+    def fault(self, fault: Fault) -> None:
+        self._fault = fault
+
     def __str__(self) -> str:
         """Render as ``[code] message`` with the hint indented below."""
         lines = [paragraph(f"[{self.code}] {self.message}")]
@@ -235,6 +169,8 @@ class SubgraphkitError(Exception):
 
 class ModelError(SubgraphkitError):
     """The model is at fault; its author can mend it."""
+
+    usual_fault: ClassVar[Fault] = "model"
 
 
 class InvalidModelError(ModelError, ValueError):
@@ -247,6 +183,8 @@ class UnsupportedModelError(ModelError):
 
 class CallerError(SubgraphkitError):
     """The call is at fault; the caller can mend it."""
+
+    usual_fault: ClassVar[Fault] = "caller"
 
 
 class ModelNotFoundError(CallerError, FileNotFoundError):
@@ -374,17 +312,3 @@ class InternalError(SubgraphkitError):
         """
         hint = "This is a bug in subgraphkit; report it with the model and this message."
         super().__init__("SGK900", message, hint=hint, **context)
-
-
-def text_of(error: BaseException) -> str:
-    """Return the text of an exception, also of one whose own way to word it fails."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 (code of a plugin)
-        return "it cannot be put into words"
-
-
-def describe_exception(error: BaseException) -> str:
-    """Return the type and the first line of the text of an exception."""
-    text = text_of(error).strip().split("\n", 1)[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -4,6 +4,6 @@ The second step of the road.
 """
 
 from subgraphkit.binding.bound_model import BoundModel, bind
-from subgraphkit.binding.shapes import Shapes, renaming
+from subgraphkit.binding.shapes import Shapes, given_shapes, renaming
 
-__all__ = ["BoundModel", "Shapes", "bind", "renaming"]
+__all__ = ["BoundModel", "Shapes", "bind", "given_shapes", "renaming"]

@@ -15,9 +15,16 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from subgraphkit.binding.computing import Computer
-from subgraphkit.binding.sizes import elements
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.ir import MOST_AT_BIND, Adjacency, BoundGraph, Initializer, Node, effort_of
+from subgraphkit.ir import (
+    MOST_AT_BIND,
+    Adjacency,
+    BoundGraph,
+    Initializer,
+    Node,
+    effort_of,
+    elements,
+)
 from subgraphkit.limits import LoadLimits
 from subgraphkit.types import DataType, TensorType
 

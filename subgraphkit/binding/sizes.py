@@ -6,14 +6,13 @@ step, and judged there.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Final
 
-from subgraphkit.ir import BoundGraph, Graph, Node
+from subgraphkit.ir import BoundGraph, Graph, Node, elements
 from subgraphkit.limits import LoadLimits
 from subgraphkit.types import Shape, TensorType
 
-__all__ = ["elements", "require_bounded"]
+__all__ = ["require_bounded"]
 
 _AMPLE: Final = 8
 """What an operator works in may always have this many times the elements that it reads and makes.
@@ -66,12 +65,6 @@ def _with_bodies(graph: Graph) -> Iterator[Graph]:
 
 def _bytes(type_: TensorType) -> int:
     return (elements(type_.shape) * type_.dtype.bits + 7) // 8
-
-
-@lru_cache(maxsize=4096)
-def elements(shape: Shape | None) -> int:
-    """Return the number of elements, open dimensions counted as 1."""
-    return math.prod([dim for dim in shape or () if isinstance(dim, int)])
 
 
 def _refuse(graph: Graph, large: set[int], limits: LoadLimits) -> None:

@@ -13,6 +13,7 @@ from subgraphkit.backend.contract import EngineOrigin
 from subgraphkit.ir.digests import canonical, data_digest
 
 __all__ = [
+    "DIGEST",
     "FORMAT",
     "MARK",
     "BackendEntry",
@@ -30,7 +31,8 @@ FORMAT: Final = 1
 MARK: Final = "subgraphkit_bundle"
 """The member that says that a file is a manifest, and of which format."""
 
-_DIGEST: Final = "sha256"
+DIGEST: Final = "sha256"
+"""The member that is the SHA-256 of all others."""
 _FILE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _HALF: Final = re.compile(r"[\ud800-\udfff]")
@@ -140,7 +142,7 @@ def write_manifest(manifest: BundleManifest) -> bytes:
         ValueError: Something in it has no form in JSON.
     """
     members = {MARK: FORMAT, **asdict(manifest)}
-    members[_DIGEST] = data_digest(canonical(members))
+    members[DIGEST] = data_digest(canonical(members))
     return json.dumps(members, indent=1, allow_nan=False).encode("ascii") + b"\n"
 
 
@@ -153,12 +155,12 @@ def read_manifest(members: Mapping[str, Any]) -> BundleManifest:
     Raises:
         MemberError: It is not what ``write_manifest`` wrote.
     """
-    rest = {name: value for name, value in members.items() if name != _DIGEST}
+    rest = {name: value for name, value in members.items() if name != DIGEST}
     try:
         digest = data_digest(canonical(rest))
     except (ValueError, RecursionError):
         raise MemberError("its manifest cannot be written again as it is") from None
-    if members.get(_DIGEST) != digest:
+    if members.get(DIGEST) != digest:
         raise MemberError("its manifest has another SHA-256 than when it was written")
     rest.pop(MARK, None)
     manifest = _manifest("", rest)

@@ -57,21 +57,19 @@ class BundleCall:
     constraints: Constraints | None = None
 
 
-def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = False) -> Plan:
+def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
     """Make a plan of a bundle.
 
     Every file is held against its digest before a backend sees a byte of it. Options and settings
     are those of here, but for what shaped the engines; ``SUBGRAPH_BACKEND`` does not matter.
 
     Args:
-        folder: The bundle.
+        files: The bundle.
         call: What the caller says.
-        trust: Whether to open it although somebody else could have written it: it, or a file of
-            it, belongs neither to this user nor to root, or can be written by others.
 
     Raises:
-        BundleError: It is no bundle (SGK181), damaged (SGK182), not to be trusted (SGK183), asked
-            for something else (SGK185), or made for something else than is here (SGK186).
+        BundleError: It is damaged (SGK182), not to be trusted (SGK183), asked for something else
+            (SGK185), or made for something else than is here (SGK186).
         BackendNotFoundError: A backend of it is not installed (SGK101), optional or not.
         BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
         CompileError: A backend failed to restore an engine (SGK187) or to compile what has none
@@ -80,7 +78,6 @@ def open_bundle(folder: Path, call: BundleCall | None = None, *, trust: bool = F
         SubgraphkitError: As ``load`` and ``bind``.
     """
     call = call or BundleCall()
-    files = BundleFiles(folder, trust=trust)
     manifest = files.manifest
     choices = _choices(call, manifest)
     stored, engines = _checked(files)

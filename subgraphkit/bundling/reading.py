@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.manifest import (
+    DIGEST,
     FORMAT,
     MARK,
     BundleManifest,
@@ -55,6 +56,7 @@ class BundleFiles:
     Attributes:
         folder: The folder, links resolved.
         manifest: What it says of itself; digest and kinds are checked, files are not.
+        digest: The SHA-256 of the manifest, in which there are those of all files.
     """
 
     def __init__(self, folder: Path, *, trust: bool) -> None:
@@ -127,9 +129,11 @@ class BundleFiles:
         if members[MARK] != FORMAT or type(members[MARK]) is not int:
             raise messages.unknown_format(self.folder, members[MARK], FORMAT, _version_in(members))
         try:
-            return read_manifest(members)
+            manifest = read_manifest(members)
         except MemberError as error:
             raise messages.damaged(self.folder, str(error)) from None
+        self.digest: str = members[DIGEST]
+        return manifest
 
     def _opened(self, name: str) -> Any:
         """Open a file for reading, through no link.

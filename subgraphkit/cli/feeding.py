@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from subgraphkit.binding import BoundModel
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.values import merge_pairs
-from subgraphkit.comparing.feeding import Feed, make_feeds
+from subgraphkit.comparing.feeding import make_feeds
+from subgraphkit.running.samples import Feed
 
 __all__ = ["feeds_as_told", "tell_feeds"]
 

@@ -11,11 +11,12 @@ from subgraphkit.comparing.benching import bench
 from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
 from subgraphkit.comparing.bisection import Bisection, bisect
 from subgraphkit.comparing.differences import Difference, compare_values, first_difference
-from subgraphkit.comparing.feeding import Feed, make_feeds
+from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.comparing.findings import SubgraphFinding, Verification
 from subgraphkit.comparing.finiteness import NotFinite, ValueRange, find_not_finite
 from subgraphkit.comparing.trial import Trial, try_backend
 from subgraphkit.comparing.verification import verify
+from subgraphkit.running.samples import Feed
 
 __all__ = [
     "DEFAULT_TOLERANCES",

@@ -2,8 +2,7 @@
 
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +11,19 @@ import numpy.typing as npt
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.binding import BoundModel
-from subgraphkit.comparing.sizing import choose_sizes, filled
 from subgraphkit.errors import CallerError
-from subgraphkit.ir import BoundGraph
-from subgraphkit.types import DataType, TensorType, slot
+from subgraphkit.running.samples import Feed, samples
+from subgraphkit.types import TensorType
 
-__all__ = ["Feed", "make_feeds"]
+__all__ = ["make_feeds"]
 
 _Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """One input.
-
-    Attributes:
-        array: What is fed.
-        source: The file, or ``"random"``.
-        assumed: Sizes of dimensions that nobody gave; by name, or as ``x[2]``.
-    """
-
-    array: _Array
-    source: str
-    assumed: Mapping[str, int] = field(default_factory=dict)
 
 
 def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[str, Feed]:
     """Read or make up an array for every input.
 
-    Floating point inputs are standard normal; whole numbers are 0 or 1, which are right for masks,
-    indices and counts alike. A named dimension takes the size it has in a file; sizes that nobody
-    gave are chosen (see ``sizing``).
+    A named dimension takes the size it has in a file; see ``samples`` for what is made up.
 
     Args:
         bound: The bound graph.
@@ -51,8 +32,8 @@ def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[s
         seed: Seed of the random numbers.
 
     Raises:
-        CallerError: There is no such input, a file cannot be read, or an input is of a kind that
-            cannot be made up (SGK301).
+        CallerError: There is no such input, or a file cannot be read (SGK301); an input cannot be
+            made up (SGK197).
     """
     known = (*bound.inputs, *bound.defaults)
     given = {name: _read(name, Path(path)) for name, path in files.items() if name}
@@ -66,13 +47,10 @@ def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[s
                 hint=f"Inputs: {', '.join(known) or 'none'}",
             )
     given = {name: _as_typed(array, bound.types.get(name)) for name, array in given.items()}
-    learned = _sizes(bound, given)
-    sizes = choose_sizes(bound, {name: array.shape for name, array in given.items()}, learned)
-    rng = np.random.default_rng(seed)
-    feeds = {name: Feed(array, files.get(name, files.get("", ""))) for name, array in given.items()}
-    for name in bound.inputs:
-        if name not in feeds:
-            feeds[name] = _made_up(name, bound.types.get(name), (learned, sizes), rng)
+    shapes = {name: array.shape for name, array in given.items()}
+    feeds = samples(bound, shapes, {}, {}, seed)
+    for name, array in given.items():
+        feeds[name] = Feed(array, files.get(name, files.get("", "")))
     return {name: feeds[name] for name in known if name in feeds}
 
 
@@ -110,58 +88,3 @@ def _as_typed(array: _Array, type_: Any) -> _Array:
     """Name the element type again, where NumPy stores it as raw bytes."""
     named = array.dtype.kind == "V" and isinstance(type_, TensorType)
     return array.view(type_.dtype.numpy) if named else array
-
-
-def _sizes(bound: BoundGraph, given: Mapping[str, _Array]) -> dict[str, int]:
-    """Learn the sizes of named dimensions from the arrays given."""
-    sizes: dict[str, int] = {}
-    for name, array in given.items():
-        for dim, size in zip(bound.shape(name) or (), array.shape, strict=False):
-            if isinstance(dim, str):
-                sizes.setdefault(dim, size)
-    return sizes
-
-
-def _made_up(
-    name: str,
-    type_: Any,
-    sizes: tuple[Mapping[str, int], Mapping[str, int]],
-    rng: np.random.Generator,
-) -> Feed:
-    maker = _maker(type_.dtype) if isinstance(type_, TensorType) else None
-    if maker is None or type_.shape is None:
-        raise CallerError(
-            "SGK301",
-            f"input {name!r} is {type_}, which cannot be made up",
-            hint=f"Give it: --input {name}=FILE.npy",
-        )
-    learned, chosen = sizes
-    shape = filled(name, type_.shape, {**chosen, **learned})
-    assumed = {
-        one: chosen[one]
-        for axis, dim in enumerate(type_.shape)
-        if (one := slot(name, axis, dim)) in chosen and not isinstance(dim, int)
-    }
-    try:
-        made = np.asarray(maker(rng, shape), dtype=type_.dtype.numpy)
-    except (MemoryError, ValueError) as error:
-        raise CallerError(
-            "SGK301",
-            f"input {name!r} of shape {shape} cannot be made up: {error}",
-            hint="Give smaller sizes, such as --symbol N=1.",
-        ) from error
-    return Feed(made, "random", assumed)
-
-
-_Maker = Callable[[np.random.Generator, tuple[int, ...]], _Array]
-
-
-def _maker(dtype: DataType) -> _Maker | None:
-    if dtype in {DataType.UNDEFINED, DataType.STRING}:
-        return None
-    name = dtype.label
-    if name.startswith(("int", "uint", "bool")):
-        return lambda rng, shape: rng.integers(0, 2, shape)
-    if dtype is DataType.DOUBLE:
-        return lambda rng, shape: rng.standard_normal(shape)
-    return lambda rng, shape: rng.standard_normal(shape, np.float32)

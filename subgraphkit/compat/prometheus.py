@@ -4,19 +4,17 @@
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Summary
 
 from subgraphkit.backend.events import CompileEvent, FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.hookspecs import hookimpl
+from subgraphkit.running.tally import BUCKETS
 
 __all__ = ["Metrics"]
 
 _Metric = TypeVar("_Metric")
-
-_BUCKETS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-"""Seconds, from a run of a small network to one of a large one."""
 
 
 class Metrics:
@@ -44,7 +42,7 @@ class Metrics:
             "run_seconds",
             "model",
             "How long runs took, those that failed included",
-            buckets=_BUCKETS,
+            buckets=BUCKETS,
         )
         self._under_way = made(Gauge, "runs_in_progress", "model", "Runs under way")
         self._errors = made(

@@ -75,6 +75,7 @@ class ResolvedConfig:
         isolate: Backends in a child process; ``"process"`` stands for all.
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
+        model_root: The folder in which the models of specs are looked for; None if nobody said.
         trusted_folders: Folders in or below which a file may name code and widen what is trusted.
         verbose: How much to log to standard error, 0 to 3.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
@@ -114,6 +115,7 @@ class ResolvedConfig:
     isolate: frozenset[str]
     progress: Literal["none", "auto", "log", "rich", "tqdm"]
     data_roots: tuple[Path, ...]
+    model_root: Path | None
     trusted_folders: tuple[Path, ...]
     verbose: int
     raise_plugin_errors: bool

@@ -106,8 +106,9 @@ def read_config_file(path: Path, layer: str = "file") -> Layer:
 
 def _anchor(table: dict[str, Any], folder: Path) -> None:
     """Make the paths in a file relative to it, wherever the program was started."""
-    if isinstance(table.get("cache_dir"), str):
-        table["cache_dir"] = str(folder / Path(table["cache_dir"]).expanduser())
+    for key in ("cache_dir", "model_root"):
+        if isinstance(table.get(key), str):
+            table[key] = str(folder / Path(table[key]).expanduser())
     selection = table.get("backend")
     if isinstance(selection, str) and (plan := selection.strip().partition("@"))[2] and not plan[0]:
         table["backend"] = f"@{folder / Path(plan[2].strip()).expanduser()}"

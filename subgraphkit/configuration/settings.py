@@ -94,6 +94,7 @@ class SettingValues(OtherSettings, total=False):
     """Everything that ``config``, ``config.set`` and ``resolve`` take."""
 
     progress: str | None
+    model_root: Path | str | None
     backend: Selection
     options: OptionValues | None
 
@@ -300,6 +301,12 @@ _ALL: Final = (
         (),
         "Folders in or below which a model may have external data, beside its own.",
         widens=more_folders,
+    ),
+    Setting(
+        "model_root",
+        read_path,
+        None,
+        "The folder in which the models of specs are looked for.",
     ),
     Setting(
         "trusted_folders",

@@ -10,7 +10,7 @@ Source: ONNX IR specification, "Graphs".
 from subgraphkit.ir.adjacency import Adjacency
 from subgraphkit.ir.bounds import Bounds, integer_bounds
 from subgraphkit.ir.building import build_graph
-from subgraphkit.ir.effort import MOST_AT_BIND, effort_of
+from subgraphkit.ir.effort import MOST_AT_BIND, effort_of, elements
 from subgraphkit.ir.graph import (
     BoundGraph,
     Graph,
@@ -47,6 +47,7 @@ __all__ = [
     "boundary",
     "build_graph",
     "effort_of",
+    "elements",
     "integer_bounds",
     "last_uses",
     "make_subgraph",

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 from subgraphkit.ir.graph import Node
-from subgraphkit.types import DataType, TensorType
+from subgraphkit.types import DataType, Shape
 
-__all__ = ["MOST_AT_BIND", "effort_of"]
+__all__ = ["MOST_AT_BIND", "effort_of", "elements"]
 
 MOST_AT_BIND: Final = 1 << 28
 """Multiplications and additions of which computing something beforehand is not noticed."""
@@ -33,17 +33,17 @@ def effort_of(node: Node, read: Sequence[int] | None = None) -> int:
     if node.op_type in _ENDLESS:
         return _WITHOUT_END
     if read is None:
-        read = [_elements(node.graph.types.get(name)) for name in node.inputs]
-    made = [_elements(node.output_type(place)) for place in range(len(node.outputs))]
+        read = [elements(node.graph.shape(name)) for name in node.inputs]
+    made = [elements(node.graph.shape(name)) for name in node.outputs]
     most_read, most_made = max(read, default=0), max(made, default=0)
     if node.domain or DataType.STRING in map(node.graph.dtype, node.outputs):
         return _PER_OBJECT * max(most_read, most_made)
     return _MEASURES.get(node.op_type, _looks)(node, most_read, most_made)
 
 
-@cache
-def _elements(type_: object) -> int:
-    shape = type_.shape if isinstance(type_, TensorType) else None
+@lru_cache(maxsize=4096)
+def elements(shape: Shape | None) -> int:
+    """Return the number of elements, open dimensions counted as 1."""
     return math.prod([dim for dim in shape or () if isinstance(dim, int)])
 
 

@@ -183,23 +183,25 @@ def _as_many_as_starts(value: Any, given: _Given) -> str:
     return _count(value, len(given.attributes.get("starts", value)))
 
 
-def _pool_of(given: _Given) -> int:
-    return max(len(given.attributes.get(name, ())) for name in ("pool_int64s", "pool_strings"))
+def _grams(given: _Given) -> tuple[int, list[tuple[int, int]]]:
+    """Return how many entries the pool has, and those of n-grams of each size, from 1 on.
+
+    The second is how many n-grams they are, and how many entries are left over.
+    """
+    pool = max(len(given.attributes.get(name, ())) for name in ("pool_int64s", "pool_strings"))
+    ends = [*given.attributes.get("ngram_counts", ()), pool]
+    return pool, [divmod(end - begin, size) for size, (begin, end) in enumerate(pairwise(ends), 1)]
 
 
 def _gram_places(value: Any, given: _Given) -> str:
-    ends = [*value, _pool_of(given)]
-    if min(ends) >= 0 and all(
-        begin <= end and (end - begin) % size == 0
-        for size, (begin, end) in enumerate(pairwise(ends), 1)
-    ):
+    pool, grams = _grams(given)
+    if min(value, default=0) >= 0 and all(count >= 0 and not left for count, left in grams):
         return ""
-    return f"ascending places in a pool of {ends[-1]}, with whole n-grams between them"
+    return f"ascending places in a pool of {pool}, with whole n-grams between them"
 
 
 def _gram_numbers(value: Any, given: _Given) -> str:
-    ends = [*given.attributes.get("ngram_counts", ()), _pool_of(given)]
-    grams = sum((end - begin) // size for size, (begin, end) in enumerate(pairwise(ends), 1))
+    grams = sum(count for count, _ in _grams(given)[1])
     if len(value) == grams and min(value, default=0) >= 0:
         return ""
     return f"{grams} places in the output, one for each n-gram of the pool"

@@ -8,14 +8,16 @@ folder that is trusted, or below one. The rules go beyond the fixes of onnx's ow
 """
 
 import errno
+import hashlib
 import os
 import stat
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final, Self, cast
 
 from subgraphkit.errors import InvalidModelError
+from subgraphkit.ir.digests import canonical, data_digest
 
 __all__ = ["DataFolders", "MoreFolders"]
 
@@ -33,6 +35,8 @@ _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY",
 _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 _Parts = tuple[str, ...]
+_State = tuple[int, int, int]
+"""Size, time of the last change, and number of a file."""
 
 
 class _RefusedError(Exception):
@@ -63,7 +67,7 @@ class DataFolders:
         self._name = model.name
         self._trusted = {self._own}
         self._more = more
-        self._sizes: dict[str, int] = {}
+        self._seen: dict[str, _State] = {}
 
     def read_model(self) -> bytes | None:
         """Read the model itself, and trust the folder that its path leads to.
@@ -73,6 +77,7 @@ class DataFolders:
         """
         try:
             with self._opened(self._name, self._trust_folder_of) as file:
+                self._seen[""] = _state(file)
                 return file.read()
         except (_RefusedError, OSError):
             return None
@@ -83,11 +88,34 @@ class DataFolders:
         Raises:
             InvalidModelError: As ``open``.
         """
-        size = self._sizes.get(location)
-        if size is None:
+        state = self._seen.get(location)
+        if state is None:
             with self.open(location, subject) as file:
-                size = self._sizes[location] = os.fstat(file.fileno()).st_size
-        return size
+                state = self._seen[location] = _state(file)
+        return state[0]
+
+    def digest(self) -> str | None:
+        """Return the digest of the model and of all files it has data in; None if one was changed.
+
+        Of a model in one file it is the SHA-256 of that file. Otherwise it is the one of a JSON
+        object with the digest of each file by location, that of the model under an empty name.
+
+        Raises:
+            InvalidModelError: As ``open``.
+            OSError: A file cannot be read.
+        """
+        found: dict[str, str] = {}
+        for location, state in sorted(self._seen.items()):
+            with self._again(location) as file:
+                found[location] = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+                if _state(file) != state:
+                    return None
+        return found[""] if len(found) == 1 else data_digest(canonical(found))
+
+    def _again(self, location: str) -> BinaryIO:
+        if location:
+            return self.open(location, "external data")
+        return self._opened(self._name, self._trust_folder_of)
 
     def open(self, location: str, subject: str) -> BinaryIO:
         """Open a data file for reading.
@@ -239,6 +267,11 @@ def _real(path: Path) -> Path:
         return Path(os.path.realpath(path))
     except OSError:  # it was exchanged for something else at this moment
         return path.absolute()
+
+
+def _state(file: BinaryIO) -> _State:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _plain(descriptor: int) -> BinaryIO:

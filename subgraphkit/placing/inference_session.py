@@ -1,34 +1,45 @@
-"""The whole road in one call."""
+"""The whole road in one call, and the spec of such a call, which opens the same elsewhere."""
 
 import os
-import time
+import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Unpack
+from types import MappingProxyType
+from typing import Any, Final, Self, Unpack, cast
 
-from subgraphkit.binding import Shapes, bind
-from subgraphkit.bundling import BundleCall, open_bundle
+from subgraphkit.binding import Shapes
+from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
 from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
-from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
-from subgraphkit.placing.background import (
-    BackgroundBuild,
-    SubgraphStatus,
-    starting_plan,
-    statuses,
+from subgraphkit.placing.background import BackgroundBuild, starting_plan
+from subgraphkit.placing.carrying import (
+    OpenCall,
+    bound_by,
+    carried_call,
+    checked_members,
+    digest_of,
+    is_folder,
+    located,
+    no_spec,
+    placed,
+    plain_json,
+    read_members,
+    written,
 )
+from subgraphkit.placing.improving import ImprovingSession
 from subgraphkit.placing.tuning_child import BackgroundTuning, tuned, wanted_tuning
 from subgraphkit.planning import plan
 from subgraphkit.running.onnxruntime_words import refuse_arguments
-from subgraphkit.running.session import Session
 from subgraphkit.viewing.progress import ShownAs, shown
 
-__all__ = ["InferenceSession"]
+__all__ = ["InferenceSession", "SessionSpec"]
 
 
-class InferenceSession(Session):
+class InferenceSession(ImprovingSession):
     """Load, bind, partition, compile, plan and be ready to run.
 
     Takes the place of ``onnxruntime.InferenceSession``: ``run``, ``get_inputs``, ``get_outputs``
@@ -67,8 +78,8 @@ class InferenceSession(Session):
     Thread-safety: as ``Session``.
     """
 
-    _build: BackgroundBuild | None = None
-    _tuning: BackgroundTuning | None = None
+    _bundle: str | None = None
+    """The digest of the bundle that it was opened from."""
 
     def __init__(  # noqa: PLR0913 (each step of the road has its own)
         self,
@@ -83,14 +94,21 @@ class InferenceSession(Session):
         **settings: Unpack[OtherSettings],
     ) -> None:
         refuse_arguments(settings)
-        if isinstance(source, str | os.PathLike) and os.path.isdir(source):  # noqa: PTH112 (no name makes it raise)
-            call = BundleCall(backend, shapes, options, settings, constraints)
-            super().__init__(open_bundle(Path(source), call, trust=trust))
+        self._open(
+            OpenCall(source, backend, shapes, options, constraints, trust, progress, settings)
+        )
+
+    def _open(self, call: OpenCall) -> None:
+        self._call = call.remembered()
+        if is_folder(call.source):
+            files = BundleFiles(Path(call.source), trust=call.trust)
+            call.require(files.digest)
+            given = call.backend, call.shapes, call.options, call.settings, call.constraints
+            super().__init__(open_bundle(files, BundleCall(*given)))
+            self._bundle = files.digest
             return
-        model = load(source, data_roots=settings.get("data_roots"), limits=settings.get("limits"))
-        how: Any = {} if progress is None or callable(progress) else {"progress": progress}
-        bound = bind(model, shapes, backend=backend, options=options, **settings, **how)
-        progress = bound.settings.progress if progress is None else progress
+        bound, progress = bound_by(call)
+        constraints = call.constraints
         tuning = wanted_tuning(bound, constraints)
         start = None
         if bound.settings.build == "background" and tuning != "first":
@@ -107,56 +125,251 @@ class InferenceSession(Session):
                 super().__init__(plan(found, compile_subgraphs(found, progress=course)))
         if tuning == "background":
             self._tuning = BackgroundTuning(
-                self, source, shapes, self._build.wait if self._build is not None else None
+                self,
+                call.source,
+                call.shapes,
+                self._build.wait if self._build is not None else None,
             )
 
     @property
-    def ready(self) -> bool:
-        """Whether nothing is left to be built or measured in the background, done or failed."""
-        return all(one.ready for one in self._background)
+    def spec(self) -> "SessionSpec":
+        """What opens the same session in another process; see ``SessionSpec``.
 
-    @property
-    def tuning(self) -> str:
-        """How far measuring in the background is; empty where nothing measures.
-
-        ``"measuring"``, then ``"exchanged"``, ``"kept"`` where the plan was the best already,
-        ``"failed"``, or ``"stopped"`` if the session was closed before.
+        Raises:
+            CallerError: It was opened from something that does not exist elsewhere, or its model or
+                weights were changed since (SGK192).
         """
-        return "" if self._tuning is None else self._tuning.state
+        call = self._call.require_plain()
+        if self.weight_versions:
+            raise no_spec(
+                "its weights were updated",
+                "Write it with session.export(), and open the bundle.",
+            )
+        folders = self.graph.model.folders
+        digest = self._bundle or (None if folders is None else folders.digest())
+        if digest is None:
+            raise no_spec(
+                f"the file {call.source!r} is not the one that it was opened from any more",
+                "Open the session again.",
+            )
+        return SessionSpec.of_call(call, self.resolved_config, digest)
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is left to be built or measured in the background.
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send the spec; what is unpickled, or copied, is another session that was opened by it."""
+        if type(self) is not InferenceSession:
+            raise no_spec(
+                f"it is a {type(self).__name__}, which derives from InferenceSession",
+                "Send session.spec, and make one of it there.",
+            )
+        return SessionSpec.open, (self.spec,)
+
+
+@dataclass(frozen=True, eq=False)
+class SessionSpec:
+    """All that is needed to open a session in another process: where the model is, and how.
+
+    It is small plain data without code and weights, so that any engine can send it. Two of the same
+    content are equal. It holds what was said on this side, by the call, a context manager, the
+    environment or a file, in the order in which these win; what nobody said is found out where the
+    session is opened, such as how many threads there may be. Of what says something of this
+    machine, ``cache_dir``, ``data_roots``, ``trusted_folders`` and ``verbose``, only what the call
+    says is held, and of a file that nobody vouches for no option that names code.
+
+    Attributes:
+        source: The path of a model or a bundle: from ``SUBGRAPH_MODEL_ROOT`` if it was below that,
+            else as it was given. So there is no folder of yours in it unless you gave one.
+        digest: What the model must have when it is opened: the SHA-256 of its file; with external
+            data, of a JSON object that has those of all its files; of a bundle, of its manifest.
+        backend: The selection, ``"@FILE"`` for a plan file; None if nobody said, or for a bundle.
+        shapes: Values of named dimensions and shapes of inputs.
+        options: Options by backend name.
+        settings: Other settings.
+        trust: Whether to open a bundle that somebody else could have written.
+        warm_up: Whether a session that is opened runs once before it is handed out.
+
+    Thread-safety: all methods may be called from any thread.
+    """
+
+    source: str
+    digest: str
+    backend: str | None = None
+    shapes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    trust: bool = False
+    warm_up: bool = False
+    _text: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Take copies of what can be changed, and check kinds."""
+        for name, value in checked_members(self._members()).items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_text", self.to_json())
+
+    @classmethod
+    def of(  # noqa: PLR0913 (those of InferenceSession)
+        cls,
+        source: str | os.PathLike[str],
+        backend: Any = None,
+        shapes: Shapes | None = None,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        constraints: Constraints | None = None,
+        trust: bool = False,
+        progress: str | None = None,
+        warm_up: bool = False,
+        root: str | os.PathLike[str] | None = None,
+        **settings: Unpack[OtherSettings],
+    ) -> Self:
+        """Return the spec of the session that ``InferenceSession`` opens with these arguments.
+
+        The model is read and hashed, and nothing compiled.
 
         Args:
-            timeout: Seconds to wait at most; None for as long as it takes.
+            source: The path of a model or of a bundle.
+            backend: As ``InferenceSession`` takes it, but no class or object.
+            shapes: As there.
+            options: As there.
+            constraints: As there, but no functions.
+            trust: As there.
+            progress: As there, a word.
+            warm_up: Whether a session that is opened runs once before it is handed out.
+            root: The folder that ``source`` is named from; None for ``SUBGRAPH_MODEL_ROOT``.
+            **settings: As there.
 
-        Returns:
-            ``ready``, as it is then.
+        Raises:
+            CallerError: Something of it cannot be sent (SGK192).
+            SubgraphkitError: As ``load``; for a bundle, as ``InferenceSession``.
         """
-        end = None if timeout is None else time.monotonic() + timeout
-        for one in self._background:
-            one.wait(None if end is None else max(0.0, end - time.monotonic()))
-        return self.ready
+        refuse_arguments(settings)
+        call = OpenCall(source, backend, shapes, options, constraints, trust, progress, settings)
+        call = call.remembered().require_plain()
+        told: Any = {"model_root": root, "progress": progress}
+        resolved = resolve(backend=backend, options=options, **settings, **told)
+        digest = digest_of(call)
+        if digest is None:
+            raise no_spec(f"{os.fspath(source)!r} is no file that stays as it is", "Copy it first.")
+        return cls.of_call(call, resolved, digest, warm_up=warm_up)
 
-    def status(self) -> dict[str, SubgraphStatus]:
-        """Return, by subgraph id, which backend runs it, which is to, and how far that is."""
-        running, tuning = self.plan, self._tuning
-        if self._build is None or (tuning is not None and tuning.state == "exchanged"):
-            return statuses(running)
-        return self._build.status(running)
+    @classmethod
+    def of_call(
+        cls, call: OpenCall, settings: ResolvedConfig, digest: str, *, warm_up: bool = False
+    ) -> Self:
+        """Return the spec of a call, of which it is known what holds for it.
 
-    def close(self) -> None:
-        """Release what the operators hold, and stop what is built or measured in the background.
+        Args:
+            call: The arguments.
+            settings: What holds.
+            digest: The digest of the model.
+            warm_up: Whether a session that is opened runs once before it is handed out.
 
-        Waits for the backend that is compiling to come to its next step. May be called more than
-        once.
+        Raises:
+            CallerError: Something of it cannot be sent (SGK192).
         """
-        for one in self._background:
-            one.stop()
-        super().close()
-        for one in self._background:
-            one.wait()
+        root = settings.model_root
+        carried = carried_call(call, settings)
+        source = placed(call.source, root)
+        shapes = plain_json(call.shapes or {}, "shapes")
+        return cls(source, digest, shapes=shapes, trust=call.trust, warm_up=warm_up, **carried)
 
-    @property
-    def _background(self) -> list[BackgroundBuild | BackgroundTuning]:
-        return [one for one in (self._tuning, self._build) if one is not None]
+    def open(self, *, root: str | os.PathLike[str] | None = None) -> InferenceSession:
+        """Open a session.
+
+        Args:
+            root: The folder that ``source`` is in; None for ``SUBGRAPH_MODEL_ROOT``, and without
+                that the working directory.
+
+        Raises:
+            CallerError: The model is another than when the spec was made (SGK194).
+            SubgraphkitError: As ``InferenceSession``.
+        """
+        folder = resolve(model_root=None if root is None else Path(root)).model_root
+        settings = dict(self.settings)
+        backend = self.backend
+        if backend is not None and backend.startswith("@"):
+            backend = f"@{located(backend[1:], folder)}"
+        session = InferenceSession.__new__(InferenceSession)
+        session._open(  # noqa: SLF001 (of the same module)
+            OpenCall(
+                located(self.source, folder),
+                backend,
+                dict(self.shapes) or None,
+                dict(self.options) or None,
+                None,
+                self.trust,
+                settings.pop("progress", None),
+                cast("OtherSettings", settings),
+                self.digest,
+            )
+        )
+        return session
+
+    def get(self, *, root: str | os.PathLike[str] | None = None) -> InferenceSession:
+        """Return the session of this process for this spec, which is opened when first asked for.
+
+        All who ask share it, from any thread. A forked child opens its own, and so does whoever
+        asks after it was closed.
+
+        Args:
+            root: As for ``open``, where it is opened.
+
+        Raises:
+            SubgraphkitError: As ``open``; who asks next tries again.
+        """
+        session = _OPENED.sessions.get(self._text)
+        if session is None or session._closed:  # noqa: SLF001 (of the same module)
+            with _OPENED.locks.setdefault(self._text, threading.Lock()):
+                session = _OPENED.sessions.get(self._text)
+                if session is None or session._closed:  # noqa: SLF001 (of the same module)
+                    session = _OPENED.sessions[self._text] = self.open(root=root)
+        return session
+
+    def release(self) -> None:
+        """Close the session that ``get`` returns, if it is open; who has it can run it no more."""
+        session = _OPENED.sessions.pop(self._text, None)
+        if session is not None:
+            session.close()
+
+    def to_json(self) -> str:
+        """Return the spec as JSON, which ``from_json`` reads."""
+        return written(self._members())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read a spec.
+
+        Raises:
+            ConfigError: It is none, has members that are unknown, or was written by a newer
+                version (SGK193).
+        """
+        return cls(**read_members(text, [one.name for one in fields(cls) if one.init]))
+
+    def _members(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SessionSpec) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SessionSpec.from_json, (self._text,)
+
+
+class _Opened:
+    """The sessions of this process that specs opened, by the text of the spec."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, in a forked child; what was opened is kept alive by ``running.forking``."""
+        self.sessions: dict[str, InferenceSession] = {}
+        self.locks: dict[str, threading.Lock] = {}
+
+
+_OPENED: Final = _Opened()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_OPENED.renew)

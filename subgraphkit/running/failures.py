@@ -3,15 +3,31 @@
 from collections.abc import Mapping
 from typing import Any
 
+from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.boundary import is_to_pass, unforeseen
-from subgraphkit.errors import ExecutionError, InputError, SubgraphkitError, text_of
+from subgraphkit.compiling import close_all, compile_elsewhere
+from subgraphkit.errors import (
+    ExecutionError,
+    InputError,
+    InvalidModelError,
+    SubgraphkitError,
+    text_of,
+)
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
+from subgraphkit.running.stopping import refuse_stopped
 
-__all__ = ["fails_again", "movable"]
+__all__ = ["fails_again", "made_elsewhere", "movable"]
 
 
-def movable(error: BaseException, emitted: Emitted, plan: Plan, feeds: Any) -> ExecutionError:
+def movable(
+    error: BaseException,
+    emitted: Emitted,
+    plan: Plan,
+    feeds: Any,
+    progress: Progress | None = None,
+) -> ExecutionError:
     """Return the failure of a step that is to move to the fallback; raise any other.
 
     Args:
@@ -19,13 +35,17 @@ def movable(error: BaseException, emitted: Emitted, plan: Plan, feeds: Any) -> E
         emitted: The code that ran.
         plan: The plan it was made of.
         feeds: What was fed.
+        progress: That of the run; None if it may take as long as it takes.
 
     Raises:
+        RunTimeoutError: It took longer than it may (SGK138).
+        RunCancelledError: It was cancelled (SGK139).
         ExecutionError: A step failed (SGK131) or returned something wrong (SGK132), and stays.
         InputError: The feeds are no mapping (SGK145).
         InvalidModelError: What failed is no step (SGK219).
         BaseException: It is the program's own, such as Ctrl-C, and passes.
     """
+    refuse_stopped(progress, error, emitted, plan)
     found = emitted.locate(error)
     if found is None:
         if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
@@ -45,6 +65,29 @@ def movable(error: BaseException, emitted: Emitted, plan: Plan, feeds: Any) -> E
     if not moves:
         raise failure
     return failure
+
+
+def made_elsewhere(plan: Plan, index: int, failure: ExecutionError) -> Plan:
+    """Return a plan one of whose steps runs on the fallback.
+
+    Args:
+        plan: The plan.
+        index: The step.
+        failure: Why it is to move.
+
+    Raises:
+        ExecutionError: It cannot, or is there already; the failure.
+    """
+    step = plan.steps[index]
+    try:
+        operator = compile_elsewhere(plan.partitioning, step.subgraph)
+    except (Unsupported, LookupError, InvalidModelError) as error:
+        # The last is what the weights are that only an engine of a bundle has.
+        raise failure from error
+    if type(operator) is type(step.operator) and operator.made_by == step.operator.made_by:
+        close_all([operator])
+        raise failure
+    return plan.with_operator(index, operator)
 
 
 def fails_again(emitted: Emitted, index: int, failure: ExecutionError, feeds: Any) -> bool:

@@ -6,6 +6,8 @@ from typing import Any
 from subgraphkit.errors import CallerError, InputError
 
 __all__ = [
+    "check_count",
+    "check_seconds",
     "no_output",
     "not_a_list",
     "other_model",
@@ -23,6 +25,31 @@ def run_closed(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
     """
     del feeds, buffers
     raise CallerError("SGK144", "the session is closed", hint="Make a new one, or close it later.")
+
+
+def check_count(name: str, value: object) -> None:
+    """Make sure that an argument is a number of things.
+
+    Raises:
+        CallerError: It is not (SGK142).
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise CallerError("SGK142", f"{name} is {value!r}, expected a whole number from 1 on")
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Make sure that an argument says how long a run may take.
+
+    Raises:
+        CallerError: It does not (SGK142).
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    if value is not None and not is_number:
+        raise CallerError(
+            "SGK142",
+            f"{name} is {value!r}, expected a number of seconds, 0 or more",
+            hint="Leave it out, or give None, for a run that takes as long as it takes.",
+        )
 
 
 def unknown_run_options(options: object) -> CallerError:

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -15,6 +16,7 @@ from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
 from subgraphkit.running.messages import profiled_already
 from subgraphkit.running.profiling import Recorder
+from subgraphkit.running.tally import Tally
 
 __all__ = ["Observer"]
 
@@ -26,6 +28,7 @@ class Observer:
 
     Attributes:
         session: Number of the session.
+        tally: Counts its runs; None while nobody has asked for that.
 
     Thread-safety: safe.
     """
@@ -35,6 +38,7 @@ class Observer:
         self._recorder: Recorder | None = None
         self._changes = 0
         self.session = extensions.number_session()
+        self.tally: Tally | None = None
         self._runs = count()
         self._here = threading.local()
 
@@ -61,10 +65,10 @@ class Observer:
     def watch(
         self, emitted: Emitted, plan: Plan, run_of: Callable[[SubgraphOperator], _Run]
     ) -> Emitted:
-        """Return the code of a plan such that runs and steps are reported, if anybody listens.
+        """Return the code of a plan such that runs and steps are reported, and runs counted.
 
-        Where nobody does, it is the same object; where somebody listens to steps, it is the same
-        code, which calls clocks around the operators.
+        Where nobody listens or counts, it is the same object; where somebody listens to steps, it
+        is the same code, which calls clocks around the operators.
 
         Args:
             emitted: The code.
@@ -73,13 +77,25 @@ class Observer:
         """
         hears_steps = self._extensions.implements("subgraphkit_step")
         hooks = ("subgraphkit_run_start", "subgraphkit_run_end")
-        if not hears_steps and not any(map(self._extensions.implements, hooks)):
-            return emitted
         if hears_steps:
             emitted = emitted.calling(
                 {i: self._clocked(s, run_of) for i, s in enumerate(plan.steps)}
             )
-        return replace(emitted, execute=self._reported(emitted, plan))
+        if hears_steps or any(map(self._extensions.implements, hooks)):
+            emitted = replace(emitted, execute=self._reported(emitted, plan))
+        if self.tally is not None:
+            emitted = replace(emitted, execute=self.tally.counting(emitted.execute))
+        return emitted
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Count the error that a run ends with, if runs are counted."""
+        try:
+            yield
+        except Exception as error:
+            if self.tally is not None:
+                self.tally.add_failure(error)
+            raise
 
     def _reported(self, emitted: Emitted, plan: Plan) -> Callable[..., list[Any]]:
         execute = emitted.execute

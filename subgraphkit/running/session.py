@@ -10,24 +10,25 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
-from subgraphkit.compiling import close_all, compile_elsewhere
+from subgraphkit.compiling import close_all
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import ExecutionError, InvalidModelError, SubgraphkitWarning
+from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
+from subgraphkit.running.answering import Answering
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import picked
-from subgraphkit.running.failures import fails_again, movable
+from subgraphkit.running.failures import fails_again, made_elsewhere, movable
 from subgraphkit.running.forking import follow, goes_on, run_forked
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import other_model, run_closed
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.profiling import Profile, Recorder
-from subgraphkit.running.stopping import RunOptions, Stoppable, refuse_stopped
+from subgraphkit.running.stopping import RunOptions, Stoppable
+from subgraphkit.running.tally import Tally
 from subgraphkit.running.values import NodeArg, described, node_args, places_of
 from subgraphkit.running.variants import Variants
 from subgraphkit.running.weights import Weights
@@ -35,7 +36,7 @@ from subgraphkit.running.weights import Weights
 __all__ = ["Session"]
 
 
-class Session:
+class Session(Answering):
     """Runs a plan, again and again, from any number of threads.
 
     Arrays that ``run`` returns belong to the caller. Arrays that are fed are never written to.
@@ -139,7 +140,8 @@ class Session:
             try:
                 results = self._execute(input_feed)
             except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
-                failure = movable(error, self._variants.plain, self._plan, input_feed)
+                with self._observer.failing():
+                    failure = movable(error, self._variants.plain, self._plan, input_feed)
             else:
                 return results if places is None else picked(results, places)
         self._move_to_fallback(failure, input_feed)
@@ -186,8 +188,8 @@ class Session:
                     if progress is not None:
                         progress.check()
                 except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
-                    refuse_stopped(progress, error, emitted, self._plan)
-                    failure = movable(error, emitted, self._plan, feeds)
+                    with self._observer.failing():
+                        failure = movable(error, emitted, self._plan, feeds, progress)
                 else:
                     return results
             self._move_to_fallback(failure, feeds)
@@ -290,6 +292,7 @@ class Session:
     def close(self) -> None:
         """Release what the operators hold. May be called more than once."""
         self._gate.alone(self._release)
+        self._end_workers()
 
     def _release(self) -> None:
         if self._closed:
@@ -300,6 +303,7 @@ class Session:
     def leave_parent(self) -> None:
         """Go on in a forked child if all operators can, or refuse to; called there."""
         self._gate = follow(self, Gate())  # a thread that is not here may have been inside
+        self._forget_threads()
         if not self._closed and not goes_on(self._plan):
             self._closed, self._execute = True, run_forked
 
@@ -330,6 +334,11 @@ class Session:
 
         return self._gate.alone(listen)
 
+    def _begin_tally(self) -> None:
+        self._observer.tally = self._observer.tally or Tally()
+        if not self._closed:
+            self._renew(self._plan)
+
     def _take(self, plan: Plan) -> None:
         """Run a plan from now on; the operators of the one before are left as they are."""
         self._observer.forget()
@@ -354,7 +363,8 @@ class Session:
 
         Not if the fallback fails on these feeds as well: then they are at fault, not the backend.
         """
-        step = self._gate.alone(partial(self._exchange, failure, feeds))
+        with self._observer.failing():
+            step = self._gate.alone(partial(self._exchange, failure, feeds))
         if step is not None:
             self._observer.tell_moved(failure, step, self.graph.settings.fallback)
             warnings.warn(
@@ -370,24 +380,15 @@ class Session:
         places = [at for at, one in enumerate(self._plan.steps) if one.operator is failed]
         if not places:
             return None
-        index = places[0]
-        step = self._plan.steps[index]
-        try:
-            operator = compile_elsewhere(self._plan.partitioning, step.subgraph)
-        except (Unsupported, LookupError, InvalidModelError) as error:
-            # The last is what the weights are that only an engine of a bundle has.
-            raise failure from error
-        before, after = self._plan, self._plan.with_operator(index, operator)
-        if type(operator) is type(step.operator) and operator.made_by == step.operator.made_by:
-            self._close_unless_used(after)
-            raise failure
+        index, before = places[0], self._plan
+        after = made_elsewhere(before, index, failure)
         self._take(after)
         if fails_again(self._variants.plain, index, failure, feeds):
             self._take(before)
             self._close_unless_used(after)
             raise failure
         self._close_unless_used(before)
-        return step
+        return before.steps[index]
 
 
 # Set here, and not defined in the class: a type checker that saw it would accept any misspelt name.

@@ -12,14 +12,13 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.boundary import is_to_pass
 from subgraphkit.errors import (
-    CallerError,
     RunCancelledError,
     RunTimeoutError,
     SubgraphkitError,
 )
 from subgraphkit.planning import Plan
 from subgraphkit.running.emission import Emitted
-from subgraphkit.running.messages import unknown_run_options
+from subgraphkit.running.messages import check_seconds, unknown_run_options
 
 __all__ = ["RunOptions", "Stoppable", "refuse_stopped"]
 
@@ -38,12 +37,14 @@ class RunOptions:
 
     Args:
         timeout_s: Seconds that each run may take; None for as long as it takes.
+        since: A moment of ``time.monotonic`` from which they count; None for the start of each run.
 
     Thread-safety: safe; any number of runs may have the same, all of which ``terminate`` ends.
     """
 
-    def __init__(self, timeout_s: float | None = None) -> None:
+    def __init__(self, timeout_s: float | None = None, *, since: float | None = None) -> None:
         self.timeout_s = timeout_s
+        self._since = since
         self._terminate = False
         self._lock = threading.Lock()
         self._runs: set[Progress] = set()
@@ -76,12 +77,7 @@ class RunOptions:
             CallerError: The number is none of seconds (SGK142).
         """
         seconds = self.timeout_s if timeout_s is None else timeout_s
-        if seconds is not None and not _is_time(seconds):
-            raise CallerError(
-                "SGK142",
-                f"timeout_s is {seconds!r}, expected a number of seconds, 0 or more",
-                hint="Leave it out, or give None, for a run that takes as long as it takes.",
-            )
+        check_seconds("timeout_s", seconds)
         progress = Progress()
         with self._lock:
             self._runs.add(progress)
@@ -93,16 +89,13 @@ class RunOptions:
                 yield progress
                 return
             limit = float(seconds)
-            if limit == 0:
+            left = limit if self._since is None else limit + self._since - time.monotonic()
+            if left <= 0:
                 progress.cancel(_too_long(limit))
-            with limited_to(limit, progress, lambda: _too_long(limit)):
+            with limited_to(left, progress, lambda: _too_long(limit)):
                 yield progress
         finally:
             self._runs.discard(progress)
-
-
-def _is_time(seconds: object) -> bool:
-    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0
 
 
 def _too_long(seconds: float) -> RunTimeoutError:

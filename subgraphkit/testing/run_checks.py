@@ -4,7 +4,9 @@ Each check takes the subject, a small model and an open session of it, and retur
 None. It raises ``Stopped`` where a run fails.
 """
 
+import multiprocessing
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -13,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import InputError, SubgraphkitError
+from subgraphkit.processes.child_process import how_it_ended
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.small_models import SmallModel
@@ -25,6 +28,7 @@ __all__ = [
     "fed_in_a_form",
     "fed_with",
     "good_run_after_refused_feeds",
+    "in_a_forked_child",
     "in_threads",
     "in_turn",
     "repeated_runs_are_equal",
@@ -40,6 +44,7 @@ Check = Callable[[Subject, SmallModel, Session], Finding | None]
 _RUNS: Final = 5
 _THREADS: Final = 8
 _PATIENCE_SECONDS: Final = 30.0
+_FORKED_SECONDS: Final = 20.0
 _GUARD: Final = 77  # what stands beside a buffer, and must stand there afterwards
 
 
@@ -163,6 +168,38 @@ def in_threads(
             text = f"in thread {number} of {len(entrances)}: {finding.detail}"
             return Finding(finding.outcome, text)
     return None
+
+
+def in_a_forked_child(check: Callable[[], Finding | None]) -> Finding | None:
+    """Carry a check out in a child that is forked here, and that ends with it."""
+    context = multiprocessing.get_context("fork")
+    mine, its = context.Pipe(duplex=False)
+
+    def answer() -> None:
+        found = check()
+        its.send(None if found is None else found.to_dict())
+
+    child = context.Process(target=answer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which are the point
+        child.start()
+    its.close()
+    try:
+        if not mine.poll(_FORKED_SECONDS):
+            text = f"a forked child did not return from a run within {_FORKED_SECONDS:g} s"
+            return Finding(Outcome.FAIL_CONTRACT, text)
+        told = mine.recv()
+    except EOFError:
+        child.join()
+        text = f"a forked child ended in a run: {how_it_ended(child.exitcode or 0)}"
+        return Finding(Outcome.FAIL_CONTRACT, text)
+    finally:
+        child.kill()
+        child.join()
+    if told is None:
+        return None
+    found = Finding.from_dict(told)
+    return Finding(found.outcome, f"in a forked child: {found.detail}")
 
 
 def in_turn(subject: Subject, model: SmallModel, one: Session, other: Session) -> Finding | None:

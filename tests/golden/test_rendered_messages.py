@@ -15,6 +15,7 @@ from tests.golden import (
     partitioning_messages,
     precision_messages,
     running_messages,
+    serving_messages,
 )
 from tests.golden_support import GOLDEN, GoldenCheck
 
@@ -26,6 +27,7 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     ("SGK18",): bundle_messages.MESSAGES,
     ("SGK23",): precision_messages.MESSAGES,
     ("SGK32",): comparing_messages.MESSAGES,
+    ("SGK343", "SGK344"): serving_messages.MESSAGES,
 }
 MESSAGES = {name: made for table in TABLES.values() for name, made in table.items()}
 

@@ -7,6 +7,7 @@ Every page with Python becomes a module, in an empty folder beside the package t
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.house.stubs import PACKAGES
@@ -89,7 +90,14 @@ def write_programs(folder: Path) -> list[Path]:
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     made += sorted((folder / "subgraphkit-acme" / "subgraphkit_acme").glob("*.py"))
     (folder / "names.py").write_text(_revealing(), encoding="utf-8")
-    return [*made, folder / "names.py", *sorted((ROOT / "examples").rglob("*.py"))]
+    examples = sorted((ROOT / "examples").rglob("*.py"))
+    return [*made, folder / "names.py", *filter(_has_its_imports, examples)]
+
+
+def _has_its_imports(path: Path) -> bool:
+    """Say whether what a program imports is there: the recipes for engines need those."""
+    names = re.findall(r"^(?:import|from) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return all(find_spec(name) or (path.parent / f"{name}.py").exists() for name in names)
 
 
 def _revealing() -> str:

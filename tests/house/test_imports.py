@@ -9,15 +9,20 @@ import pytest
 from tests.house.tree import ROOT
 
 HEAVY = (
+    "asyncio",
+    "concurrent.futures",
     "filelock",
     "google.protobuf",
     "ml_dtypes",
+    "multiprocessing",
     "networkx",
     "numpy",
     "onnx",
+    "pickle",
     "platformdirs",
     "pluggy",
     "rich",
+    "subgraphkit.serving",
 )
 
 

@@ -15,6 +15,7 @@ PUBLIC = [
     "plan",
     "Session",
     "InferenceSession",
+    "SessionSpec",
     "RunOptions",
     "register_property",
     "SubgraphSelector",

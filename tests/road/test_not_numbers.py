@@ -46,18 +46,9 @@ _ALONE: Final = [
     "GlobalAveragePool",
     "GlobalMaxPool",
 ]
-_REDUCING: Final = [
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-]
+_REDUCING: Final = sorted(
+    one.name for one in onnx.defs.get_all_schemas() if one.name.startswith("Reduce")
+)
 _OF_TWO: Final = ["Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub", "Sum"]
 _OTHERS: Final = {
     "Clip": "Clip(x, low, high)",

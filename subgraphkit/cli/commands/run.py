@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.bundling import BundleCall, open_bundle
+from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
@@ -23,13 +23,13 @@ from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told, sh
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write, merge_options
 from subgraphkit.cli.words import add_feed_words, add_road_words
-from subgraphkit.comparing.feeding import Feed
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
+from subgraphkit.running.samples import Feed
 from subgraphkit.texts import counted, listed
 
 __all__ = ["COMMAND"]
@@ -102,7 +102,7 @@ def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Rea
         {"strict": arguments.strict},
     )
     with watch.step("open"):
-        planned = open_bundle(Path(arguments.model), call, trust=arguments.trust)
+        planned = open_bundle(BundleFiles(Path(arguments.model), trust=arguments.trust), call)
     try:
         return planned, feeds_of(planned.graph)
     except BaseException:

@@ -72,6 +72,8 @@ FAULTS: Final = (
     Fault(computing.ReturnsInput, "L2/one_node", Outcome.FAIL_ALIAS),
     Fault(computing.WritesInputs, "L2/one_node", Outcome.FAIL_ALIAS),
     Fault(computing.ComputesThroughDouble, "L5/values/exact/Add_int64", Outcome.FAIL_VALUE),
+    Fault(keeping.ErrorsStay, "L5/errors/travel", Outcome.FAIL_CONTRACT),
+    Fault(keeping.ForgetsForks, "L5/processes/forked", Outcome.FAIL_RUN),
     Fault(keeping.CannotRestore, "L6/restored_here", Outcome.FAIL_CONTRACT),
     Fault(keeping.StoresAddresses, "L6/restored_by_another_process", Outcome.FAIL_CONTRACT),
     Fault(keeping.TrustsWhatIsStored, "L6/damaged/middle_changed", Outcome.FAIL_VALUE),

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -15,6 +16,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend import InnerTime, Pool, SubgraphOperator
+from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
 
@@ -22,7 +24,9 @@ __all__ = [
     "AbortsAtExit",
     "BreaksOthersOnClose",
     "CannotRestore",
+    "ErrorsStay",
     "FingerprintOfProcess",
+    "ForgetsForks",
     "InformationUnwritable",
     "LeaksRuns",
     "LeaksSessions",
@@ -39,6 +43,7 @@ __all__ = [
 _KEPT: list[Any] = []
 _DIGEST: Final = 32
 _SPIN_SECONDS: Final = 0.04
+_PATIENCE_SECONDS: Final = 1.0
 
 
 class _LeakingRuns(WrappedOperator):
@@ -136,6 +141,49 @@ class SpinsBesideOthers(WrappingBackend):
 
     pool: Pool = "spins"
     operator_class: ClassVar[type[WrappedOperator]] = _Restless
+
+
+class _Pooled(WrappedOperator):
+    thread_safe = fork_safe = True
+
+    def __init__(self, inner: SubgraphOperator, subgraph: Subgraph) -> None:
+        super().__init__(inner, subgraph)
+        self.pool = ThreadPoolExecutor(1)
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        return self.pool.submit(self.inner.run, inputs).result(_PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        self.pool.shutdown()
+        super().close()
+
+
+class ForgetsForks(WrappingBackend):
+    """Computes in a thread, which a forked child does not have, and calls that safe."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Pooled
+
+
+class _LibraryError(ExecutionError):
+    """Has the library's own object, and sends it along."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, threading.Lock())
+
+
+class _Sending(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        try:
+            return super().run(inputs)
+        except Exception as error:
+            text = "the library is out of order"
+            raise _LibraryError("SGK131", text, backend="faulty", subgraph="") from error
+
+
+class ErrorsStay(WrappingBackend):
+    """Raises errors that cannot be sent to another process."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Sending
 
 
 class _Unwritable(WrappedOperator):

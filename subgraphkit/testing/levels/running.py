@@ -1,5 +1,7 @@
 """Level 5, run-time: the promises of a session, run after run, for all feeds and threads."""
 
+import os
+import pickle  # noqa: TID251 (errors are pickled as pools do it, and nothing else is)
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -8,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import ModelProto
 
-from subgraphkit.errors import ExecutionError
+from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
 from subgraphkit.partitioning import Constraints
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
@@ -20,7 +22,7 @@ from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.references import REFERENCE
 from subgraphkit.testing.run_checks import Check
 from subgraphkit.testing.small_models import SmallModel, model_of, small_models
-from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.subject import Stopped, Subject
 
 __all__ = ["cases"]
 
@@ -60,6 +62,7 @@ _STUMBLES: Final = """stumbles (float[4,8] x, int64[4] i) => (float[4,8] y)
     { m = Mul(x, w) a = Add(m, x) h = Gather<axis=0>(a, i) b = Add(h, x) y = Mul(b, w) }"""
 _RIGHT_PLACES: Final = (2, 0, 3, 1)
 _WRONG_PLACES: Final = (2, 0, 99, 1)
+_NOT_IN_A_CHILD: Final = "SGK127"
 
 
 def cases(subject: Subject) -> Iterable[Case]:
@@ -76,6 +79,8 @@ def cases(subject: Subject) -> Iterable[Case]:
     for model in exact_models():
         yield _case(f"values/exact/{model.name}", partial(_exact, model))
     yield _case("errors/good_run_after_a_bad_one", _stumbling)
+    yield _case("errors/travel", _error_travels)
+    yield _case("processes/forked", _forked)
     for seed in range(_RANDOM_GRAPHS):
         yield _case(f"random_graphs/{seed}", partial(_random, seed))
 
@@ -212,6 +217,55 @@ def _stumbling(subject: Subject) -> Finding:
 
     constraints = Constraints(pins={"Gather": REFERENCE})
     return _judged(subject, model.proto, check, constraints=constraints)
+
+
+def _error_travels(subject: Subject) -> Finding:
+    """What a run raises arrives in another process, with its code and its words."""
+    model = _model(_STUMBLES)
+
+    def check(session: Session) -> Finding | None:
+        try:
+            session.run(None, {"x": model.feeds()["x"], "i": np.array(_WRONG_PLACES)})
+        except SubgraphkitError as error:
+            return _sent(error)
+        return None  # the library takes such a row for another one
+
+    return _judged(subject, model.proto, check)
+
+
+def _sent(error: SubgraphkitError) -> Finding | None:
+    """Send an error as pools of processes do."""
+    try:
+        arrived = pickle.loads(pickle.dumps(error))  # noqa: S301 (what was written here)
+    except Exception as trouble:  # noqa: BLE001 (whatever the class of a plugin does)
+        text = f"{type(error).__name__} cannot be pickled: {type(trouble).__name__}: {trouble}"
+        return Finding(Outcome.FAIL_CONTRACT, text)
+    if (arrived.code, arrived.fault, str(arrived)) != (error.code, error.fault, str(error)):
+        text = f"{type(error).__name__} [{error.code}] was pickled and became {arrived!r:.200}"
+        return Finding(Outcome.FAIL_CONTRACT, text)
+    return None
+
+
+def _forked(subject: Subject) -> Finding:
+    """A forked child runs a session of its parent, or says that it cannot (SGK127)."""
+    if not hasattr(os, "fork"):
+        return Finding(Outcome.SKIP, "this system does not fork")
+    model = next(iter(small_models()))
+
+    def check(session: Session) -> Finding | None:
+        subject.run(session, model.feeds())  # what starts at the first run is there now
+        return run_checks.in_a_forked_child(partial(_fed_or_refused, subject, model, session))
+
+    return _judged(subject, model.proto, check)
+
+
+def _fed_or_refused(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+    try:
+        return run_checks.fed_with(subject, model, session, model.feeds(1))
+    except CallerError as error:
+        return None if error.code == _NOT_IN_A_CHILD else Finding(Outcome.FAIL_RUN, str(error))
+    except Stopped as stop:
+        return stop.finding
 
 
 def _random(seed: int, subject: Subject) -> Finding:

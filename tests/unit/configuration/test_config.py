@@ -105,6 +105,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "PROGRESS": "log",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "TRUSTED_FOLDERS": "/d",
+        "MODEL_ROOT": "/models",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
         "MAX_MEMORY": "1.5GiB",
@@ -124,7 +125,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert resolved.limits == LoadLimits(max_nodes=7, max_value_bytes=2 << 30)
     assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
-    assert resolved.trusted_folders == (Path("/d"),)
+    assert (resolved.trusted_folders, resolved.model_root) == ((Path("/d"),), Path("/models"))
     assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("background", 90.0, "log")
     assert (resolved.isolate, resolved.nan_policy) == ({"a", "b"}, "propagate")

@@ -1,27 +1,140 @@
-"""Sizes for the dimensions of inputs that nobody gave: small ones that the network can work with.
+"""Made-up inputs of a model: random arrays, as small as the network can work with.
 
 A size of 1 is right for a batch and for most of what has no windows. Where windows slide, though,
 1 leaves nothing to slide over, and the model fails or computes nothing of meaning. So the sizes of
 one input are doubled until every window fits and every step finds something to step to.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from subgraphkit.binding import BoundModel
-from subgraphkit.errors import InvalidModelError
+from subgraphkit.errors import CallerError, InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.onnx_io import Inferred, infer
-from subgraphkit.types import Dim, Shape, TensorType, ValueType, fits, slot
+from subgraphkit.types import DataType, Dim, Shape, TensorType, ValueType, fits, slot
 
-__all__ = ["choose_sizes", "filled"]
+__all__ = ["Feed", "samples"]
 
 _TRIED: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _WEIGHT_PLACE: Final[Mapping[str, int]] = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _WINDOWS: Final = frozenset({*_WEIGHT_PLACE, "AveragePool", "LpPool", "MaxPool", "Pad"})
 
 
-def filled(name: str, shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One input.
+
+    Attributes:
+        array: What is fed.
+        source: The file, or ``"random"``.
+        assumed: Sizes of dimensions that nobody gave; by name, or as ``x[2]``.
+    """
+
+    array: npt.NDArray[Any]
+    source: str
+    assumed: Mapping[str, int] = field(default_factory=dict)
+
+
+def samples(
+    bound: BoundModel,
+    given: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
+    symbols: Mapping[str, int],
+    seed: int,
+) -> dict[str, Feed]:
+    """Make up an array for every input that is not given.
+
+    Floating point inputs are standard normal; whole numbers are 0 or 1, which are right for masks,
+    indices and counts alike. Sizes that nobody gave are small ones that the network can work with.
+
+    Args:
+        bound: The bound model.
+        given: Shapes of the inputs that are given.
+        shapes: Shapes that others are to have, if not as the graph says; axes may be open.
+        symbols: Sizes of named dimensions; others are those of the shapes that are given.
+        seed: Seed of the random numbers.
+
+    Raises:
+        CallerError: An input is of a kind, or of a size, that cannot be made up (SGK197).
+    """
+    wanted = {name: shapes.get(name, bound.shape(name)) for name in bound.inputs}
+    wanted = {name: shape for name, shape in wanted.items() if name not in given}
+    made_up = {name: shape or () for name, shape in wanted.items()}
+    learned = {**_sizes(bound, given), **symbols}
+    chosen = _choose_sizes(bound, made_up, given, learned)
+    rng = np.random.default_rng(seed)
+    return {
+        name: _made_up(name, bound.types.get(name), shape, (learned, chosen), rng)
+        for name, shape in wanted.items()
+    }
+
+
+def _sizes(bound: BoundModel, given: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """Learn the sizes of named dimensions from shapes."""
+    sizes: dict[str, int] = {}
+    for name, shape in given.items():
+        for dim, size in zip(bound.shape(name) or (), shape, strict=False):
+            if isinstance(dim, str):
+                sizes.setdefault(dim, size)
+    return sizes
+
+
+def _made_up(
+    name: str,
+    type_: ValueType | None,
+    declared: Shape | None,
+    sizes: tuple[Mapping[str, int], Mapping[str, int]],
+    rng: np.random.Generator,
+) -> Feed:
+    maker = _maker(type_.dtype) if isinstance(type_, TensorType) else None
+    if maker is None or not isinstance(type_, TensorType) or declared is None:
+        raise CallerError(
+            "SGK197",
+            f"input {name!r} is {type_}, which cannot be made up",
+            hint=f"Give an array for it: feeds={{{name!r}: array}} in Python, or "
+            f"--input {name}=FILE.npy on the command line.",
+            input=name,
+        )
+    learned, chosen = sizes
+    shape = _filled(name, declared, {**chosen, **learned})
+    assumed = {
+        one: chosen[one]
+        for axis, dim in enumerate(declared)
+        if (one := slot(name, axis, dim)) in chosen and not isinstance(dim, int)
+    }
+    try:
+        made = np.asarray(maker(rng, shape), dtype=type_.dtype.numpy)
+    except (MemoryError, ValueError) as error:
+        raise CallerError(
+            "SGK197",
+            f"input {name!r} of shape {shape} cannot be made up: {error}",
+            hint="Give smaller sizes: shapes={'N': 1} in Python, or --symbol N=1 on the command "
+            "line.",
+            input=name,
+        ) from error
+    return Feed(made, "random", assumed)
+
+
+_Maker = Callable[[np.random.Generator, tuple[int, ...]], npt.NDArray[Any]]
+
+
+def _maker(dtype: DataType) -> _Maker | None:
+    if dtype in {DataType.UNDEFINED, DataType.STRING}:
+        return None
+    name = dtype.label
+    if name.startswith(("int", "uint", "bool")):
+        return lambda rng, shape: rng.integers(0, 2, shape)
+    if dtype is DataType.DOUBLE:
+        return lambda rng, shape: rng.standard_normal(shape)
+    return lambda rng, shape: rng.standard_normal(shape, np.float32)
+
+
+def _filled(name: str, shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Return the shape of an input with sizes, by ``slot``, for what is open."""
     return tuple(
         dim if isinstance(dim, int) else sizes[slot(name, axis, dim)]
@@ -29,20 +142,23 @@ def filled(name: str, shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]
     )
 
 
-def choose_sizes(
-    bound: BoundModel, given: Mapping[str, tuple[int, ...]], learned: Mapping[str, int]
+def _choose_sizes(
+    bound: BoundModel,
+    shapes: Mapping[str, Shape],
+    given: Mapping[str, tuple[int, ...]],
+    learned: Mapping[str, int],
 ) -> dict[str, int]:
     """Choose a size for every dimension of the inputs that is still open.
 
     Args:
         bound: The bound model.
+        shapes: Shapes of the inputs to be made up.
         given: Shapes of the inputs of which the arrays are given.
-        learned: Sizes of named dimensions that follow from them.
+        learned: Sizes of named dimensions that are known.
 
     Returns:
         Sizes by ``slot``.
     """
-    shapes = {name: bound.shape(name) or () for name in bound.inputs if name not in given}
     fixed = {name: shape for name, shape in given.items() if fits(shape, bound.shape(name) or ())}
     growing: dict[str, list[str]] = {}
     ones: dict[str, int] = {}
@@ -56,7 +172,7 @@ def choose_sizes(
                 growing.setdefault(name, []).append(one)
     for sizes in (ones, *_larger(ones, growing.values())) if ones else ():
         known = {**sizes, **learned}
-        whole = {name: filled(name, shape, known) for name, shape in shapes.items()}
+        whole = {name: _filled(name, shape, known) for name, shape in shapes.items()}
         if _works(bound, {**fixed, **whole}, max(sizes.values())):
             return sizes
     return ones

@@ -1,0 +1,371 @@
+"""The part of a call that a spec carries: the selection, options and settings, as plain data."""
+
+import json
+import math
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from types import MappingProxyType
+from typing import Any, Final
+
+from subgraphkit.binding import BoundModel, Shapes, bind
+from subgraphkit.bundling import BundleFiles
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.demands import Pin
+from subgraphkit.configuration.handing import plain_value
+from subgraphkit.configuration.settings import OtherSettings
+from subgraphkit.errors import CallerError, ConfigError
+from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.loading import load
+from subgraphkit.partitioning import Constraints
+from subgraphkit.partitioning.claiming.constraints import configured
+from subgraphkit.viewing.progress import ShownAs
+
+__all__ = [
+    "MARK",
+    "OpenCall",
+    "bound_by",
+    "carried_call",
+    "checked_members",
+    "digest_of",
+    "is_folder",
+    "located",
+    "no_spec",
+    "other_model",
+    "placed",
+    "plain_json",
+    "read_members",
+    "unreadable",
+    "written",
+]
+
+MARK: Final = "subgraphkit_spec"
+"""The member that says that JSON is a spec, and of which schema."""
+
+_SCHEMA: Final = 1
+"""Number of the schema; it grows when an older version could not read what is written."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_KINDS: Final[Mapping[str, tuple[Any, str]]] = {
+    "source": (str, "a path"),
+    "digest": (str, "a SHA-256"),
+    "backend": (str | None, "a selection"),
+    **dict.fromkeys(("shapes", "options", "settings"), (Mapping, "an object")),
+    **dict.fromkeys(("trust", "warm_up"), (bool, "true or false")),
+}
+_HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit spec'."
+_PINS: Final = ("pin", "keep_off")
+_APART: Final = frozenset({"backend", "model_root", *_PINS})
+_OF_THE_PLACE: Final = frozenset(
+    {"cache_dir", "data_roots", "trusted_folders", "verbose", "progress"}
+)
+"""Settings that say something of a machine; they are carried if the call says them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """The arguments that a session is opened with.
+
+    Attributes:
+        digest: What the model must have; empty for whatever it has.
+    """
+
+    source: Any
+    backend: Any
+    shapes: Shapes | None
+    options: Mapping[str, Mapping[str, Any]] | None
+    constraints: Constraints | None
+    trust: bool
+    progress: Any
+    settings: OtherSettings
+    digest: str = ""
+
+    def remembered(self) -> "OpenCall":
+        """Return the call without what takes memory."""
+        is_path = isinstance(self.source, str | os.PathLike)
+        kept = os.fspath(self.source) if is_path else type(self.source)
+        kind = self.progress if isinstance(self.progress, str | None) else type(self.progress)
+        shapes = None if self.shapes is None else dict(self.shapes)
+        return replace(self, source=kept, backend=None, options=None, shapes=shapes, progress=kind)
+
+    def require_plain(self) -> "OpenCall":
+        """Return the call if its source and progress can be sent.
+
+        Raises:
+            CallerError: They cannot (SGK192).
+        """
+        if isinstance(self.source, type):
+            raise no_spec(
+                f"its source is {self.source.__name__}, and other processes read files",
+                "Open it by the path of a model, or of a bundle that session.export() wrote.",
+            )
+        if isinstance(self.progress, type):
+            raise no_spec("progress is a function", "Give a word, such as progress='log'.")
+        return self
+
+    def require(self, digest: str | None) -> None:
+        """Make sure that the model is the one that is wanted.
+
+        Raises:
+            CallerError: It is another (SGK194).
+        """
+        if self.digest and digest != self.digest:
+            raise other_model(os.fspath(self.source), self.digest, digest or "one that changes")
+
+
+def is_folder(source: Any) -> bool:
+    """Say whether a source is the path of a folder, which is a bundle then."""
+    return isinstance(source, str | os.PathLike) and os.path.isdir(source)  # noqa: PTH112 (no name makes it raise)
+
+
+def bound_by(call: OpenCall) -> tuple[BoundModel, ShownAs]:
+    """Load and bind the model of a call; return how its progress is shown as well.
+
+    Raises:
+        CallerError: It is not the model that is wanted (SGK194).
+        SubgraphkitError: As ``load`` and ``bind``.
+    """
+    settings = call.settings
+    roots, limits = settings.get("data_roots"), settings.get("limits")
+    model = load(call.source, data_roots=roots, limits=limits)
+    if call.digest:
+        call.require(None if model.folders is None else model.folders.digest())
+    progress = call.progress
+    how: Any = {} if progress is None or callable(progress) else {"progress": progress}
+    bound = bind(model, call.shapes, backend=call.backend, options=call.options, **settings, **how)
+    return bound, bound.settings.progress if progress is None else progress
+
+
+def digest_of(call: OpenCall) -> str | None:
+    """Return the digest of the model or bundle of a call; None if it does not stay as it is.
+
+    Raises:
+        SubgraphkitError: As ``load``; it is no bundle that can be read.
+    """
+    if is_folder(call.source):
+        return BundleFiles(Path(call.source), trust=call.trust).digest
+    roots, limits = call.settings.get("data_roots"), call.settings.get("limits")
+    folders = load(call.source, data_roots=roots, limits=limits).folders
+    return None if folders is None else folders.digest()
+
+
+def carried_call(call: OpenCall, settings: ResolvedConfig) -> dict[str, Any]:
+    """Return selection, options and settings that open the same session elsewhere.
+
+    Args:
+        call: The call.
+        settings: What holds for it.
+
+    Raises:
+        CallerError: Something of it is no plain data (SGK192).
+    """
+    is_bundle = is_folder(call.source)
+    carried = _settings(settings, without={"fold"} if is_bundle else set())
+    return {
+        "backend": None if is_bundle else _selection(settings),
+        "options": _options(settings),
+        "settings": carried | _demands(settings, call.constraints),
+    }
+
+
+def _selection(settings: ResolvedConfig) -> str | None:
+    if settings.sources["backend"][0] == "default":
+        return None
+    names = []
+    for one in settings.backends:
+        if one.target is not None:
+            raise no_spec(
+                f"backend {one.name!r} is given as a class or an object",
+                "Name it, and have its package installed where the session is opened.",
+            )
+        if one.plan is not None:
+            return f"@{placed(one.plan, settings.model_root)}"
+        distribution = f"@{one.distribution}" if one.distribution else ""
+        names.append(f"{one.name}{distribution}{'?' * one.optional}")
+    return ",".join(names) or "none"
+
+
+def _options(settings: ResolvedConfig) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for backend, entries in settings.option_sources.items():
+        for name, (value, layer, _) in entries.items():
+            is_doubtful = layer == "file" and settings.unvouched is not None
+            if layer == "bundle" or (is_doubtful and not _is_harmless(backend, name)):
+                continue
+            found.setdefault(backend, {})[name] = plain_json(value, f"option {backend}.{name}")
+    return found
+
+
+def _is_harmless(backend: str, name: str) -> bool:
+    """Say whether it is known that an option names no code and widens nothing that is trusted."""
+    known = [one.manifest.options for one in CATALOGUE.find(backend) if one.manifest is not None]
+    mine = [
+        option for options in known for option in options if name in {option.name, option.alias}
+    ]
+    return bool(mine) and not any(option.needs_trust for option in mine)
+
+
+def _settings(settings: ResolvedConfig, without: Collection[str]) -> dict[str, Any]:
+    found = {}
+    for name, (layer, _) in settings.sources.items():
+        if name in _APART or name in without or layer == "default":
+            continue
+        if layer == "call" or name not in _OF_THE_PLACE:
+            value = getattr(settings, name)
+            found[name] = sorted(value) if isinstance(value, frozenset) else plain_value(value)
+    return found
+
+
+def _demands(settings: ResolvedConfig, constraints: Constraints | None) -> dict[str, Any]:
+    demands = configured(settings, constraints)
+    if demands is None:
+        return {}
+    pairs = {
+        "pin": list(demands.pins.items()),
+        "keep_off": [
+            (node, one) for one, nodes in demands.exclusions.items() for node in _each(nodes)
+        ],
+    }
+    for node, backend in (*pairs["pin"], *pairs["keep_off"]):
+        if not isinstance(node, str | int):
+            raise no_spec(
+                f"constraints say by a function which nodes backend {backend!r} may take",
+                "Name the nodes, or their operators or places.",
+            )
+    return {key: [str(Pin(*one)) for one in found] for key, found in pairs.items() if found}
+
+
+def _each(nodes: Any) -> Iterator[Any]:
+    if isinstance(nodes, str | int) or callable(nodes):
+        yield nodes
+    else:
+        yield from nodes
+
+
+def plain_json(value: Any, what: str) -> Any:
+    """Return a value as JSON can hold it.
+
+    Raises:
+        CallerError: It is of a kind that it cannot (SGK192).
+    """
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        value = value.item()  # the scalar of a library
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case None | bool() | int() | float() | str():
+            return value
+        case os.PathLike():
+            return os.fspath(value)
+        case Mapping():
+            return {str(key): plain_json(one, what) for key, one in value.items()}
+        case set() | frozenset():
+            return sorted(plain_json(one, what) for one in value)
+        case list() | tuple():
+            return [plain_json(one, what) for one in value]
+        case _:
+            raise no_spec(
+                f"{what} is a {type(value).__name__}",
+                "Give it as text, numbers, lists or dicts, which is what a spec can hold.",
+            )
+
+
+def placed(path: str | os.PathLike[str], root: Path | None) -> str:
+    """Return a path as a spec has it: from the root if it is below that, else as it was given."""
+    for real in (os.path.abspath, os.path.realpath) if root is not None else ():
+        below = PurePath(os.path.relpath(real(path), real(root or "")))
+        if ".." not in below.parts and not below.is_absolute():
+            return below.as_posix()
+    return os.fspath(path)
+
+
+def located(name: str, root: Path | None) -> Path:
+    """Return where the file of a spec is here: in the root, or else as it was given.
+
+    A path that does not exist here is looked for in the root by its last name.
+    """
+    if root is None:
+        return Path(name)
+    return next(
+        (one for one in (root / name, root / PurePath(name).name) if one.exists()), root / name
+    )
+
+
+def no_spec(why: str, fix: str) -> CallerError:
+    """Word that a session, or the call that would open one, has no spec (SGK192)."""
+    return CallerError("SGK192", f"there is no spec of this session: {why}", hint=fix)
+
+
+def unreadable(problem: str, fix: str = "") -> ConfigError:
+    """Word that a spec cannot be read (SGK193)."""
+    return ConfigError("SGK193", f"the spec cannot be read: {problem}", hint=fix)
+
+
+def other_model(source: str, wanted: str, found: str) -> CallerError:
+    """Word that a model is another than when its spec was made (SGK194)."""
+    return CallerError(
+        "SGK194",
+        f"{source!r} is another model than when its spec was made: expected SHA-256 "
+        f"{wanted[:12]}, found {found[:12]}",
+        hint="Put the model there that the spec is of, or make a new spec: SessionSpec.of(...).",
+        expected=wanted,
+        found=found,
+    )
+
+
+def checked_members(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a spec, objects frozen.
+
+    Raises:
+        ConfigError: One is of another kind than it must be (SGK193).
+    """
+    found = {}
+    for name, value in members.items():
+        kind, what = _KINDS[name]
+        if not isinstance(value, kind) or value == "":
+            raise unreadable(f"its {name!r} is {value!r}, expected {what}")
+        found[name] = _frozen(plain_json(value, name))
+    if not _DIGEST.fullmatch(found["digest"]):
+        raise unreadable(f"its 'digest' is {found['digest']!r}, expected a SHA-256")
+    return found
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return MappingProxyType({name: _frozen(one) for name, one in value.items()})
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def written(members: Mapping[str, Any]) -> str:
+    """Return the members of a spec as JSON; those that are empty are left out."""
+    said = {name: plain_json(one, name) for name, one in members.items() if one}
+    return json.dumps({MARK: _SCHEMA, **said}, sort_keys=True, allow_nan=False)
+
+
+def read_members(text: str | bytes, known: Collection[str]) -> dict[str, Any]:
+    """Read the members of a spec.
+
+    Raises:
+        ConfigError: It is of another schema, has members that are not known, or is no spec
+            (SGK193).
+    """
+    try:
+        members = json.loads(text)
+    except (ValueError, RecursionError):
+        raise unreadable("it is not JSON") from None
+    if not isinstance(members, dict) or MARK not in members:
+        raise unreadable(f"it is no JSON object with a member {MARK!r}", _HOW)
+    schema = members.pop(MARK)
+    if type(schema) is not int or schema != _SCHEMA:
+        raise unreadable(
+            f"it is of schema {schema!r}, and this version of subgraphkit reads {_SCHEMA}",
+            "Use the version that wrote it, or make it again with this one.",
+        )
+    unknown = sorted(members.keys() - set(known))
+    if unknown:
+        raise unreadable(f"its member {unknown[0]!r} is unknown", f"Known: {', '.join(known)}.")
+    if missing := {"source", "digest"} - members.keys():
+        raise unreadable(f"its member {max(missing)!r} is missing")
+    return members

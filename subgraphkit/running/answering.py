@@ -1,0 +1,299 @@
+"""Answers of a session to many requests: warm-up, health, counts, coroutines and streams."""
+
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, Final, overload
+
+import numpy as np
+
+from subgraphkit.binding import BoundModel, Shapes, given_shapes
+from subgraphkit.errors import ExecutionError, InputError, ModelError, RunTimeoutError
+from subgraphkit.running.gate import Gate
+from subgraphkit.running.messages import check_count, check_seconds
+from subgraphkit.running.observing import Observer
+from subgraphkit.running.samples import samples
+from subgraphkit.running.stopping import RunOptions
+from subgraphkit.running.streams import streamed, streamed_async, submitted
+from subgraphkit.running.tally import RunStats, fault_of
+
+__all__ = ["Answering"]
+
+_SEED: Final = 0
+_FEWEST_WORKERS: Final = 2
+"""So that one run goes on while another waits for a device."""
+_PATIENCE_SECONDS: Final = 0.1
+"""What a run whose time is up gets to come to its next step before nobody waits for it any more."""
+
+
+class Answering(ABC):
+    """The part of a session that serves requests; all of it is made of ``run``.
+
+    Thread-safety: as ``Session``.
+    """
+
+    _gate: Gate
+    _observer: Observer
+    _workers: ThreadPoolExecutor | None = None
+    _pulse: "Future[bool] | None" = None
+    _small_feeds: Mapping[str, Any] | None = None
+
+    @property
+    @abstractmethod
+    def graph(self) -> BoundModel:
+        """The bound model."""
+
+    @abstractmethod
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> list[Any]:
+        """Compute outputs."""
+
+    def warm_up(
+        self, shapes: Shapes | None = None, runs: int = 1, *, feeds: Mapping[str, Any] | None = None
+    ) -> float:
+        """Run on made-up inputs, so that the first request is as quick as the others.
+
+        Later pings run on the same inputs.
+
+        Args:
+            shapes: Sizes of named dimensions and shapes of inputs that are still open, as for
+                ``bind``; best those of the requests. What is left open gets small sizes that the
+                network can work with.
+            runs: How often to run.
+            feeds: Arrays for inputs that cannot be made up, or are to be these.
+
+        Returns:
+            Seconds that the last of the runs took.
+
+        Raises:
+            CallerError: An input cannot be made up (SGK197); the shapes do not fit the model
+                (SGK220, SGK221); ``runs`` is no count (SGK142).
+            SubgraphkitError: As for ``run``.
+        """
+        check_count("runs", runs)
+        made = self._made_up(shapes or {}, feeds or {})
+        seconds = 0.0
+        for _ in range(runs):
+            started = time.perf_counter()
+            self.run(None, made)
+            seconds = time.perf_counter() - started
+        self._small_feeds = made
+        return seconds
+
+    def ping(self, timeout_s: float = 10.0, *, recent_s: float = 0.0) -> bool:
+        """Make sure that the session answers: one small run, which has to be over in time.
+
+        It runs on a thread of its own, on the inputs of the last ``warm_up`` or such as are made up
+        as there; pings at the same time share a run. Errors of requests have no part in it.
+
+        Args:
+            timeout_s: Seconds that it may take, a wait for other runs included.
+            recent_s: How long ago another run may have returned results to be taken for an answer;
+                runs are counted from the first ping that says so on, see ``stats``.
+
+        Returns:
+            True: it answers.
+
+        Raises:
+            RunTimeoutError: It does not, in time (SGK138).
+            SubgraphkitError: As for ``run``: it cannot answer, be it closed (SGK144), a parent's
+                (SGK127) or on a backend that fails (such as SGK131, SGK136).
+            CallerError: An input cannot be made up (SGK197); call ``warm_up(feeds=...)`` before.
+        """
+        check_seconds("timeout_s", timeout_s)
+        if recent_s > 0:
+            self.stats()
+            tally = self._observer.tally
+            if tally is not None and time.monotonic() - tally.last <= recent_s:
+                return True
+        pulse = self._pulse
+        if pulse is None or pulse.done():
+            pulse = self._pulse = Future()
+            name, given = "subgraphkit ping", (pulse, timeout_s)
+            threading.Thread(target=self._beat, args=given, name=name, daemon=True).start()
+        wait([pulse], timeout_s + _PATIENCE_SECONDS)
+        if not pulse.done():
+            raise RunTimeoutError(
+                "SGK138",
+                f"the session did not answer a ping within timeout_s={timeout_s:g}",
+                hint="A run hangs in a backend, or others take that long: give it more time, or "
+                "take another run for an answer, with recent_s.",
+            )
+        return pulse.result()
+
+    def _beat(self, pulse: "Future[bool]", timeout_s: float) -> None:
+        try:
+            if self._small_feeds is None:
+                self._small_feeds = self._made_up({}, {})
+            self.run(None, self._small_feeds, timeout_s=timeout_s)
+        except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
+            # what was made up may not be what the model is for; then the session has answered that
+            if isinstance(error, InputError | ExecutionError | ModelError) and (
+                fault_of(error) in {"caller", "model"}
+            ):
+                pulse.set_result(True)
+            else:
+                pulse.set_exception(error)
+        else:
+            pulse.set_result(True)
+        finally:
+            self._pulse = None  # an error holds on to what was under way
+
+    def stats(self) -> RunStats:
+        """Return what runs did since the first call, which begins to count; until then it is free.
+
+        The first call waits for the runs that are under way.
+        """
+        if self._observer.tally is None:
+            self._gate.alone(self._begin_tally)
+        tally = self._observer.tally
+        assert tally is not None  # noqa: S101 (for the type checker: it was begun)
+        return tally.stats(self._gate.count_inside())
+
+    @abstractmethod
+    def _begin_tally(self) -> None:
+        """Count runs from now on; called while there is none."""
+
+    async def arun(
+        self,
+        input_feed: Mapping[str, Any],
+        output_names: Sequence[str] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 (its error has a code, as has that of run)
+    ) -> list[Any]:
+        """Compute outputs on a thread of the session, while the event loop goes on.
+
+        As many run at once as the session has threads to compute with, at least two; others wait
+        for their turn. If the task is cancelled, or the time is up, the run ends at its next step
+        and the session can be run again; a step that takes longer is not waited for.
+
+        Args:
+            input_feed: Arrays by input name.
+            output_names: As for ``run``.
+            timeout: Seconds that it may take, a wait for its turn included.
+
+        Raises:
+            RunTimeoutError: It took longer than it may (SGK138).
+            CallerError: The timeout is no number of seconds (SGK142).
+            SubgraphkitError: As for ``run``.
+        """
+        import asyncio  # noqa: PLC0415 (who awaits has it; to others it costs more than a session)
+
+        check_seconds("timeout", timeout)
+        options = RunOptions(timeout, since=time.monotonic())
+        run = partial(self.run, output_names, input_feed, options)
+        future = asyncio.wrap_future(submitted(self._pool(), run))
+        try:
+            limit = None if timeout is None else timeout + _PATIENCE_SECONDS
+            await asyncio.wait([future], timeout=limit)
+            if future.done():
+                return future.result()
+        finally:
+            future.cancel()
+            options.cancel()
+        raise RunTimeoutError(
+            "SGK138",
+            f"the run took longer than timeout={timeout:g}, and is in a step that does not end",
+            hint="The session can be run again; what is left of this run is dropped.",
+        )
+
+    @overload
+    def stream(
+        self,
+        items: Iterable[Mapping[str, Any]],
+        depth: int = ...,
+        *,
+        output_names: Sequence[str] | None = ...,
+    ) -> Iterator[list[Any]]: ...
+
+    @overload
+    def stream(
+        self,
+        items: AsyncIterable[Mapping[str, Any]],
+        depth: int = ...,
+        *,
+        output_names: Sequence[str] | None = ...,
+    ) -> AsyncIterator[list[Any]]: ...
+
+    def stream(
+        self,
+        items: Iterable[Mapping[str, Any]] | AsyncIterable[Mapping[str, Any]],
+        depth: int = 4,
+        *,
+        output_names: Sequence[str] | None = None,
+    ) -> Iterator[list[Any]] | AsyncIterator[list[Any]]:
+        """Run on one item after the other, several at once, and return the results in order.
+
+        A subgraph on a device and one on the processor then work at the same time, on different
+        items; an operator that is not thread-safe still has one run at a time.
+
+        Args:
+            items: Feeds. They are read when there is room for one more, never before.
+            depth: How many are under way at most.
+            output_names: As for ``run``.
+
+        Returns:
+            An iterator of results; for ``async for`` if the items are. It ends with the first error
+            of a run, or of the items, at that place; then, and if it is closed, the runs that are
+            under way end at their next step.
+
+        Raises:
+            InputError: There is no such output (SGK143); raised by the iterator, as whatever
+                ``run`` raises.
+            CallerError: ``depth`` is no count (SGK142).
+        """
+        check_count("depth", depth)
+        options = RunOptions()
+
+        def run(feeds: Mapping[str, Any]) -> list[Any]:
+            return self.run(output_names, feeds, options)
+
+        if isinstance(items, AsyncIterable):
+            return streamed_async(run, options, items, depth)
+        return streamed(run, options, items, depth)
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _made_up(self, shapes: Shapes, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        graph = self.graph
+        symbols, whole = given_shapes(graph, shapes, strict=graph.settings.strict)
+        given = {name: np.shape(value) for name, value in feeds.items()}
+        made = samples(graph, given, whole, symbols, _SEED)
+        return {**{name: feed.array for name, feed in made.items()}, **feeds}
+
+    def _pool(self) -> ThreadPoolExecutor:
+        pool = self._workers
+        if pool is None:
+            count = self.graph.settings.threads or os.cpu_count() or 1
+            made = ThreadPoolExecutor(max(count, _FEWEST_WORKERS), "subgraphkit arun")
+            pool = self.__dict__.setdefault("_workers", made)  # of two, the first stays
+        return pool
+
+    def _end_workers(self) -> None:
+        """Have no thread wait for requests; those that came before are answered."""
+        if self._workers is not None:
+            self._workers.shutdown(wait=False)
+
+    def _forget_threads(self) -> None:
+        """Go on in a forked child, without the threads of the parent."""
+        self.__dict__.pop("_workers", None)
+        self._pulse = None
+        if self._observer.tally is not None:
+            self._observer.tally.leave_parent()

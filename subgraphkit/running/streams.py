@@ -1,0 +1,117 @@
+"""Streams of runs: several under way at once, on threads of their own, and results in order."""
+
+import os
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import islice
+from typing import Any
+
+from subgraphkit.running.forking import run_forked
+from subgraphkit.running.messages import run_closed
+from subgraphkit.running.stopping import RunOptions
+
+__all__ = ["streamed", "streamed_async", "submitted"]
+
+_Feeds = Mapping[str, Any]
+_Results = list[Any]
+_Run = Callable[..., _Results]
+
+
+def submitted(pool: Executor, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
+    """Have a run done by another thread, in the context of this one."""
+    try:
+        return pool.submit(copy_context().run, run, *feeds)
+    except RuntimeError:  # it is shut down, as the session is
+        run_closed({})
+        raise
+
+
+def _failed(error: Exception) -> "Future[Any]":
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+def _begun(pool: Executor, run: _Run, items: Iterable[_Feeds]) -> "Iterator[Future[_Results]]":
+    """Begin a run for each item when it is asked for; an error of the items takes its place."""
+    try:
+        for feeds in items:
+            yield submitted(pool, run, feeds)
+    except Exception as error:  # noqa: BLE001 (raised at its place)
+        yield _failed(error)
+
+
+def streamed(
+    run: _Run, options: RunOptions, items: Iterable[_Feeds], depth: int
+) -> Iterator[_Results]:
+    """Yield the results of runs in order; see ``Answering.stream``.
+
+    Args:
+        run: Runs on an item.
+        options: What ends these runs.
+        items: The items.
+        depth: How many runs are under way at most.
+    """
+    process = os.getpid()
+    pool = ThreadPoolExecutor(depth, "subgraphkit stream")
+    futures = _begun(pool, run, items)
+    under_way: deque[Future[_Results]] = deque()
+    try:
+        under_way.extend(islice(futures, depth))
+        while under_way:
+            yield under_way.popleft().result()
+            if os.getpid() != process:
+                run_forked({})
+            under_way.extend(islice(futures, 1))
+    finally:
+        if os.getpid() == process:
+            options.cancel()
+            for future in under_way:
+                future.cancel()
+            pool.shutdown()
+
+
+async def _begun_async(
+    pool: Executor, run: _Run, items: AsyncIterable[_Feeds]
+) -> AsyncIterator[Any]:
+    from asyncio import wrap_future  # noqa: PLC0415 (as below)
+
+    try:
+        async for feeds in items:
+            yield wrap_future(submitted(pool, run, feeds))
+    except Exception as error:  # noqa: BLE001 (raised at its place)
+        yield wrap_future(_failed(error))
+
+
+async def streamed_async(
+    run: _Run, options: RunOptions, items: AsyncIterable[_Feeds], depth: int
+) -> AsyncIterator[_Results]:
+    """Yield the results of runs in order, as soon as they are there; as ``streamed``."""
+    import asyncio  # noqa: PLC0415 (who awaits has it; to others it costs more than a session)
+
+    pool = ThreadPoolExecutor(depth, "subgraphkit stream")
+    futures = _begun_async(pool, run, items)
+    under_way: deque[asyncio.Future[_Results]] = deque()
+    reading: asyncio.Future[Any] | None = None
+    ended = False
+    try:
+        while True:
+            if reading is None and not ended and len(under_way) < depth:
+                reading = asyncio.ensure_future(anext(futures, None))
+            awaited: list[Any] = [*islice(under_way, 1), *filter(None, [reading])]
+            if not awaited:
+                return
+            await asyncio.wait(awaited, return_when="FIRST_COMPLETED")
+            if reading is not None and reading.done():
+                begun, reading = reading.result(), None
+                under_way.extend(filter(None, [begun]))
+                ended = begun is None
+            if under_way and under_way[0].done():
+                yield under_way.popleft().result()
+    finally:
+        options.cancel()
+        for one in (*filter(None, [reading]), *under_way):
+            one.cancel()
+        pool.shutdown(wait=False)

@@ -1,0 +1,62 @@
+"""The jobs of engines are bounded, count what was skipped, and leave no process behind."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.serving.__main__ import JOBS, ROOT
+
+PROGRAM = """
+import ctypes, json, sys
+from pathlib import Path
+from tests.serving import __main__ as jobs
+
+jobs.ROOT = jobs.ENVIRONMENTS = Path(sys.argv[1])
+jobs.ENDING_SECONDS = 1.0
+ctypes.CDLL(None).prctl(jobs.SUBREAPER, 1, 0, 0, 0)
+limits = {"tidy": 60, "leaving": 60, "slow": 2}
+lines = {name: jobs.carried_out(name, jobs.Job("", f"test_{name}.py", limit))
+         for name, limit in limits.items()}
+print(json.dumps([lines, jobs.children()]))
+"""
+TESTS = {
+    "tidy": "import pytest\ndef test_one(): pass\ndef test_two(): pytest.skip('no device')\n",
+    "leaving": "import subprocess\ndef test_one():\n"
+    "    subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+    "def test_two(): assert False\n",
+    "slow": "import time\ndef test_one(): time.sleep(600)\n",
+}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+def test_jobs_are_bounded_and_leave_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    for name, text in TESTS.items():
+        (tmp_path / f"test_{name}.py").write_text(text)
+        python = tmp_path / name / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o755)
+        (tmp_path / name / "made").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    lines, left = json.loads(done.stdout.splitlines()[-1])
+    assert left == []
+    assert lines["tidy"] == "1 passed, 1 skipped; 1 x no device"
+    told = "FAILED, status 1, left 1 processes behind: 1 passed, 1 failed"
+    assert lines["leaving"] == told
+    assert lines["slow"].startswith("FAILED, not over within 2 s: ")
+
+
+def test_every_engine_with_tests_has_a_job() -> None:
+    tests = {path for job in JOBS.values() for path in ROOT.glob(job.tests)}
+    assert set((ROOT / "tests" / "serving").glob("test_*.py")) - tests == {Path(__file__)}

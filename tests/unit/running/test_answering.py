@@ -1,0 +1,364 @@
+"""A session answers many: it warms up, says that it is well, counts, and runs beside the caller."""
+
+import asyncio
+import contextvars
+import gc
+import threading
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.errors import CallerError, ExecutionError, RunCancelledError, RunTimeoutError
+from tests.fakes import ReferenceOperator, claiming
+from tests.models import parsed
+
+ROWS = (
+    "rows (float[N,4] x, float[N,K] m) => (float[N,4] y, float[N,K] n) { y = Relu(x) n = Neg(m) }"
+)
+TWO = "two (float[N] x) => (float[N] y) { a = Relu(x) y = Neg(a) }"
+PATIENCE = 60.0
+
+
+def opened(text: str = TWO, backend: Any = "numpy", **how: Any) -> sk.InferenceSession:
+    return sk.InferenceSession(parsed(text), backend, **how)
+
+
+def item(value: float) -> dict[str, Any]:
+    return {"x": np.full(1, value, np.float32)}
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    while not happened():  # noqa: ASYNC110 (it happens on another thread)
+        await asyncio.sleep(0)
+
+
+class Held(ReferenceOperator):
+    """Runs when it is let; the value of the input says whether it fails."""
+
+    thread_safe = True
+    begun = threading.Semaphore(0)
+    go_on = threading.Event()
+    inside: contextvars.ContextVar[str] = contextvars.ContextVar("inside", default="")
+    seen: list[str] = []  # noqa: RUF012 (one for all, emptied by the fixture)
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        Held.seen.append(Held.inside.get())
+        Held.begun.release()
+        assert Held.go_on.wait(PATIENCE)
+        if (inputs[0] == 13).any():
+            raise ValueError("thirteen")
+        return super().run(inputs, outputs)
+
+
+@pytest.fixture
+def held() -> Iterator[sk.InferenceSession]:
+    Held.begun, Held.go_on = threading.Semaphore(0), threading.Event()
+    Held.seen.clear()
+    with opened(backend=[claiming(["Relu"], "held", make=Held), "numpy"]) as session:
+        yield session
+        Held.go_on.set()
+
+
+def test_a_warm_up_makes_up_what_fits() -> None:
+    with opened(ROWS) as session:
+        seen: list[tuple[int, ...]] = []
+        stats = session.stats()
+        assert (stats.runs, sum(stats.histogram.values())) == (0, 0)
+        assert session.warm_up() > 0
+        for shapes in ({"N": 3, "K": 2}, {"x": (3, 4), "m[1]": 2}):
+            session.warm_up(shapes, runs=2)
+            assert session._small_feeds is not None
+            seen += [array.shape for array in session._small_feeds.values()]
+        assert seen == [(3, 4), (3, 2)] * 2
+        m = np.ones((7, 1), np.float32)
+        session.warm_up(feeds={"m": m})
+        assert session._small_feeds is not None
+        assert session._small_feeds["m"] is m
+        assert session._small_feeds["x"].shape == (7, 4)
+        assert session.stats().runs == 6
+        with pytest.raises(sk.SubgraphkitError, match="SGK220"):
+            session.warm_up({"Q": 3})
+        with pytest.raises(CallerError, match=r"SGK142.*runs is 0"):
+            session.warm_up(runs=0)
+
+
+def test_what_cannot_be_made_up_is_given_once() -> None:
+    with opened("t (string[N] x) => (string[N] y) { y = Identity(x) }") as session:
+        with pytest.raises(CallerError, match=r"SGK197.*'x'"):
+            session.warm_up()
+        with pytest.raises(CallerError, match="SGK197"):
+            session.ping()
+        session.warm_up(feeds={"x": np.array(["a"], object)})
+        assert session.ping()
+
+
+def test_a_ping_fails_where_the_backend_does_and_not_where_a_caller_did() -> None:
+    class Dying(ReferenceOperator):
+        problem: type[Exception] | None = None
+
+        def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+            if Dying.problem is not None:
+                raise Dying.problem("gone")
+            return super().run(inputs, outputs)
+
+    with opened(backend=[claiming(["Relu"], "dying", make=Dying), "numpy"]) as session:
+        for bad in ({}, {"x": np.ones(2)}, {"z": 1}):
+            with pytest.raises(sk.SubgraphkitError):
+                session.run(None, bad)
+            assert session.ping()
+        assert session.ping(recent_s=PATIENCE)
+        session.run(None, item(1))
+        Dying.problem = OSError
+        with pytest.raises(ExecutionError, match=r"SGK131.*gone"):
+            session.ping()
+        assert session.ping(recent_s=PATIENCE)  # the run before it is an answer
+        Dying.problem = None
+        assert session.ping()
+    with pytest.raises(CallerError, match="SGK144"):
+        session.ping()
+
+
+def test_a_ping_is_over_in_time_though_the_backend_hangs(held: sk.InferenceSession) -> None:
+    with pytest.raises(RunTimeoutError, match="SGK138"):
+        held.ping(0.01)
+    with pytest.raises(RunTimeoutError, match="SGK138"):
+        held.ping(0.01)
+    assert len(Held.seen) == 1  # there is one at a time
+    Held.go_on.set()
+    while held._pulse is not None:
+        pass
+    assert held.ping()
+
+
+def test_runs_are_counted_by_who_was_at_fault(held: sk.InferenceSession) -> None:
+    plain = held._execute
+    Held.go_on.set()
+    held.run(None, item(1))
+    assert held.stats().runs == 0
+    assert held._execute is not plain
+    held.run(None, item(1))
+    held.run(None, item(1), timeout_s=PATIENCE)
+    binding = held.io_binding()
+    binding.bind_cpu_input("x", item(1)["x"])
+    binding.bind_output("y")
+    held.run_with_iobinding(binding)
+    with pytest.raises(ExecutionError):
+        held.run(None, item(13))
+    for bad in ({}, {"x": 1j}):
+        with pytest.raises(CallerError):
+            held.run(None, bad)
+    with pytest.raises(RunTimeoutError):
+        held.run(None, item(1), timeout_s=0)
+    stats = held.stats()
+    assert (stats.runs, stats.in_flight) == (3, 0)
+    assert dict(stats.errors) == {"caller": 3, "model": 0, "backend": 1, "machine": 0}
+    assert sum(stats.histogram.values()) == 3
+    assert stats.seconds > 0
+
+
+def test_what_is_under_way_is_counted_and_counts_outlive_closing(held: sk.InferenceSession) -> None:
+    assert held.stats().in_flight == 0
+    thread = threading.Thread(target=held.run, args=(None, item(1)))
+    thread.start()
+    Held.begun.acquire()
+    assert held.stats().in_flight == 1
+    Held.go_on.set()
+    thread.join()
+    held.close()
+    assert (held.stats().runs, held.stats().in_flight) == (1, 0)
+
+
+def test_a_run_that_moves_to_the_fallback_is_no_error() -> None:
+    Held.go_on.set()
+    backends = [claiming(["Relu"], "held", make=Held), "numpy"]
+    with opened(backend=backends, on_run_error="fallback") as session:
+        session.stats()
+        with pytest.warns(sk.errors.SubgraphkitWarning, match="thirteen"):
+            session.run(None, item(13))
+        assert not any(session.stats().errors.values())
+
+
+def test_coroutines_leave_the_loop_alone_and_carry_the_context(held: sk.InferenceSession) -> None:
+    async def main() -> list[list[Any]]:
+        Held.inside.set("here")
+        tasks = [asyncio.create_task(held.arun(item(n))) for n in range(-1, 4)]
+        await until(lambda: Held.begun.acquire(blocking=False))  # the loop turns meanwhile
+        Held.go_on.set()
+        results = await asyncio.gather(*tasks)
+        assert await held.arun(item(5), ["y"]) == [-5]
+        return results
+
+    assert [result[0][0] for result in asyncio.run(main())] == [0, 0, -1, -2, -3]
+    assert set(Held.seen) == {"here"}
+
+
+def test_a_task_that_is_cancelled_or_late_ends_its_run(held: sk.InferenceSession) -> None:
+    ended: list[BaseException] = []
+    run = held.run
+
+    def watched(*arguments: Any, **more: Any) -> list[Any]:
+        try:
+            return run(*arguments, **more)
+        except sk.SubgraphkitError as error:
+            ended.append(error)
+            raise
+
+    held.run = watched  # type: ignore[method-assign]
+
+    async def main() -> None:
+        task = asyncio.create_task(held.arun(item(1)))
+        await until(lambda: Held.begun.acquire(blocking=False))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(RunTimeoutError, match=r"SGK138.*timeout=0\.01"):
+            await held.arun(item(1), timeout=0.01)
+        with pytest.raises(RunTimeoutError, match=r"SGK138"):
+            await held.arun(item(1), timeout=0.01)  # there is no thread left to begin it
+        with pytest.raises(CallerError, match=r"SGK142.*timeout is -1"):
+            await held.arun(item(1), timeout=-1)
+        Held.go_on.set()
+        await until(lambda: len(ended) > 1)
+
+    asyncio.run(main())
+    assert {type(error) for error in ended} == {RunCancelledError, RunTimeoutError}
+    assert held.run(None, item(2))[0] == -2
+
+
+def test_closing_answers_those_who_wait(held: sk.InferenceSession) -> None:
+    async def main() -> list[Any]:
+        tasks = [asyncio.create_task(held.arun(item(n))) for n in range(20)]
+        await until(lambda: Held.begun.acquire(blocking=False))
+        closing = asyncio.create_task(asyncio.to_thread(held.close))
+        await until(lambda: held._gate._is_taken)
+        Held.go_on.set()
+        await closing
+        with pytest.raises(CallerError, match="SGK144"):
+            await held.arun(item(1))
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    answers = asyncio.run(main())
+    codes = {getattr(one, "code", "right") for one in answers}
+    assert codes == {"right", "SGK144"}
+
+
+def test_a_stream_keeps_the_order_and_reads_no_further_than_it_runs() -> None:
+    read = 0
+
+    def items() -> Iterator[dict[str, Any]]:
+        nonlocal read
+        for number in range(30):
+            read += 1
+            yield item(number)
+
+    with opened() as session:
+        got = 0
+        for place, (y,) in enumerate(session.stream(items(), depth=3)):
+            assert y == -place
+            got += 1
+            assert read <= place + 3
+        assert got == 30
+        assert list(session.stream([], 2)) == []
+        with pytest.raises(CallerError, match=r"SGK142.*depth"):
+            session.stream(items(), depth=0)
+
+
+def test_two_subgraphs_of_a_stream_work_at_the_same_time() -> None:
+    # Each waits in its run for the other: on the item before it, or after it.
+    both = threading.Barrier(2, timeout=PATIENCE)
+
+    def meeting(*, first: bool) -> Callable[[Any], ReferenceOperator]:
+        class Meeting(ReferenceOperator):
+            thread_safe = False
+
+            def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+                self.count = getattr(self, "count", 0) + 1
+                if self.count != (1 if first else 6):
+                    both.wait()
+                return super().run(inputs, outputs)
+
+        return Meeting
+
+    backends = [
+        claiming(["Relu"], "first", make=meeting(first=True)),
+        claiming(["Neg"], "second", make=meeting(first=False)),
+    ]
+    with opened(backend=backends) as session:
+        assert [y[0] for (y,) in session.stream(map(item, range(6)), depth=2)] == [
+            0, -1, -2, -3, -4, -5,
+        ]  # fmt: skip
+
+
+def test_an_error_in_a_stream_comes_at_its_place() -> None:
+    def broken() -> Iterator[dict[str, Any]]:
+        yield item(1)
+        yield item(2)
+        raise LookupError("no more")
+
+    with opened() as session:
+        for items, kind in (
+            ([item(1), item(2), {}, item(4)], CallerError),
+            (broken(), LookupError),
+        ):
+            results = session.stream(items, depth=4)
+            assert [next(results)[0][0], next(results)[0][0]] == [-1, -2]
+            with pytest.raises(kind):
+                next(results)
+            assert list(results) == []
+
+
+def test_a_stream_that_is_closed_ends_what_is_under_way(held: sk.InferenceSession) -> None:
+    Held.go_on.set()
+    results = held.stream(map(item, range(100)), depth=2)
+    next(results)
+    next(results)
+    Held.go_on.clear()
+    ending = threading.Thread(target=results.close)  # type: ignore[attr-defined]
+    ending.start()
+    Held.go_on.set()
+    ending.join(PATIENCE)
+    assert held.stats().in_flight == 0
+    assert len(Held.seen) <= 5
+
+
+def test_a_stream_of_what_arrives_answers_before_the_next_arrives() -> None:
+    async def main() -> None:
+        answers: asyncio.Queue[float] = asyncio.Queue()
+
+        async def items() -> AsyncIterator[dict[str, Any]]:
+            value = 1.0
+            for _ in range(5):
+                yield item(value)
+                value = 1 - await answers.get()
+
+        with opened() as session:
+            seen = []
+            async for (y,) in session.stream(items(), depth=4):
+                seen.append(y[0])
+                answers.put_nowait(float(y[0]))
+            assert seen == [-1, -2, -3, -4, -5]
+
+    asyncio.run(main())
+
+
+def test_a_session_that_answered_is_freed_when_it_is_dropped() -> None:
+    session = opened()
+    session.stats()
+    session.ping()
+    asyncio.run(session.arun(item(1)))
+    list(session.stream([item(1)]))
+    gone = weakref.ref(session)
+    threads = {one for one in threading.enumerate() if "arun" in one.name}
+    gc.disable()
+    try:
+        del session
+        assert gone() is None
+    finally:
+        gc.enable()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert not any(thread.is_alive() for thread in threads)
