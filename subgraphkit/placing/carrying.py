@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import reprlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -321,10 +322,10 @@ def checked_members(members: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in members.items():
         kind, what = _KINDS[name]
         if not isinstance(value, kind) or value == "":
-            raise unreadable(f"its {name!r} is {value!r}, expected {what}")
+            raise unreadable(f"its {name!r} is {reprlib.repr(value)}, expected {what}")
         found[name] = _frozen(plain_json(value, name))
     if not _DIGEST.fullmatch(found["digest"]):
-        raise unreadable(f"its 'digest' is {found['digest']!r}, expected a SHA-256")
+        raise unreadable(f"its 'digest' is {reprlib.repr(found['digest'])}, expected a SHA-256")
     return found
 
 

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import subgraphkit as sk
+from subgraphkit.configuration.settings import SETTINGS, OtherSettings
 from subgraphkit.errors import CallerError, ConfigError, SubgraphkitError
 from subgraphkit.partitioning import Constraints
 from tests.models import LINEAR, parsed
@@ -189,6 +190,52 @@ def test_what_holds_here_travels_and_what_is_of_this_machine_does_not(
     assert said.settings["cache_dir"] == "/scratch"
     monkeypatch.delenv("SUBGRAPH_THREADS")
     assert "threads" not in sk.SessionSpec.of("m.onnx").settings
+
+
+SAID: dict[str, Any] = {
+    "strict": True,
+    "on_missing": "warn",
+    "fallback": "none",
+    "on_fallback": "ok",
+    "require": {"numpy": 0.5},
+    "on_unsupported": "raise",
+    "on_compile_error": "fallback",
+    "on_run_error": "fallback",
+    "checked": False,
+    "nan_policy": "propagate",
+    "fold": False,
+    "pin": {"a, b": "numpy", 3: "numpy"},
+    "keep_off": "Relu=openvino, Relu=tvm",
+    "block": {"x", "y"},
+    "plugins": "none",
+    "cache": False,
+    "cache_dir": Path("/cache"),
+    "cache_size": "2GiB",
+    "threads": 3,
+    "max_memory": "1.5GiB",
+    "limits": "max_nodes=7, max_value_bytes=2GiB",
+    "tune": "first",
+    "tune_seconds": 1.5,
+    "build": "background",
+    "timeout_s": 90,
+    "isolate": "openvino, tvm",
+    "data_roots": [Path("/a"), "/b"],
+    "trusted_folders": "/d",
+    "verbose": 2,
+    "raise_plugin_errors": True,
+}
+
+
+def test_every_setting_arrives_as_it_was_said() -> None:
+    left = {"progress", "backend", "model_root"}
+    assert set(SETTINGS) - left == set(SAID)
+    assert set(OtherSettings.__annotations__) == set(SAID)
+    spec = pickle.loads(pickle.dumps(sk.SessionSpec.of("m.onnx", **SAID)))
+    said, arrived = sk.config.resolve(**SAID), sk.config.resolve(**spec.settings)
+    assert {name: getattr(arrived, name) for name in SAID} == {
+        name: getattr(said, name) for name in SAID
+    }
+    assert {arrived.sources[name][0] for name in SAID} == {"call"}
 
 
 def test_of_a_file_that_nobody_vouches_for_no_option_travels_that_may_name_code(
