@@ -106,6 +106,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK193": "a spec cannot be read",
         "SGK194": "a model is another than when its spec was made",
         # many requests
+        "SGK196": "requests to a model cannot be put together in batches",
         "SGK197": "an input cannot be made up",
         # loading models
         "SGK201": "the model file does not exist or cannot be opened",
@@ -159,6 +160,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         # serving
         "SGK343": "a message of the Open Inference Protocol cannot be read",
         "SGK344": "a result or a model cannot be written in the Open Inference Protocol",
+        "SGK345": "a model cannot be served by Triton",
         # us
         "SGK900": "a bug in subgraphkit",
     }

@@ -21,6 +21,7 @@ from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.loading import load
 from subgraphkit.partitioning import Constraints
 from subgraphkit.partitioning.claiming.constraints import configured
+from subgraphkit.running.messages import OPEN_A_FILE, no_spec
 from subgraphkit.viewing.progress import ShownAs
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "digest_of",
     "is_folder",
     "located",
-    "no_spec",
     "other_model",
     "placed",
     "plain_json",
@@ -53,7 +53,8 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "digest": (str, "a SHA-256"),
     "backend": (str | None, "a selection"),
     **dict.fromkeys(("shapes", "options", "settings"), (Mapping, "an object")),
-    **dict.fromkeys(("trust", "warm_up"), (bool, "true or false")),
+    "trust": (bool, "true or false"),
+    "warm_up": (bool | Mapping, "true, false or shapes"),
 }
 _HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit spec'."
 _PINS: Final = ("pin", "keep_off")
@@ -99,7 +100,7 @@ class OpenCall:
         if isinstance(self.source, type):
             raise no_spec(
                 f"its source is {self.source.__name__}, and other processes read files",
-                "Open it by the path of a model, or of a bundle that session.export() wrote.",
+                OPEN_A_FILE,
             )
         if isinstance(self.progress, type):
             raise no_spec("progress is a function", "Give a word, such as progress='log'.")
@@ -291,11 +292,6 @@ def located(name: str, root: Path | None) -> Path:
     return next(
         (one for one in (root / name, root / PurePath(name).name) if one.exists()), root / name
     )
-
-
-def no_spec(why: str, fix: str) -> CallerError:
-    """Word that a session, or the call that would open one, has no spec (SGK192)."""
-    return CallerError("SGK192", f"there is no spec of this session: {why}", hint=fix)
 
 
 def unreadable(problem: str, fix: str = "") -> ConfigError:

@@ -1,9 +1,10 @@
 """A region as one session of ONNX Runtime."""
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,9 @@ from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
 from subgraphkit_onnxruntime.weights import Weights
 
 __all__ = ["OnnxRuntimeOperator"]
+
+_OF_VALUES: Final = re.compile(r"[Oo]ut of range value|cannot be reshaped|ttempting to broadcast")
+"""How it puts it that fed values or shapes do not fit, where it says only that a node failed."""
 
 _Record = Callable[[InnerTime], object]
 
@@ -75,17 +79,21 @@ class OnnxRuntimeOperator(SubgraphOperator):
     def run(
         self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None, options: Any = None
     ) -> Sequence[Any]:
-        if self._strings:
-            inputs = self._with_text(inputs)
-        if outputs is None and self._all_plain:
-            results: list[Any] = self._call(
-                self._outputs, dict(zip(self._inputs, inputs, strict=True)), options
-            )
-            return results
-        buffers = outputs if outputs is not None else (None,) * len(self._outputs)
-        if self._bindable:
-            return self._run_bound(inputs, buffers, options)
-        results = self._call(self._outputs, dict(zip(self._inputs, inputs, strict=True)), options)
+        try:
+            if self._strings:
+                inputs = self._with_text(inputs)
+            named = dict(zip(self._inputs, inputs, strict=True))
+            if outputs is None and self._all_plain:
+                results: list[Any] = self._call(self._outputs, named, options)
+                return results
+            buffers = outputs if outputs is not None else (None,) * len(self._outputs)
+            if self._bindable:
+                return self._run_bound(inputs, buffers, options)
+            results = self._call(self._outputs, named, options)
+        except Exception as error:
+            if _OF_VALUES.search(str(error)):
+                cast("Any", error).fault = "caller"
+            raise
         return [_moved(result, buffer) for result, buffer in zip(results, buffers, strict=True)]
 
     def info(self) -> Mapping[str, Any]:

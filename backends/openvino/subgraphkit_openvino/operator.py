@@ -25,6 +25,9 @@ _HEADER: Final = Struct("<60sI")
 """What was written, by which version, and a checksum; as long as a cache line, so that the model
 behind it is aligned."""
 
+_OF_VALUES: Final = re.compile(r"conflicts with the reshape pattern|[Ss]hape infer")
+"""How OpenVINO puts it that fed values or shapes do not fit one another."""
+
 _NUMBER: Final = re.compile(r"#(\d+)")
 _Record = Callable[[InnerTime], object]
 
@@ -174,12 +177,16 @@ class OpenVINOOperator(SubgraphOperator):
             return None
 
     def _explained(self, error: Exception) -> ExecutionError:
-        return ExecutionError(
+        said = library.said(error)
+        failure = ExecutionError(
             "SGK131",
-            f"subgraph {self._subgraph.id!r} failed while running: {library.said(error)}",
+            f"subgraph {self._subgraph.id!r} failed while running: {said}",
             backend=self._subgraph.backend,
             subgraph=self._subgraph.id,
         )
+        if _OF_VALUES.search(said):
+            failure.fault = "caller"
+        return failure
 
 
 class CountedOperator(OpenVINOOperator):

@@ -177,6 +177,15 @@ def _shrink(node: Node) -> str:
     return "NaN as an attribute, with which OpenVINO computes another NaN" if unordered else ""
 
 
+def _slice(node: Node) -> str:
+    if len(node.inputs) > _AXES and node.inputs[_AXES] and not node.is_constant(_AXES):
+        return "axes known when running, at which OpenVINO crashes"
+    steps = node.constant(_STEPS)
+    if steps is not None and steps.size and not -_INT32 <= steps.min() <= steps.max() <= _INT32:
+        return "steps beyond 32 bits, at which OpenVINO crashes"
+    return ""
+
+
 def _space_to_depth(node: Node) -> str:
     in_columns = _word(node, "mode", "DCR") != "DCR"
     return "mode CRD, which OpenVINO does not read" if in_columns else ""
@@ -259,6 +268,9 @@ _PLAIN_ATTENTION: Final = frozenset(
 )
 _PEEPHOLES: Final = 7
 _SCALES: Final = 2
+_AXES: Final = 3
+_STEPS: Final = 4
+_INT32: Final = (1 << 31) - 1
 
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
@@ -273,6 +285,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Resize": _resize,
         "RoiAlign": _roi_align,
         "Shrink": _shrink,
+        "Slice": _slice,
         "SpaceToDepth": _space_to_depth,
         "Tile": _tile,
         "TopK": _top_k,

@@ -60,6 +60,20 @@ def test_a_node_that_fails_to_convert_says_why() -> None:
             "16-bit steps",
         ),
         (
+            (
+                "(float[4] x, int64[1] axes) => (float[N] y) <int64[1] one = {1}> "
+                "{ y = Slice(x, one, one, axes) }"
+            ),
+            "axes known when running, at which OpenVINO crashes",
+        ),
+        (
+            (
+                "(float[4] x) => (float[N] y) <int64[1] one = {1}, int64[1] zero = {0}, "
+                "int64[1] far = {-2147483648}> { y = Slice(x, one, zero, zero, far) }"
+            ),
+            "steps beyond 32 bits, at which OpenVINO crashes",
+        ),
+        (
             "(float[4] x, float s) => (uint8[4] y) { y = QuantizeLinear(x, s) }",
             "another rounding of ties",
         ),

@@ -12,6 +12,7 @@ PURPOSES: Final = {
     "run": "run a model once, on given or random inputs",
     "plan": "show which nodes would run where, and why; nothing is compiled",
     "build": "compile a model ahead, so that the next bind finds its engines",
+    "spec": "write what a session is opened by in any process, or check it",
     "verify": "compare what a backend computes with a reference, subgraph by subgraph if asked",
     "bench": "measure backends on one model, taking turns",
     "profile": "measure where the time of a model's runs goes, down to kernels",
