@@ -113,7 +113,7 @@ class DataFolders:
         """
         if location in self.mapped:
             return len(self.mapped[location])
-        state = self._seen.get(location)
+        state = self._seen.get(location) if location else None  # which is the model itself
         if state is None:
             with self.open(location, subject) as file:
                 state = self._seen[location] = _state(file)

@@ -76,8 +76,9 @@ class Model:
 
         Who asks for them later has them read again, from the file as it was.
         """
-        for payload in self.apart if self.folders is not None else ():
-            payload.let_go(self.folders.read_again)
+        if self.folders is not None:
+            for payload in self.apart:
+                payload.let_go(self.folders.read_again)
 
     def __repr__(self) -> str:
         """Render as ``Model('m.onnx', 176 nodes)``."""
