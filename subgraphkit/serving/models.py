@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 
 import subgraphkit as sk
 
-__all__ = ["Models", "ServedModel", "refuse", "with_threads"]
+__all__ = ["LiveModel", "Models", "refuse", "with_threads"]
 
 _RECENT_SECONDS: Final = 10.0
 
@@ -24,7 +24,7 @@ class Models:
     """
 
     def __init__(self) -> None:
-        self._served: dict[str, ServedModel] = {}
+        self._served: dict[str, LiveModel] = {}
 
     async def exchange(
         self, specs: Mapping[str, str], batching: Mapping[str, Any] | None = None
@@ -41,12 +41,12 @@ class Models:
         Raises:
             SubgraphkitError: A model cannot be opened; all is as before.
         """
-        before, after = self._served, dict[str, ServedModel]()
+        before, after = self._served, dict[str, LiveModel]()
         try:
             for name, spec in specs.items():
                 one, words = before.get(name), (spec, dict(batching or {}))
                 if one is None or one.words != words:
-                    one = await asyncio.to_thread(ServedModel, *words)
+                    one = await asyncio.to_thread(LiveModel, *words)
                 after[name] = one
         except BaseException:
             await _close(after, before)
@@ -81,7 +81,7 @@ class Models:
         """
         return await self.find(name).run(feeds, outputs)
 
-    def find(self, name: str = "", version: str = "") -> "ServedModel":
+    def find(self, name: str = "", version: str = "") -> "LiveModel":
         """Return a model, whose name may be left out where there is one.
 
         Raises:
@@ -96,7 +96,7 @@ class Models:
         return model
 
 
-class ServedModel:
+class LiveModel:
     """A model as one spec has it.
 
     Attributes:
@@ -131,7 +131,7 @@ class ServedModel:
         self.session.close()
 
 
-async def _close(some: Mapping[str, ServedModel], others: Mapping[str, ServedModel]) -> None:
+async def _close(some: Mapping[str, LiveModel], others: Mapping[str, LiveModel]) -> None:
     """Close the models that others do not have as well, each when its requests are over."""
     for model in some.values():
         if all(model is not one for one in others.values()):

@@ -39,14 +39,19 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         for name in specs:
             report.note(f"GET {address}/{name} says what to POST to {address}/{name}/infer")
         report.note("Ctrl-C ends it")
-        threading.Event().wait()
+        _wait()
     except KeyboardInterrupt:
         report.note("ending")
     finally:
-        serve.shutdown()
+        if ray.is_initialized():  # or asking Serve would start another Ray
+            serve.shutdown()
         ray.shutdown()
     report.data = {"models": list(specs)}
     return ExitCode.OK
+
+
+def _wait() -> None:
+    threading.Event().wait()
 
 
 def _deploy(serve: Any, specs: Mapping[str, Any], arguments: Namespace) -> None:
