@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -112,7 +112,7 @@ def test_bentoml_answers_rows(folder: Path) -> None:
 
 @contextmanager
 def _served(command: list[str], folder: Path, ready: str) -> Iterator[str]:
-    """Start a server in a group of its own, wait until it answers, and end the group."""
+    """Start a server in a group of its own, wait until it answers, and end it and its group."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -135,7 +135,11 @@ def _served(command: list[str], folder: Path, ready: str) -> Iterator[str]:
             time.sleep(0.1)
         yield f"http://127.0.0.1:{port}"
     finally:
-        os.killpg(server.pid, signal.SIGKILL)
+        server.terminate()  # so that it ends its workers, which may be in groups of their own
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(SECONDS / 2)
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
         server.wait()
 
 
