@@ -20,7 +20,10 @@ OUTLIVED = """import subprocess, sys
 subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]])
 sys.stderr.write("said")
 """
-WAIT = "import os, sys, time; [time.sleep(0.05) for _ in iter(lambda: os.path.exists(sys.argv[1]), True)]"
+WAIT = """import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+"""
 
 
 @pytest.fixture
