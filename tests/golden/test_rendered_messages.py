@@ -29,7 +29,7 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     ("SGK192", "SGK193", "SGK194"): spec_messages.MESSAGES,
     ("SGK23",): precision_messages.MESSAGES,
     ("SGK32",): comparing_messages.MESSAGES,
-    ("SGK343", "SGK344"): serving_messages.MESSAGES,
+    ("SGK343", "SGK344", "SGK345"): serving_messages.MESSAGES,
 }
 MESSAGES = {name: made for table in TABLES.values() for name, made in table.items()}
 
