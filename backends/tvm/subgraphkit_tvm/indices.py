@@ -4,7 +4,6 @@ It takes every index as it is, so that one out of range reads or writes somewher
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -53,10 +52,7 @@ class Indices:
 
     def __init__(self, graph: BoundGraph) -> None:
         self._graph = graph
-
-    @cached_property
-    def _bounds(self) -> dict[str, Bounds]:
-        return integer_bounds(self._graph)
+        self._bounds: dict[str, Bounds] = {}
 
     def problem(self, node: Node) -> str:
         """Return why the indices of a node might reach too far; empty if they do not.
@@ -70,6 +66,7 @@ class Indices:
         if name in self._graph.constants:
             fits = _fit(self._graph.constants[name].array(), limits)
         else:
+            self._bounds = self._bounds or integer_bounds(self._graph)
             known = self._bounds.get(name)
             fits = known is not None and max(limits[0]) <= known[0] and known[1] <= min(limits[1])
         return "" if fits else f"indices {name!r} may be out of range, and TVM does not look"
