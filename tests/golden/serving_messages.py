@@ -12,6 +12,7 @@ from subgraphkit.cli.parquet import refuse_other
 from subgraphkit.serving import oip
 from subgraphkit.serving.models import Models
 from subgraphkit.serving.rows import Rows
+from subgraphkit.serving.triton import export_triton
 from tests.models import LINEAR, parsed
 
 _SHORT = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[2,3],"data":[1,2]}]}'
@@ -29,6 +30,7 @@ MESSAGES: dict[str, Callable[[], object]] = {
     "SGK342_not_ours": lambda: refuse_other("out.parquet", None, {"input": "b"}),
     "SGK343_too_few_values": partial(oip.decode_request, _SHORT),
     "SGK343_half_precision": partial(oip.decode_request, _SHORT.replace(b"FP32", b"FP16")),
+    "SGK345_name": partial(export_triton, None, "models", name="a/b"),
     "SGK344_not_a_number": partial(
         oip.encode_response, oip.InferenceRequest({}), {"y": np.float32([np.nan])}, "m"
     ),

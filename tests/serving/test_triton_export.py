@@ -101,7 +101,7 @@ def test_a_model_that_triton_cannot_hold_is_refused(
         ({"name": "m", "version": 0}, "begin at 1"),
         ({"name": "m", "instances": 0}, "begin at 1"),
         ({"name": "m", "max_batch": -1}, "max_batch and delay_s at 0"),
-        ({"name": "m", "max_batch": 4}, "do not begin with one open dimension in common"),
+        ({"name": "m", "max_batch": 4}, "cannot be put together in batches"),
         ({"name": "made"}, "1 exists"),
         ({"name": "file"}, "cannot be written"),
     ],
@@ -215,6 +215,16 @@ def test_one_that_makes_a_run_fail_is_found_by_running_each_alone(
     good, bad, other = model.execute([Fake.Request({"i": one}, "y") for one in given])
     assert (good.found["y"].tolist(), other.found["y"].tolist()) == ([6], [5, 6])
     assert "[SGK" in str(bad.error)
+    model.close()
+
+
+def test_rows_that_are_not_those_of_the_inputs_are_never_divided_among_requests(
+    served: Callable[[str], ServedModel],
+) -> None:
+    model = served("g (float[N,2] x) => (float[1,2] y) <int64[1] a = {0}> { y = ReduceSum(x, a) }")
+    given = [np.ones((rows, 2), np.float32) for rows in (1, 3)]
+    answers = model.execute([Fake.Request({"x": one}, "y") for one in given])
+    assert [one.found["y"].tolist() for one in answers] == [[[1, 1]], [[3, 3]]]
     model.close()
 
 

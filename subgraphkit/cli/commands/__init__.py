@@ -21,6 +21,8 @@ PURPOSES: Final = {
     "tune": "measure who runs a model best, subgraph by subgraph, and keep the plan",
     "calibrate": "find out how large a model's values get, for convert",
     "convert": "write a model anew in fp16, bf16 or int8",
+    "export-triton": "write a model for Triton's Python backend, from the spec of a session",
+    "probe": "ask a server for one inference, to find out whether a model there answers",
     "list": "list the backends",
     "info": "show what a backend says about itself",
     "doctor": "find out what works here, and how to mend what does not",

@@ -87,8 +87,10 @@ class ServedModel:
         if len(feeds) == 1:
             return [self._session.run(names, feeds[0])]
         joined = {name: np.concatenate([one[name] for one in feeds]) for name in feeds[0]}
-        ends = np.cumsum([len(next(iter(one.values()))) for one in feeds])[:-1]
+        *ends, rows = np.cumsum([len(next(iter(one.values()))) for one in feeds])
         results = self._session.run(names, joined)
+        if any(len(one) != rows for one in results):
+            raise ValueError("an output has not a row for each of the inputs'")
         return [*zip(*(np.split(one, ends) for one in results), strict=True)]
 
     def _read(self, tensor: Any) -> Any:

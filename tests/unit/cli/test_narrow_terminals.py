@@ -14,6 +14,7 @@ from tests.models import parsed
 from tests.unit.cli.conftest import Cli
 
 PLAIN = {"manifest", "new-backend", "completion", "calibrate", "profile", "batch", "serve"}
+PLAIN |= {"export-triton", "probe"}
 """Commands that print no table."""
 
 COMMANDS = (
