@@ -52,6 +52,7 @@ MODELS = {
         y = ReduceMax <keepdims: int = 1> (x, first)
         s = ReduceMax <keepdims: int = 0> (x)
     }""",
+    "brain": "g (float[N,4] x) => (bfloat16[N,4] y) { y = Cast <to: int = 16> (x) }",
     "text": "g (string[N] s) => (string[N] t) { t = Identity (s) }",
 }
 
