@@ -1,6 +1,9 @@
 """What a replica costs: processor time to open it, and memory that no other process shares.
 
-Usage: ``python benchmarks/bench_replicas.py [--models A,B] [--rows A,B] [--repeat N]``
+Usage: ``python benchmarks/bench_replicas.py [--models A,B] [--rows A,B] [--repeat N]
+[--write PAGE]``
+
+One model gives a table of all kinds of replicas, several give one of models beside the libraries.
 
 Every replica is a process of its own. It first opens a model of one node in the same way, so that
 libraries are imported; what is measured comes on top of that: processor seconds of opening, user
@@ -25,16 +28,32 @@ from typing import Any, Final
 
 HERE: Final = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "numpy_backend")]
-from measuring import THREADS, Table, base_parser, limit_threads, show  # noqa: E402 (see above)
+from measuring import (  # noqa: E402 (after the path, like its neighbour)
+    THREADS,
+    Table,
+    base_parser,
+    limit_threads,
+    machine,
+    show,
+    store,
+)
 
 limit_threads()
 from architectures import ARCHITECTURES, find_export  # noqa: E402 (imports NumPy)
+
+BEGIN: Final = "<!-- replicas: written by benchmarks/bench_replicas.py -->"
+END: Final = "<!-- end of replicas -->"
 
 _TINY: Final = b"""<ir_version: 9, opset_import: ["": 20]>
 tiny (float[2, 2] x) => (float[2, 2] y) { y = MatMul(x, x) }"""
 _MEBIBYTE: Final = 1 << 20
 _SMAPS: Final = Path("/proc/self/smaps_rollup")
-_AT_ONCE: Final = 2
+
+SETTINGS: Final[Mapping[str, Any]] = {
+    "cache": False,
+    "on_fallback": "ok",
+    "nan_policy": "ignore",
+}
 
 Open = Callable[[str], Any]
 
@@ -43,7 +62,9 @@ def main() -> None:
     """Measure each kind of replica of each model, and print a table for each model."""
     parser = base_parser("What a replica costs to open and to keep.", repeat=3)
     parser.add_argument("--models", default="bert_base", help="separated by commas, or 'all'")
-    parser.add_argument("--rows", default=",".join(ROWS), help="kinds of replicas")
+    parser.add_argument("--rows", help="kinds of replicas, separated by commas")
+    parser.add_argument("--at-once", type=int, default=2, help="replicas of a kind (default: 2)")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into a page")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--bundle", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -54,13 +75,21 @@ def main() -> None:
     else:
         wanted = arguments.models
         names = list(ARCHITECTURES) if wanted == "all" else wanted.split(",")
-        kinds = arguments.rows.split(",")
-        measured = {name: _of_model(name, kinds, arguments.repeat) for name in names}
-        for name, found in measured.items():
-            show(_table(name, found), markdown=arguments.markdown)
+        usual = OF_ONE if len(names) == 1 else OF_MANY
+        kinds = arguments.rows.split(",") if arguments.rows else usual
+        measured = {}
+        for name in names:
+            measured[name] = _of_model(name, kinds, arguments.repeat, arguments.at_once)
+            print(name, measured[name], file=sys.stderr, flush=True)
+        one = _table(names[0], measured[names[0]]) if len(names) == 1 else _models(measured)
+        show(one, markdown=arguments.markdown)
+        if arguments.write:
+            store(arguments.write, [one], between=(BEGIN, END))
 
 
-def _of_model(name: str, kinds: Sequence[str], repeat: int) -> dict[str, dict[str, float]]:
+def _of_model(
+    name: str, kinds: Sequence[str], repeat: int, count: int
+) -> dict[str, dict[str, float]]:
     """Measure one model, kinds taking turns; return medians."""
     model = find_export(name)
     found: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
@@ -68,7 +97,7 @@ def _of_model(name: str, kinds: Sequence[str], repeat: int) -> dict[str, dict[st
         places = {kind: _place(kind, model, Path(folder)) for kind in kinds}
         for _ in range(repeat):
             for kind in kinds:
-                found[kind] += _replicas(kind, places[kind])
+                found[kind] += _replicas(kind, places[kind], count)
     return {
         kind: {what: statistics.median(one[what] for one in ones) for what in ones[0]}
         for kind, ones in found.items()
@@ -90,15 +119,15 @@ def _place(kind: str, model: Path, folder: Path) -> str:
 def _export(model: str, backend: str, bundle: str) -> None:
     import subgraphkit as sk  # noqa: PLC0415 (not in replicas of other libraries)
 
-    with sk.config(cache=False), sk.InferenceSession(model, backend) as session:
+    with sk.config(**SETTINGS), sk.InferenceSession(model, backend) as session:
         session.export(bundle)
 
 
-def _replicas(kind: str, place: str) -> list[dict[str, float]]:
+def _replicas(kind: str, place: str, count: int) -> list[dict[str, float]]:
     command = [sys.executable, __file__, "--child", kind, place]
     with ExitStack() as stack:
         children = []
-        for _ in range(_AT_ONCE):
+        for _ in range(count):
             child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
@@ -156,7 +185,7 @@ def _subgraphkit(kind: str) -> Open:
         chosen = None if Path(place).is_dir() else backend
         name, _, given = backend.partition(":")
         options = {name: dict([given.split("=")])} if given and chosen is None else None
-        with sk.config(cache=False, on_fallback="ok", threads=THREADS):
+        with sk.config(**SETTINGS, threads=THREADS):
             return sk.InferenceSession(place, chosen, options=options)
 
     return opened
@@ -201,6 +230,35 @@ ROWS: Final[Mapping[str, Callable[[str], Open]]] = {
     "bundle on numpy": _subgraphkit,
 }
 
+OF_ONE: Final = tuple(ROWS)
+OF_MANY: Final = tuple(kind for kind in ROWS if kind.endswith(("e itself", "o itself")))
+OF_MANY += ("model on onnxruntime", "model on openvino")
+
+
+def _models(measured: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
+    """Return a row for each model, the libraries themselves and how we compare."""
+    rows, ratios = [], []
+    libraries = [kind for kind in OF_MANY if kind.endswith("itself")]
+    for name, found in measured.items():
+        row, all_ratios = [name], []
+        for library in libraries:
+            own, ours = found[library], found["model on " + library.removesuffix(" itself")]
+            pair = [ours[what] / own[what] for what in ("seconds", "private")]
+            row += [
+                f"{own['seconds']:.2f} s, {own['private']:.0f} MiB",
+                *map("{:.2f}".format, pair),
+            ]
+            all_ratios += pair
+        rows.append(row)
+        ratios.append(all_ratios)
+    means = [f"{statistics.geometric_mean(column):.2f}" for column in zip(*ratios, strict=True)]
+    rows.append(["geometric mean", "", *means[:2], "", *means[2:]])
+    columns = ["model"]
+    for library in libraries:
+        columns += [library, "to open here", "MiB here"]
+    notes = ["Processor seconds to open and private memory; here: ratios to the library itself."]
+    return Table("Opening a model", columns, rows, [*notes, f"{machine()}."])
+
 
 def _table(name: str, found: Mapping[str, Mapping[str, float]]) -> Table:
     rows = []
@@ -212,7 +270,7 @@ def _table(name: str, found: Mapping[str, Mapping[str, float]]) -> Table:
         cells = [f"{one['seconds']:.2f} s", ratios[0], f"{one['private']:.0f}", ratios[1]]
         rows.append([kind, *cells, f"{one['pss']:.0f}"])
     columns = ["replica", "to open", "ratio", "private MiB", "ratio", "share MiB"]
-    notes = [f"{_AT_ONCE} replicas at once; ratios are to the library itself."]
+    notes = ["Ratios are to the library itself.", f"{machine()}."]
     return Table(f"Replicas of {name}", columns, rows, notes)
 
 

@@ -15,6 +15,7 @@ from onnx import numpy_helper
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Initializer
 from subgraphkit.onnx_io.external_data import DataFolders
+from subgraphkit.onnx_io.payloads import Payload, marked_length
 from subgraphkit.onnx_io.protos import is_addressable
 from subgraphkit.types import DataType, TensorType
 
@@ -27,19 +28,12 @@ __all__ = [
     "is_left_out",
     "shared",
     "sparse_initializer_of",
-    "take_out_payloads",
 ]
 
 _Array = npt.NDArray[Any]
 
-_LARGE: Final = 4096
-"""Payloads of this many bytes and fewer stay where they are: shape inference may look into them."""
-
 IN_ENGINES: Final = "weights-in-the-engines"
 """What stands for a file name in tensors whose data a bundle leaves out; see ``bundled``."""
-
-_WORTH_TAKING: Final = 16 << 20
-"""Bytes of large payloads below which a model is left as it is, because parsing it again costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +55,11 @@ class _ExternalData:
             )
 
 
-def take_out_payloads(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, bytes]]:
-    """Separate large weights from a model, so that they are in memory once.
-
-    protobuf hands out a copy of a payload whenever one is asked for, and gives no memory back
-    before the whole message goes.
-
-    Args:
-        model: A model that nobody else uses; emptied, unless too little would be gained.
-
-    Returns:
-        The model without the payloads of large initializers, and these by name.
-    """
-    found = ((tensor, tensor.raw_data) for tensor in model.graph.initializer)
-    large = [(tensor, data) for tensor, data in found if len(data) > _LARGE]
-    if sum(len(data) for _, data in large) < _WORTH_TAKING:
-        return model, {}
-    payloads = {tensor.name: data for tensor, data in large}
-    for tensor, _ in large:
-        tensor.ClearField("raw_data")
-    emptied: onnx.ModelProto = onnx.ModelProto.FromString(model.SerializeToString())
-    return emptied, payloads
-
-
 def initializer_of(
     tensor: onnx.TensorProto,
     folders: DataFolders | None,
     name: str = "",
-    payload: bytes | None = None,
+    payload: Payload | None = None,
 ) -> Initializer:
     """Wrap a tensor so that its data is read when asked for.
 
@@ -102,8 +73,8 @@ def initializer_of(
     if payload is None:
         read = shared(lambda: array_of(tensor, folders))
         return Initializer(name or tensor.name, type_, read, mapped=_place(tensor, folders))
-    data = np.frombuffer(payload, np.uint8)
-    return Initializer(name or tensor.name, type_, shared(lambda: _array_from(tensor, data)))
+    read = shared(lambda: _array_from(tensor, payload.data()))
+    return Initializer(name or tensor.name, type_, read)
 
 
 def _place(tensor: onnx.TensorProto, folders: DataFolders | None) -> tuple[Path, int] | None:
@@ -233,6 +204,8 @@ def _external_length(
         raise _disagree(tensor, where, "holds strings in a file; ONNX keeps them in the model")
     if is_left_out(tensor):
         return nbytes
+    if (taken := marked_length(tensor)) is not None:
+        return taken
     data = _located(tensor, folders, where)
     data.require_within(data.folders.size_of(data.location, data.subject))
     return data.length

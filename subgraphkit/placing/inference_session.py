@@ -32,6 +32,7 @@ from subgraphkit.placing.carrying import (
 from subgraphkit.placing.improving import ImprovingSession
 from subgraphkit.placing.tuning_child import BackgroundTuning, tuned, wanted_tuning
 from subgraphkit.planning import plan
+from subgraphkit.processes.memory import give_back
 from subgraphkit.running.messages import no_spec
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.viewing.progress import ShownAs, shown
@@ -123,6 +124,8 @@ class InferenceSession(ImprovingSession):
                 else:
                     found = partition(bound, constraints=constraints)
                 super().__init__(plan(found, compile_subgraphs(found, progress=course)))
+            if tuning != "background" and bound.settings.on_run_error != "fallback":
+                self._let_go(call.source)
         if tuning == "background":
             self._tuning = BackgroundTuning(
                 self,
@@ -130,6 +133,13 @@ class InferenceSession(ImprovingSession):
                 call.shapes,
                 self._build.wait if self._build is not None else None,
             )
+
+    def _let_go(self, source: object) -> None:
+        """Leave the weights to the operators, unless the model is somebody else's as well."""
+        model = self.graph.model
+        if not isinstance(source, Model) and model.apart:
+            model.let_go()
+            give_back()
 
     @property
     def spec(self) -> "SessionSpec":

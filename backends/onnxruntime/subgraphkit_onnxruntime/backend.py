@@ -131,7 +131,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             session,
             _types(claims, subgraph.inputs),
             _types(claims, subgraph.outputs),
-            weights,
+            weights.kept(),
             _facts(session, subgraph, settings, profiling=bool(prefix)),
             partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
         )

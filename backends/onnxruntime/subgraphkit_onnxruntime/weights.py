@@ -1,14 +1,17 @@
 """Weights handed to ONNX Runtime: as files that it maps itself, or as arrays that it reads.
 
 What is mapped from a file is mapped once more by ONNX Runtime, which takes no memory, and unmapped
-where it packs a copy of its own. Arrays it would copy, unless they are called shared.
+where it packs a copy of its own. Arrays it
+copies; where a version does not, it reads them where they are, and they are to be held.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 
@@ -20,6 +23,19 @@ from subgraphkit_onnxruntime.library import onnxruntime
 __all__ = ["Weights"]
 
 _FOLDER: Final = "session.model_external_initializers_file_folder_path"
+
+
+_SIDE: Final = 64
+_NAMES: Final = ("table", "factor", "term")
+_TRIAL: Final = f"""<ir_version: 8, opset_import: ["": 17]>
+trial (float[1, {_SIDE}] x, int64[1] i)
+  => (float[1, {_SIDE}] row, float[1, {_SIDE}] product, float[{_SIDE}, {_SIDE}] sum)
+{{
+  row = Gather(table, i)
+  product = MatMul(x, factor)
+  sum = Add(x, term)
+}}"""
+"""A model that reads weights as they are, packs them, and computes with them."""
 
 
 @dataclass(slots=True)
@@ -83,5 +99,35 @@ class Weights:
         arrays = self.arrays.values()
         self.values = [make(array, int(DataType.of(array.dtype))) for array in arrays]
         options.add_external_initializers(list(self.arrays), self.values)
-        for name, value in zip(self.arrays, self.values, strict=True) if shared else ():
-            options.add_initializer(name, value)
+        if shared and not are_copied():
+            for name, value in zip(self.arrays, self.values, strict=True):
+                options.add_initializer(name, value)
+
+    def kept(self) -> "Weights":
+        """Return what is to be held once the session is open: nothing, where it has copies."""
+        return Weights({}) if are_copied() else self
+
+
+@cache
+def are_copied() -> bool:
+    """Say whether sessions copy the arrays they are handed; one is asked, since versions differ."""
+    array = np.ones((_SIDE, _SIDE), np.float32)
+    model = onnx.parser.parse_model(_TRIAL)
+    for name in _NAMES:
+        place = {"location": "nowhere", "length": array.nbytes}
+        tensor = model.graph.initializer.add(name=name, dims=array.shape, data_type=DataType.FLOAT)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in place.items():
+            tensor.external_data.add(key=key, value=str(value))
+    library = onnxruntime()
+    weights, options = Weights(dict.fromkeys(_NAMES, array)), library.SessionOptions()
+    options.intra_op_num_threads = 1
+    make = library.OrtValue.ortvalue_from_numpy_with_onnx_type
+    weights.values = [make(array, int(DataType.FLOAT)) for _ in _NAMES]
+    options.add_external_initializers(list(_NAMES), weights.values)
+    session = library.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    array[...] = 0
+    x, i = np.ones((1, _SIDE), np.float32), np.zeros(1, np.int64)
+    return all(bool(made.all()) for made in session.run(None, {"x": x, "i": i}))

@@ -16,6 +16,8 @@ PURPOSES: Final = {
     "verify": "compare what a backend computes with a reference, subgraph by subgraph if asked",
     "bench": "measure backends on one model, taking turns",
     "profile": "measure where the time of a model's runs goes, down to kernels",
+    "batch": "run a model over a Parquet file, in parts; again where it stopped",
+    "serve": "serve models over HTTP, in the Open Inference Protocol, until Ctrl-C",
     "tune": "measure who runs a model best, subgraph by subgraph, and keep the plan",
     "calibrate": "find out how large a model's values get, for convert",
     "convert": "write a model anew in fp16, bf16 or int8",
