@@ -77,7 +77,8 @@ class ResolvedConfig:
         data_roots: Folders in or below which a model may have external data, beside its own.
         model_root: The folder in which the models of specs are looked for; None if nobody said.
         trusted_folders: Folders in or below which a file may name code and widen what is trusted.
-        verbose: How much to log to standard error, 0 to 3.
+        verbose: How much to log to standard error: 1 warnings, 2 what happens as well, 3
+            everything.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
         sources: By setting, the layer and the location of its value.
         option_sources: By backend and option, the value as written, its layer and location.

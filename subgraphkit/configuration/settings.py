@@ -320,7 +320,7 @@ _ALL: Final = (
         "verbose",
         _number(read_int, range(4).__contains__, "0, 1, 2 or 3"),
         0,
-        "How much to log to standard error, 0 to 3.",
+        "How much to log to standard error: 1 warnings, 2 what happens as well, 3 everything.",
     ),
     _flag(
         "raise_plugin_errors",
