@@ -23,7 +23,7 @@ from subgraphkit.running.emission import picked
 from subgraphkit.running.failures import fails_again, made_elsewhere, movable
 from subgraphkit.running.forking import follow, goes_on, run_forked
 from subgraphkit.running.gate import Gate
-from subgraphkit.running.messages import other_model, run_closed
+from subgraphkit.running.messages import OPEN_A_FILE, no_spec, other_model, run_closed
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.profiling import Profile, Recorder
@@ -306,6 +306,10 @@ class Session(Answering):
         self._forget_threads()
         if not self._closed and not goes_on(self._plan):
             self._closed, self._execute = True, run_forked
+
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled or copied: nothing says what the plan was made of (SGK192)."""
+        raise no_spec("it was made of a plan", OPEN_A_FILE)
 
     def __enter__(self) -> Self:
         """Return the session, which is closed on leaving."""

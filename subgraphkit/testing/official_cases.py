@@ -1,18 +1,26 @@
 """The official test cases of ONNX: models, inputs and expected outputs, as the wheel has them."""
 
+import io
+import json
 import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
+
+from subgraphkit.configuration.config import resolve
+from subgraphkit.lazy import cached_property
+from subgraphkit.storing.folders import kept_folder
+from subgraphkit.storing.kept_files import KeptFile
 
 __all__ = ["KINDS", "DataSet", "OfficialCase", "as_value", "official_cases", "stored_data"]
 
@@ -24,6 +32,7 @@ DataSet = tuple[list[Any], list[Any]]
 
 _PACKAGE: Final = Path(onnx.__file__).parent
 _EXPANDED: Final = re.compile(r"_expanded(_ver\d+)?$")
+_VERSIONS: Final = {"onnx": onnx.__version__, "numpy": np.__version__}
 
 
 @dataclass(eq=False)
@@ -145,7 +154,7 @@ def as_value(item: Any) -> Any:
     if item is None:
         return None
     if isinstance(item, onnx.TensorProto):
-        item = numpy_helper.to_array(item)
+        item = numpy_helper.to_array(item).copy()  # whoever writes to it is caught, not stopped
     if isinstance(item, onnx.SequenceProto):
         return numpy_helper.to_list(item)
     if isinstance(item, onnx.OptionalProto):
@@ -160,15 +169,14 @@ def as_value(item: Any) -> Any:
 def official_cases(kind: str) -> tuple[OfficialCase, ...]:
     """Return the cases of a kind, sorted by name; the same objects every time.
 
-    The node cases are computed by onnx when first asked for, which takes about five seconds.
+    The node cases are computed by onnx when first asked for, which takes about five seconds, and
+    kept in the user's cache for other processes.
 
     Args:
         kind: One of ``KINDS``.
     """
-    with warnings.catch_warnings():
-        # onnx's own implementations convert NaN to integers and use what NumPy has deprecated
-        warnings.simplefilter("ignore")
-        found = sorted(load_model_tests(kind=kind), key=lambda case: case.name)
+    sources = _node_cases() if kind == "node" else load_model_tests(kind=kind)
+    found = sorted(sources, key=lambda case: case.name)
     operators = _operators(found) if kind == "node" else {}
     return tuple(
         OfficialCase(
@@ -191,3 +199,65 @@ def _operators(found: Sequence[Any]) -> dict[str, tuple[str, str]]:
             (node,) = case.model.graph.node
             names[case.name] = (node.op_type, node.domain)
     return names
+
+
+def _node_cases() -> Sequence[TestCase]:
+    """Return the node cases as they are kept, so that they are the same in every process."""
+    resolved = resolve()
+    folder = kept_folder(resolved.cache_dir, "official-cases") if resolved.cache else None
+    if folder is None:
+        return _computed()
+    file = KeptFile(folder / "node", "official node cases")
+    with file.lock():  # those who come meanwhile would compute the same
+        stored = io.BytesIO(file.read())
+        if json.loads(stored.readline() or "null") != _VERSIONS:
+            stored = io.BytesIO(_packed(_computed()))
+            file.write(stored.getvalue())
+            stored.readline()
+    return [_case(stored, *entry) for entry in json.loads(stored.readline())]
+
+
+def _computed() -> Sequence[TestCase]:
+    with warnings.catch_warnings():
+        # onnx's own implementations convert NaN to integers and use what NumPy has deprecated
+        warnings.simplefilter("ignore")
+        return load_model_tests(kind="node")
+
+
+def _packed(cases: Sequence[TestCase]) -> bytes:
+    """Write down versions, a list of cases with the sizes of their parts, and the parts."""
+    parts: list[bytes] = []
+    entries = [
+        (case.name, case.rtol, case.atol, _sizes(case.model, parts), _sizes(case.data_sets, parts))
+        for case in cases
+    ]
+    return b"".join((_line(_VERSIONS), _line(entries), *parts))
+
+
+def _line(facts: Any) -> bytes:
+    return json.dumps(facts).encode() + b"\n"
+
+
+def _sizes(item: Any, parts: list[bytes]) -> Any:
+    """Add the parts of an item and return their sizes, nested in the same way."""
+    if item is None:
+        return None
+    if isinstance(item, list | tuple):
+        return [_sizes(element, parts) for element in item]
+    if not isinstance(item, onnx.ModelProto | onnx.TensorProto):
+        item = numpy_helper.from_array(np.asarray(item))
+    parts.append(item.SerializeToString())
+    return len(parts[-1])
+
+
+def _case(stored: IO[bytes], name: str, rtol: float, atol: float, *sizes: Any) -> TestCase:
+    """Read what ``_packed`` has written of a case."""
+    model = onnx.ModelProto.FromString(stored.read(sizes[0]))
+    data_sets = _tensors(stored, sizes[1])
+    return TestCase(name, name, None, None, model, data_sets, "node", rtol, atol)
+
+
+def _tensors(stored: IO[bytes], sizes: Any) -> Any:
+    if isinstance(sizes, list):
+        return [_tensors(stored, size) for size in sizes]
+    return None if sizes is None else onnx.TensorProto.FromString(stored.read(sizes))

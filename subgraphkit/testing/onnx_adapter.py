@@ -1,6 +1,7 @@
 """The class by which onnx's own test runner, and others of its protocol, drive a backend."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 from unittest import SkipTest
 
@@ -95,7 +96,7 @@ class _OnnxBackend(Backend):
     def supports_device(cls, device: str) -> bool:
         """Say whether the backend has found such a device (``"CPU"``, ``"CUDA"``) here."""
         beginnings = _DEVICES.get(Device(device).type, ())
-        return any(name.lower().startswith(beginnings) for name in cls.of.probe().devices)
+        return any(name.lower().startswith(beginnings) for name in _devices(cls.of))
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> "_Prepared":
@@ -185,3 +186,10 @@ def _output(name: str, info: tuple[Any, Sequence[int]] | None) -> onnx.ValueInfo
     return helper.make_tensor_value_info(
         name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
     )
+
+
+@cache
+def _devices(backend: Any) -> Sequence[str]:
+    """Probe a backend once, for onnx's runner asks before each of thousands of cases."""
+    devices: Sequence[str] = backend.probe().devices
+    return devices

@@ -47,7 +47,7 @@ def test_outputs_belong_to_the_caller_and_share_memory_with_nothing() -> None:
     with open_ort(model) as session:
         (operator,) = operators(session)
         first, second = operator.run([x]), operator.run([x])
-        held = [x, *operator._weights.values()]
+        held = [x, *operator._weights.arrays.values()]
         for array in first:
             assert array.flags.writeable
             others = [other for other in (*first, *second, *held) if other is not array]
@@ -152,7 +152,7 @@ def test_weights_are_those_of_the_model_in_every_bind() -> None:
     loaded = sk.load(model)
     held = [sk.bind(loaded, backend="onnxruntime") for _ in range(2)]
     compiled = [sk.compile_subgraphs(sk.partition(bound)) for bound in held]
-    arrays = [operator._weights["w"] for (operator,) in compiled]
+    arrays = [operator._weights.arrays["w"] for (operator,) in compiled]
     assert np.shares_memory(*arrays)
     for one in compiled:
         one.close()

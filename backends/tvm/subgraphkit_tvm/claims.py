@@ -5,6 +5,7 @@ constants. So a network of a thousand nodes is mostly a few dozen questions, and
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from subgraphkit_tvm.importing import (
     parametrised,
     weight_names,
 )
+from subgraphkit_tvm.indices import Indices
 from subgraphkit_tvm.library import identity, words_of
 from subgraphkit_tvm.rules import refused_by_rule
 
@@ -82,7 +84,13 @@ class TvmSelector(SubgraphSelector):
             if refusal is not None:
                 return refusal
         refusal = refused_by_rule(node)
+        if refusal is None and (problem := self._indices.problem(node)):
+            return Refusal("attribute", f"{node.op_type}: {problem}")
         return self._asked(node, alone) if refusal is None else refusal
+
+    @cached_property
+    def _indices(self) -> Indices:
+        return Indices(self._graph)
 
     def _asked(self, node: Node, alone: Subgraph) -> Answer:
         weights = weight_names(alone)
