@@ -71,7 +71,8 @@ class ResolvedConfig:
         tune: Whether and when a session on ``auto`` measures who runs a model best.
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
-        timeout_s: How many seconds compiling a model may take; None for as long as it takes.
+        timeout_s: How many seconds compiling a model may take; None for as long as it takes. How
+            long a run may take is an argument of ``run``.
         isolate: Backends in a child process; ``"process"`` stands for all.
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.

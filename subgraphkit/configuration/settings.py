@@ -279,7 +279,8 @@ _ALL: Final = (
         "timeout_s",
         _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
         None,
-        "How many seconds compiling a model may take; as long as it takes, if nobody says.",
+        "How many seconds compiling a model may take; as long as it takes, if nobody says. A run "
+        "has an argument of that name.",
     ),
     Setting(
         "isolate",
