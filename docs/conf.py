@@ -52,7 +52,7 @@ napoleon_custom_sections = [
 # No inventories are fetched, so that the pages build without a network; names of other projects
 # and private names stay plain text.
 nitpick_ignore_regex = [
-    ("py:.*", r"(abc|argparse|array|collections|contextlib|enum|logging|os)\..*"),
+    ("py:.*", r"(abc|argparse|array|collections|concurrent|contextlib|enum|logging|os)\..*"),
     ("py:.*", r"(_thread|pathlib|subprocess|threading|types|typing)\..*"),
     ("py:.*", r"(opentelemetry|prometheus_client)\..*"),
     ("py:.*", r"(google|ml_dtypes|networkx|numpy|np|npt|onnx|pluggy)\..*"),

@@ -16,7 +16,7 @@ from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
 from subgraphkit.running.messages import profiled_already
 from subgraphkit.running.profiling import Recorder
-from subgraphkit.running.tally import Tally
+from subgraphkit.running.tally import RunTally
 
 __all__ = ["Observer"]
 
@@ -38,7 +38,7 @@ class Observer:
         self._recorder: Recorder | None = None
         self._changes = 0
         self.session = extensions.number_session()
-        self.tally: Tally | None = None
+        self.tally: RunTally | None = None
         self._runs = count()
         self._here = threading.local()
 

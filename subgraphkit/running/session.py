@@ -28,7 +28,7 @@ from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.profiling import Profile, Recorder
 from subgraphkit.running.stopping import RunOptions, Stoppable
-from subgraphkit.running.tally import Tally
+from subgraphkit.running.tally import RunTally
 from subgraphkit.running.values import NodeArg, described, node_args, places_of
 from subgraphkit.running.variants import Variants
 from subgraphkit.running.weights import Weights
@@ -340,7 +340,7 @@ class Session(Answering):
         return self._gate.alone(listen)
 
     def _begin_tally(self) -> None:
-        self._observer.tally = self._observer.tally or Tally()
+        self._observer.tally = self._observer.tally or RunTally()
         if not self._closed:
             self._renew(self._plan)
 

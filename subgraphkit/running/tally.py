@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 
 from subgraphkit.errors import Fault, SubgraphkitError
 
-__all__ = ["BUCKETS", "RunStats", "Tally"]
+__all__ = ["BUCKETS", "RunStats", "RunTally"]
 
 BUCKETS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Seconds, from a run of a small network to one of a large one."""
@@ -42,7 +42,7 @@ class RunStats:
     histogram: Mapping[float, int]
 
 
-class Tally:
+class RunTally:
     """Counts runs.
 
     Attributes:

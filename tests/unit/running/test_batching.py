@@ -85,7 +85,7 @@ requests = st.lists(
 def test_batched_is_what_unbatched_is(
     rows: sk.InferenceSession, wanted: list[tuple[int, int, bool, int]], most: int
 ) -> None:
-    def made(count: int, width: int, is_right: bool, seed: int) -> dict[str, Any]:  # noqa: FBT001
+    def made(count: int, width: int, is_right: bool, seed: int) -> dict[str, Any]:  # noqa: FBT001 (drawn)
         rng = np.random.default_rng(seed)
         x = rng.integers(-9, 9, (count, width)).astype(np.float32 if is_right else np.float64)
         return {"x": x, "m": rng.integers(0, 9, count)}
