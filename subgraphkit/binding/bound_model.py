@@ -22,6 +22,7 @@ from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.lazy import cached_property
 from subgraphkit.onnx_io import Inferred, Model, infer, with_branches
 from subgraphkit.storing.folders import kept_folder
+from subgraphkit.texts import show_log
 from subgraphkit.types import Shape, ValueType
 
 __all__ = ["BoundModel", "bind"]
@@ -159,6 +160,7 @@ def bind(
         ConfigError: A setting cannot be read (SGK107 to SGK109).
     """
     resolved = resolve(backend=backend, options=options, **settings)
+    show_log(resolved.verbose)
     with walking("bind", model.name):
         return _bound_as_told(model, shapes or {}, resolved)
 

@@ -223,12 +223,12 @@ def _one_way(value: Any, given: Given) -> str:
 def _reshaped(value: Any, given: Given) -> str:
     shape = given.shape(0)
     whole = [size for size in shape if isinstance(size, int)]
-    keeps = not given.attributes.get("allowzero", 0)
-    sizes = [shape[at] if not to and keeps else to for at, to in enumerate(value[: len(shape)])]
-    sizes += value[len(shape) :]
-    if len(whole) != len(shape) or not shape or not all(isinstance(one, int) for one in sizes):
+    if not shape or len(whole) != len(shape) or -1 in value:
         return ""
-    return "" if -1 in value or prod(sizes) == prod(whole) else f"that of {prod(whole)} elements"
+    keeps = not given.attributes.get("allowzero", 0)
+    kept = [whole[at] if not to and keeps else to for at, to in enumerate(value[: len(whole)])]
+    found = prod(kept) * prod(value[len(whole) :])
+    return "" if found == prod(whole) else f"that of {prod(whole)} elements"
 
 
 def _sizes(value: Any, given: Given) -> str:
