@@ -46,7 +46,8 @@ test: $(DEV) ## check style, types, layers and docs, then run every test
 
 # Every option of tests/suite.py by which a check that is sampled in every run is made in full.
 LONG := --cuts-per-model=112 --random-graphs=10000 --folded-graphs=10000 --interrupted-builds=200 --fused-combinations=2000 \
-	--mixed-models=9 --large-networks --claimed-cases=2000 --foreign-operators --older-versions --followed-cases=100 --planted-faults=20
+	--mixed-models=9 --large-networks --claimed-cases=2000 --foreign-operators --older-versions --followed-cases=100 --planted-faults=20 \
+	--killed-actors=20 --served-updates=10
 
 nightly: export OPENBLAS_THREAD_TIMEOUT = 4
 
@@ -72,7 +73,7 @@ format: $(DEV) ## let ruff mend what it can
 # Gigabytes that nothing else needs, so apart from the rest.
 torch: $(DEV) ## install PyTorch, and run the tests of the doors for it
 	$(PIP) install -e ".[torch]"
-	$(BIN)/python -m pytest tests/unit/compat tests/serving/test_recipes_torch.py
+	$(BIN)/python -m pytest tests/unit/compat tests/serving/test_recipes.py
 
 # Each engine has an environment of its own below build/serving, made from our extras, and a limit.
 serving: $(MADE) ## run the tests of Ray, Triton and other engines, which it installs

@@ -13,6 +13,7 @@ __version__: Final = "0.1.0"
 
 _HOMES: Final = {
     "Backend": "subgraphkit.backend.contract",
+    "Batcher": "subgraphkit.running",
     "Graph": "subgraphkit.ir",
     "InferenceSession": "subgraphkit.placing",
     "LoadLimits": "subgraphkit.limits",

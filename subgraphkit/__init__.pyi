@@ -77,12 +77,14 @@ from subgraphkit.planning import (
     plan,
 )
 from subgraphkit.running import (
+    Batcher,
     RunOptions,
     Session,
 )
 
 __all__ = [
     "Backend",
+    "Batcher",
     "Graph",
     "InferenceSession",
     "LoadLimits",

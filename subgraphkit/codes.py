@@ -98,6 +98,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK186": "a bundle was made for something else than is here",
         "SGK187": "a backend failed to store or to restore an engine of a bundle",
         # extensions
+        "SGK188": "weights were let go once they were compiled, and their file was changed since",
         "SGK190": "an extension failed and was switched off",
         "SGK191": "an extension implements a hook that does not exist",
         # sessions elsewhere
@@ -105,6 +106,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK193": "a spec cannot be read",
         "SGK194": "a model is another than when its spec was made",
         # many requests
+        "SGK196": "requests to a model cannot be put together in batches",
         "SGK197": "an input cannot be made up",
         # loading models
         "SGK201": "the model file does not exist or cannot be opened",
@@ -156,8 +158,12 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK331": "a new backend cannot be written there",
         "SGK332": "the typed options of a backend cannot be written there",
         # serving
+        "SGK340": "a table cannot go through a model row by row",
+        "SGK341": "a server has nothing of that name, or cannot serve it",
+        "SGK342": "a table cannot be written in parts, or these are parts of another one",
         "SGK343": "a message of the Open Inference Protocol cannot be read",
         "SGK344": "a result or a model cannot be written in the Open Inference Protocol",
+        "SGK345": "a model cannot be served by Triton",
         # us
         "SGK900": "a bug in subgraphkit",
     }
@@ -176,6 +182,7 @@ OF_THE_MACHINE: Final = frozenset(
         "SGK174",  # CUDA
         "SGK175",
         "SGK176",
+        "SGK188",  # a file that was changed
     }
 )
 """Codes that say that the place is at fault: on another machine, or later, the same may succeed."""

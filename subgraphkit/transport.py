@@ -117,10 +117,17 @@ def _made(
     native: Any = next(one for one in kind.__mro__ if one.__module__ == "builtins")
     native.__init__(error, *args)
     error.args = tuple(args)
-    vars(error).update(state)
+    vars(error).update({name: _tupled(one, name) for name, one in state.items()})
     for name, value in natives.items():
         setattr(error, name, value)
     return error
+
+
+def _tupled(value: Any, name: str = "") -> Any:
+    """Turn lists, which is what JSON has made of tuples, into tuples; notes are a list."""
+    if isinstance(value, dict):
+        return {key: _tupled(one) for key, one in value.items()}
+    return tuple(map(_tupled, value)) if isinstance(value, list) and name != _NOTES else value
 
 
 def _bare(kind: Any, args: Sequence[Any]) -> BaseException:

@@ -117,6 +117,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="nodes that are made wrong, one at a time, in each model that is bisected (20 is the "
         "full check: more than 100 in all)",
     )
+    parser.addoption(
+        "--killed-actors",
+        type=int,
+        default=3,
+        help="actors of Ray Data that are killed while they run a model (20 is the full check)",
+    )
+    parser.addoption(
+        "--served-updates",
+        type=int,
+        default=2,
+        help="exchanges of a model that Ray Serve serves, under load (10 is the full check)",
+    )
 
 
 def pytest_report_header() -> str:

@@ -111,6 +111,10 @@ class Backend(Dated, ABC, Generic[OptionsT]):
     cannot_run: BackendUnavailableError | None = None
     """Why nothing can run here, on what ``planner`` made; set by the core, raised at compile."""
 
+    maps_engines: ClassVar[bool] = False
+    """Whether ``restore`` takes an engine as a read-only ``memoryview`` as well, which it may hold:
+    that of a bundle is then mapped from its file, and in memory once for all processes."""
+
     option_class: ClassVar[Callable[..., Any]] = PlainOptions
     """What holds their values: ``Options`` in a ``Backend[Options]``; not to be set by hand."""
 

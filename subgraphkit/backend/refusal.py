@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from subgraphkit.errors import ConfigError
+from subgraphkit.transport import Travelling
 
 __all__ = ["REFUSAL_CODES", "Answer", "Refusal", "Unsupported"]
 
@@ -97,16 +98,17 @@ Answer = bool | Refusal
 """Yes, no, or no with a reason."""
 
 
-class Unsupported(NotImplementedError):  # noqa: N818 (the word of the contract)
+class Unsupported(Travelling, NotImplementedError):  # noqa: N818 (the word of the contract)
     """Raised by ``SubgraphProperty.create_operator`` to give nodes of a subgraph back.
 
     The partition pass then repartitions that one region without the nodes. Any other exception is
     a failure and is reported as such.
 
     Attributes:
-        refusal: The reason, kept in the report for every node given back.
         nodes: Indices of the nodes to give back; empty means the whole subgraph.
     """
+
+    _room: ClassVar[int] = 1 << 24  # every node matters
 
     def __init__(
         self, text: str, *, nodes: Iterable[int] = (), code: str = "compile_failed"
@@ -124,8 +126,14 @@ class Unsupported(NotImplementedError):  # noqa: N818 (the word of the contract)
         """
         super().__init__(text)
         # A compiler may fail without a word; that is no reason to lose what failed.
-        self.refusal = Refusal(code, text if text and not str(text).isspace() else _NO_REASON)
+        said = Refusal(code, text if text and not str(text).isspace() else _NO_REASON)
+        self._said = said.code, said.text
         self.nodes: tuple[int, ...] = _plain(nodes)
+
+    @property
+    def refusal(self) -> Refusal:
+        """The reason, kept in the report for every node given back."""
+        return Refusal(*self._said)
 
 
 def _plain(nodes: Any) -> Any:

@@ -15,12 +15,11 @@ import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from subgraphkit import errors
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
 from subgraphkit.ir import Initializer
@@ -29,6 +28,7 @@ from subgraphkit.processes import NoAnswer, how_it_ended
 from subgraphkit.processes.answering_child import DirectChild
 from subgraphkit.processes.shared_area import SharedArea
 from subgraphkit.texts import logger_of
+from subgraphkit.transport import Travelling, carried, rebuilt
 from subgraphkit.types import TensorType
 
 __all__ = ["MODEL", "ModelProcess", "ProcessEnded", "described", "plain_error", "with_last_words"]
@@ -324,35 +324,28 @@ def with_last_words(error: errors.BackendError, ended: ProcessEnded) -> errors.B
 
 def plain_error(error: BaseException) -> dict[str, Any]:
     """Return an error as plain data, from which ``ModelProcess.ask`` makes it anew."""
-    plain = {"kind": type(error).__name__, "notes": list(getattr(error, "__notes__", ()))}
-    if isinstance(error, Unsupported):
-        given: object = error.nodes  # which an author may have got wrong; the pass says so
-        listed = given if isinstance(given, tuple) else (given,)
-        nodes = [node if isinstance(node, int) else repr(node) for node in listed]
-        return {**plain, "text": error.refusal.text, "refused": error.refusal.code, "nodes": nodes}
-    if isinstance(error, errors.SubgraphkitError):
-        facts = {}
-        if isinstance(error, errors.BackendError):
-            facts = {"backend": error.backend, "subgraph": error.subgraph}
-        coded = {"code": error.code, "text": error.message, "hint": error.hint}
-        return {**plain, **coded, "facts": facts}
-    return {**plain, "text": errors.text_of(error)}
+    if isinstance(error, Travelling):
+        return {"coded": carried(error)}
+    fault = errors.fault_of(error, running=True)
+    notes = list(getattr(error, "__notes__", ()))
+    return {
+        "kind": type(error).__name__,
+        "text": errors.text_of(error),
+        "notes": notes,
+        "fault": fault,
+    }
 
 
-def _error_of(plain: Mapping[str, Any]) -> Exception:
-    error: Exception
-    text = plain["text"]
-    if "nodes" in plain:
-        error = Unsupported(text, nodes=plain["nodes"], code=plain["refused"])
-    elif "code" in plain:
-        coded = getattr(errors, plain["kind"])
-        error = coded(plain["code"], text, hint=plain["hint"], **plain["facts"])
-    else:
-        kind: object = getattr(builtins, plain["kind"], None)
-        error = RuntimeError(f"{plain['kind']}: {text}")
-        if isinstance(kind, type) and issubclass(kind, Exception):
-            with suppress(TypeError):  # it may take more than a text
-                error = kind(text)
+def _error_of(plain: Mapping[str, Any]) -> BaseException:
+    if "coded" in plain:
+        return rebuilt(*plain["coded"], imports=False)
+    kind: object = getattr(builtins, plain["kind"], None)
+    error: Any = RuntimeError(f"{plain['kind']}: {plain['text']}")
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        with suppress(TypeError):  # it may take more than a text
+            error = kind(plain["text"])
     for note in plain["notes"]:
         error.add_note(note)
-    return error
+    if plain["fault"] is not None:
+        error.fault = plain["fault"]
+    return cast("BaseException", error)

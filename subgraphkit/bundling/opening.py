@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator
@@ -36,6 +36,8 @@ from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.planning import Plan, plan
 
 __all__ = ["BundleCall", "open_bundle"]
+
+_Engines = dict[str, bytes | memoryview]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,10 @@ def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
     call = call or BundleCall()
     manifest = files.manifest
     choices = _choices(call, manifest)
-    stored, engines = _checked(files)
-    bound = _bound(files, load_read(stored, files.folder / manifest.model.name), call, choices)
-    del stored
+    stored, mapped, engines = _checked(files)
+    model = load_read(stored, files.folder / manifest.model.name, mapped)
+    bound = _bound(files, model, call, choices)
+    del stored, model
     claims = _claims(files.folder, bound, manifest)
     partitioning = rebuild(files.folder, manifest, bound, claims)
     _check_structures(partitioning, manifest)
@@ -132,20 +135,22 @@ def _choices(call: BundleCall, manifest: BundleManifest) -> list[BackendChoice]:
     ]
 
 
-def _checked(files: BundleFiles) -> tuple[bytes, dict[str, bytes]]:
-    """Hold every file against its digest; return the model, and the engines by subgraph.
+def _checked(files: BundleFiles) -> tuple[bytes, dict[str, memoryview], _Engines]:
+    """Hold every file against its digest; return model, mapped weights, and engines by subgraph.
 
     They are used as they were read: the bundle may be replaced at any time.
     """
     manifest = files.manifest
     model = files.read(manifest.model)
-    if manifest.weights is not None:
-        files.check(manifest.weights)
-    return model, {
-        entry.id: files.read(entry.engine)
-        for entry in manifest.subgraphs
-        if entry.engine is not None
-    }
+    mapped: dict[str, memoryview] = {}
+    if (entry := manifest.weights) is not None:
+        if files.is_own:
+            mapped[entry.name] = files.map(entry)
+        else:
+            files.check(entry)
+    read = files.map if files.is_own else files.read
+    engines = {one.id: read(one.engine) for one in manifest.subgraphs if one.engine is not None}
+    return model, mapped, engines
 
 
 def _bound(
@@ -236,7 +241,7 @@ def _check_backend(backend: Backend, entry: BackendEntry, partitioning: Partitio
         raise messages.other_engine(entry.name, entry.origin, here, reason)
 
 
-def _operators(partitioning: Partitioning, engines: dict[str, bytes]) -> CompiledSubgraphs:
+def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgraphs:
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
     restored = frozenset(engines)
@@ -269,19 +274,21 @@ def _restore(
     partitioning: Partitioning,
     claim: Claim,
     context: BindContext,
-    engine: bytes,
+    engine: bytes | memoryview,
     subgraph: Subgraph,
 ) -> SubgraphOperator:
     graph = partitioning.graph
+    if not claim.backend.maps_engines:
+        engine = bytes(engine)
     if not graph.settings.isolates(claim.backend.name):
-        return claim.backend.restore(engine, subgraph, context)
+        return claim.backend.restore(cast("bytes", engine), subgraph, context)
     how = {"shares": context.shares_processors, "cached": False}
     demands = partitioning.constraints
     return isolated(subgraph, claim, demands, context.progress, how, engine)
 
 
 def _restored(
-    claim: Claim, restore: Callable[..., object], engine: bytes, subgraph: Subgraph
+    claim: Claim, restore: Callable[..., object], engine: bytes | memoryview, subgraph: Subgraph
 ) -> SubgraphOperator:
     backend = claim.backend
     try:

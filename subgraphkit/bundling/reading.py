@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import mmap
 import os
 import stat
 from pathlib import Path
@@ -19,7 +20,7 @@ from subgraphkit.bundling.manifest import (
     read_manifest,
 )
 from subgraphkit.storing.files import open_through_no_link
-from subgraphkit.storing.folders import ownership_problem
+from subgraphkit.storing.folders import HAS_OWNERS, ownership_problem
 
 __all__ = ["MANIFEST", "BundleFiles", "is_bundle"]
 
@@ -28,6 +29,8 @@ MANIFEST: Final = "manifest.json"
 
 _LARGEST_MANIFEST: Final = 256 << 20
 _CHUNK: Final = 1 << 20
+_LARGE_CHUNK: Final = 64 << 20
+"""Bytes of a mapping that are hashed between two looks at whether somebody pressed Ctrl-C."""
 _ROOT: Final = 0
 """Who may write anything anyway, such as the interpreter; files in an image are often root's."""
 
@@ -57,6 +60,8 @@ class BundleFiles:
         folder: The folder, links resolved.
         manifest: What it says of itself; digest and kinds are checked, files are not.
         digest: The SHA-256 of the manifest, in which there are those of all files.
+        is_own: Whether the folder is this user's, no other user can write to it, and no link leads
+            there: what is in it may be mapped.
     """
 
     def __init__(self, folder: Path, *, trust: bool) -> None:
@@ -71,6 +76,8 @@ class BundleFiles:
         if not os.path.lexists(self.folder / MANIFEST):
             raise messages.not_a_bundle(folder, f"there is no {MANIFEST} in it")
         self._check_owner(self.folder, status)
+        is_there = self.folder == Path(os.path.abspath(folder))  # noqa: PTH100 (links stay)
+        self.is_own = HAS_OWNERS and is_there and not ownership_problem(self.folder, status)
         self.manifest = self._read_manifest()
 
     def read(self, entry: FileEntry) -> bytes:
@@ -85,6 +92,34 @@ class BundleFiles:
             data = self._read(entry.name, file, min(held, entry.size) + 1)
         self._check(entry, max(len(data), held), hashlib.sha256(data))
         return data
+
+    def map(self, entry: FileEntry) -> memoryview:
+        """Map a file into memory, read-only, and hold the mapping itself against the digest.
+
+        Processes that map the same file have its content in memory once. Whoever truncates it
+        ends them with SIGBUS, and whoever writes to it changes what they compute. So nobody but
+        this user may be able to, and a bundle is only ever replaced by another folder.
+
+        Returns:
+            The content; of a file that others than this user could write, a copy.
+
+        Raises:
+            BundleError: As ``read``.
+        """
+        with self._opened(entry.name) as file:
+            status = os.fstat(file.fileno())
+            self._check_size(entry, status.st_size)
+            if ownership_problem(self.folder / entry.name, status) or not entry.size:
+                return memoryview(self.read(entry))
+            try:
+                content = memoryview(mmap.mmap(file.fileno(), entry.size, prot=mmap.PROT_READ))
+            except OSError as error:
+                raise messages.unreadable(self.folder / entry.name, error) from error
+        hasher = hashlib.sha256()
+        for start in range(0, entry.size, _LARGE_CHUNK):
+            hasher.update(content[start : start + _LARGE_CHUNK])
+        self._check(entry, entry.size, hasher)
+        return content
 
     def check(self, entry: FileEntry) -> None:
         """Hold a file against its digest without keeping it in memory.
@@ -107,14 +142,17 @@ class BundleFiles:
         return data
 
     def _check(self, entry: FileEntry, size: int, hasher: Any) -> None:
+        self._check_size(entry, size)
+        if hasher.hexdigest() != entry.sha256:
+            raise messages.damaged(
+                self.folder, f"{entry.name!r} has another SHA-256 than when it was written"
+            )
+
+    def _check_size(self, entry: FileEntry, size: int) -> None:
         if size != entry.size:
             more = "more" if size > entry.size else f"{size} bytes"
             raise messages.damaged(
                 self.folder, f"{entry.name!r} has {more} instead of {entry.size}"
-            )
-        if hasher.hexdigest() != entry.sha256:
-            raise messages.damaged(
-                self.folder, f"{entry.name!r} has another SHA-256 than when it was written"
             )
 
     def _read_manifest(self) -> BundleManifest:

@@ -7,10 +7,14 @@ code.
 """
 
 import contextlib
+import functools
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.parser import CommandLine
@@ -26,6 +30,8 @@ from subgraphkit.texts import Screen
 
 __all__ = ["ExitCode", "main"]
 
+_AGAIN_SECONDS: Final = 0.01
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out a command line.
@@ -40,10 +46,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
     words = list(sys.argv[1:] if arguments is None else arguments)
     with contextlib.ExitStack() as screens:
+        screens.enter_context(_heard())
         screens.enter_context(contextlib.redirect_stderr(Screen.over(sys.stderr)))
         if sys.stdout is not None:
             screens.enter_context(contextlib.redirect_stdout(Screen.over(sys.stdout)))
         return _carry_out(words)
+
+
+@contextlib.contextmanager
+def _heard() -> Iterator[None]:
+    """Have Ctrl-C strike again where Python drops it: where it removes an object, or imports."""
+    before = sys.unraisablehook
+
+    def strike_again(dropped: Any) -> None:
+        if dropped.exc_type is KeyboardInterrupt:
+            strike = functools.partial(os.kill, os.getpid(), signal.SIGINT)
+            threading.Timer(_AGAIN_SECONDS, strike).start()
+        else:
+            before(dropped)
+
+    sys.unraisablehook = strike_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _carry_out(words: Sequence[str]) -> int:

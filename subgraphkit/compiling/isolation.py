@@ -29,7 +29,7 @@ def isolated(
     constraints: ResolvedConstraints,
     progress: Progress,
     how: Mapping[str, bool],
-    engine: bytes | None = None,
+    engine: bytes | memoryview | None = None,
 ) -> "IsolatedOperator":
     """Have a region compiled, or its engine restored, in the process of its model.
 
@@ -93,7 +93,7 @@ class IsolatedOperator(SubgraphOperator):
         process: ModelProcess,
         subgraph: Subgraph,
         recipe: Mapping[str, Any],
-        engine: bytes | None,
+        engine: bytes | memoryview | None,
         progress: Progress,
     ) -> None:
         self._process = process

@@ -10,13 +10,14 @@ own reference. Names that the bodies of If, Loop and Scan capture from outside a
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, overload
 
 import numpy.typing as npt
 
 from subgraphkit.ir.adjacency import Adjacency
+from subgraphkit.lazy import cached_property
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
 __all__ = [
@@ -54,11 +55,13 @@ class Initializer:
         name: Name of the value.
         type: Element type and (static) shape.
         version: 0 as loaded; grows by one with every ``update_weights`` that replaces it.
+        mapped: The file that the data is mapped from, and where in it the data begins; None unless
+            ``array`` is a view of such a mapping, which takes no memory of this process.
 
     Thread-safety: safe; two threads may at worst read the same data twice.
     """
 
-    __slots__ = ("__weakref__", "_read", "name", "type", "version")
+    __slots__ = ("__weakref__", "_read", "mapped", "name", "type", "version")
 
     def __init__(
         self,
@@ -66,10 +69,12 @@ class Initializer:
         type: TensorType,  # noqa: A002 (ONNX's word)
         read: Callable[[], npt.NDArray[Any]],
         version: int = 0,
+        mapped: tuple[Path, int] | None = None,
     ) -> None:
         self.name = name
         self.type = type
         self.version = version
+        self.mapped = mapped
         self._read = read
 
     def array(self) -> npt.NDArray[Any]:

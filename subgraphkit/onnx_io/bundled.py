@@ -26,6 +26,9 @@ Write = Callable[[bytes | memoryview], object]
 """Takes data in order."""
 
 _ALIGNMENT: Final = 64
+"""Bytes; a cache line, for the data of one weight."""
+_PAGE: Final = 4096
+"""Bytes that a file of weights is a multiple of, so that nothing else is in its last page."""
 _UNNAMED: Final = "weights-in-a-file"
 _FLOATS: Final = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE})
 
@@ -94,6 +97,7 @@ class _Writing:
         for index, node in enumerate(written.node):
             target.node.append(self._node(node, index))
         if self._place:
+            self._write(bytes(-self._place % _PAGE))
             _name_file(target, location())
         data: bytes = made.SerializeToString()
         return data

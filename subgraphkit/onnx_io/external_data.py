@@ -12,12 +12,18 @@ import hashlib
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self, cast
+from types import MappingProxyType
+from typing import Any, BinaryIO, Final, Self, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir.digests import canonical, data_digest
+from subgraphkit.onnx_io.payloads import read_into
 
 __all__ = ["DataFolders", "MoreFolders"]
 
@@ -35,6 +41,7 @@ _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY",
 _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 _Parts = tuple[str, ...]
+_Read = TypeVar("_Read")
 _State = tuple[int, int, int]
 """Size, time of the last change, and number of a file."""
 
@@ -56,11 +63,23 @@ class DataFolders:
     Args:
         model: The path of the model.
         more: Returns what the caller trusts.
+        mapped: Data files beside the model that are in memory already, by name, which are not
+            looked for again.
+
+    Attributes:
+        folder: The folder of the model.
+        mapped: As given.
 
     Thread-safety: safe.
     """
 
-    def __init__(self, model: Path, more: MoreFolders = tuple) -> None:
+    def __init__(
+        self,
+        model: Path,
+        more: MoreFolders = tuple,
+        mapped: Mapping[str, memoryview] = MappingProxyType({}),
+    ) -> None:
+        self.folder, self.mapped = model.parent, mapped
         # The folder alone: where the model itself is, is known when it is read.
         folder = _real(model.parent)
         self._anchor, self._own = folder.anchor, folder.parts[1:]
@@ -69,16 +88,20 @@ class DataFolders:
         self._more = more
         self._seen: dict[str, _State] = {}
 
-    def read_model(self) -> bytes | None:
+    def read_model(self, read: Callable[[BinaryIO, int], _Read]) -> _Read | None:
         """Read the model itself, and trust the folder that its path leads to.
 
+        Args:
+            read: Reads it from a file, of whose size it is told.
+
         Returns:
-            Its content; None if there is no plain file, which includes one that is moved meanwhile.
+            What was read; None if there is no plain file, which includes one that is moved
+            meanwhile.
         """
         try:
             with self._opened(self._name, self._trust_folder_of) as file:
-                self._seen[""] = _state(file)
-                return file.read()
+                self._seen[""] = state = _state(file)
+                return read(file, state[0])
         except (_RefusedError, OSError):
             return None
 
@@ -88,11 +111,34 @@ class DataFolders:
         Raises:
             InvalidModelError: As ``open``.
         """
-        state = self._seen.get(location)
+        if location in self.mapped:
+            return len(self.mapped[location])
+        state = self._seen.get(location) if location else None  # which is the model itself
         if state is None:
             with self.open(location, subject) as file:
                 state = self._seen[location] = _state(file)
         return state[0]
+
+    def read_again(self, start: int, length: int) -> npt.NDArray[np.uint8]:
+        """Read bytes of the model itself once more.
+
+        Raises:
+            InvalidModelError: It is not the file that was read before (SGK188).
+        """
+        with suppress(_RefusedError, OSError), self._again("") as file:
+            if _state(file) == self._seen[""]:
+                file.seek(start)
+                data = np.empty(length, np.uint8)
+                if read_into(file, data):
+                    return data
+        raise InvalidModelError(
+            "SGK188",
+            f"the weights of {self._name!r} were let go when they were compiled, and the file they "
+            "would be read from again was changed or removed since",
+            hint="Open the session again. To keep weights in memory, load the model first: "
+            "InferenceSession(subgraphkit.load(path)).",
+            location=self._name,
+        )
 
     def digest(self) -> str | None:
         """Return the digest of the model and of all files it has data in; None if one was changed.

@@ -1,6 +1,6 @@
 """Loading: the first step of the road."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -12,11 +12,12 @@ from subgraphkit.ir import Graph
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.functions import inline_functions
+from subgraphkit.onnx_io.payloads import Payload, taken_out
 from subgraphkit.onnx_io.protos import ALIAS, without_alias
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of, require_text
-from subgraphkit.onnx_io.weights import initializer_of, take_out_payloads
+from subgraphkit.onnx_io.weights import initializer_of
 
 __all__ = ["Model", "load", "load_read"]
 
@@ -38,6 +39,7 @@ class Model:
         asks: What the model asks for, by the limit of ``LoadLimits`` that bounds it.
         conditions: Of the Ifs that were replaced by a branch, by number, the name and the value of
             the condition.
+        apart: The data that was taken out.
 
     Thread-safety: immutable, safe.
     """
@@ -49,6 +51,7 @@ class Model:
     folders: DataFolders | None = None
     asks: Mapping[str, int] = field(default_factory=dict)
     conditions: Mapping[int, tuple[str, bool]] = field(default_factory=dict)
+    apart: Sequence[Payload] = ()
 
     @property
     def name(self) -> str:
@@ -67,6 +70,15 @@ class Model:
         stored = self.proto.graph.initializer
         own = {one.name for one in stored if one.data_location != onnx.TensorProto.EXTERNAL}
         return frozenset(own - self.taken_out)
+
+    def let_go(self) -> None:
+        """Leave large weights that are in the model's file to those who hold them now.
+
+        Who asks for them later has them read again, from the file as it was.
+        """
+        if self.folders is not None:
+            for payload in self.apart:
+                payload.let_go(self.folders.read_again)
 
     def __repr__(self) -> str:
         """Render as ``Model('m.onnx', 176 nodes)``."""
@@ -100,18 +112,22 @@ def load(source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = Load
     return _load(read_model(source, more, limits), limits)
 
 
-def load_read(data: bytes, path: Path) -> Model:
+def load_read(data: bytes, path: Path, mapped: Mapping[str, memoryview] | None = None) -> Model:
     """Load a model from the bytes read of its file, even if the file was exchanged meanwhile.
 
     Args:
         data: The content of the file.
         path: The file; external data is looked for beside it.
+        mapped: Files beside it that are in memory already, by name.
 
     Raises:
         ModelError: As ``load``.
     """
     read = read_model(data, limits=LoadLimits.unlimited)
-    return _load(read._replace(path=path, folders=DataFolders(path)), LoadLimits.unlimited)
+    return _load(
+        read._replace(path=path, folders=DataFolders(path, mapped=mapped or {})),
+        LoadLimits.unlimited,
+    )
 
 
 def _load(read: ReadModel, limits: LimitsOf) -> Model:
@@ -127,7 +143,7 @@ def _load(read: ReadModel, limits: LimitsOf) -> Model:
 
 
 def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
-    stored, path, folders, is_shared, size = read
+    stored, path, folders, size, apart = read
     opsets_of(stored)
     proto = inline_functions(stored, limits)
     # Functions may bring operator sets of their own along.
@@ -141,13 +157,11 @@ def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
 
     if ALIAS in check_graph(proto.graph, opsets, folders, hold):
         proto = without_alias(proto)
-    payloads: dict[str, bytes] = {}
-    if proto is not stored or not is_shared:
-        proto, payloads = take_out_payloads(proto)
+    payloads = taken_out(proto.graph, apart)
     held = {
         tensor.name: initializer_of(tensor, folders, payload=payloads[tensor.name])
         for tensor in (proto.graph.initializer if payloads else ())
         if tensor.name in payloads
     }
     graph = read_graph(proto, proto.graph, opsets, folders, held=held)
-    return Model(graph, proto, path, frozenset(payloads), folders, asks)
+    return Model(graph, proto, path, frozenset(payloads), folders, asks, apart=apart)

@@ -1,9 +1,10 @@
 """Whatever a caller has of a model, made into a ``ModelProto``."""
 
+import io
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Protocol
@@ -16,6 +17,7 @@ from subgraphkit.errors import CallerError, InvalidModelError, ModelNotFoundErro
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
+from subgraphkit.onnx_io.payloads import Payload, read_apart
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.onnx_io.texts import parse_text
 
@@ -77,15 +79,15 @@ class ReadModel(NamedTuple):
         proto: The model.
         path: Its file, if it was read from one.
         folders: Where its external data may be; None if nowhere.
-        is_shared: Whether the caller has the same object.
         size: Its bytes, where they were read.
+        apart: The large payloads that were taken out of it, see ``payloads``.
     """
 
     proto: onnx.ModelProto
     path: Path | None = None
     folders: DataFolders | None = None
-    is_shared: bool = False
     size: int = 0
+    apart: Sequence[Payload] = ()
 
 
 def read_model(
@@ -106,21 +108,22 @@ def read_model(
     """
     if isinstance(source, onnx.ModelProto):
         _check_is_model(source, "the ModelProto")
-        return ReadModel(source, is_shared=True)
+        return ReadModel(source)
     if isinstance(source, bytes | bytearray | memoryview):
         size = memoryview(source).nbytes
         subject = f"a model of {size} bytes"
         _require_size(size, subject, limits)
-        return ReadModel(_parse(bytes(source), subject), size=size)
+        return _read_bytes(bytes(source), subject)
     if isinstance(source, str | os.PathLike):
         _refuse_url(os.fspath(source))
         path = Path(source)
         subject = f"the file {path.name!r}"
         with suppress(OSError, ValueError):  # said when it is opened
             _require_size(path.stat().st_size, subject, limits)
-        data, folders = _read_file(path, more)
-        _require_size(len(data), subject, limits)
-        return ReadModel(_parse(data, subject), path, folders, size=len(data))
+        data, payloads, folders = _read_file(path, more)
+        size = len(data) + sum(one.length for one in payloads)
+        _require_size(size, subject, limits)
+        return ReadModel(_parse(data, subject), path, folders, size, payloads)
     return _of_an_object(source, more, limits)
 
 
@@ -128,24 +131,30 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
     """Read what other libraries have; those that are not imported have made nothing."""
     ir = sys.modules.get("onnx_ir")
     if ir is not None and isinstance(held := getattr(source, "model", source), ir.Model):
-        return ReadModel(_checked(ir.to_proto(held)), folders=_folder_of(held, ir, more))
+        made = _read_bytes(_checked(ir.to_proto(held)).SerializeToString(), "the model")
+        return made._replace(folders=_folder_of(held, ir, more), size=0)
     if isinstance(source, onnx.GraphProto):
         return ReadModel(_model_around(source))
     if callable(getattr(source, "to_model_proto", None)):
         return ReadModel(_checked(source.to_model_proto()))
     if isinstance(held := getattr(source, "model_proto", None), onnx.ModelProto):
-        return ReadModel(_checked(held), is_shared=True)
+        return ReadModel(_checked(held))
     data = source.read() if callable(getattr(source, "read", None)) else None
     if isinstance(data, str | bytes):
         data = data if isinstance(data, bytes) else data.encode()
         _require_size(len(data), "the stream", limits)
-        return ReadModel(_parse(data, "the stream"), size=len(data))
+        return _read_bytes(data, "the stream")
     raise CallerError(
         "SGK213",
         f"a model cannot be loaded from {type(source).__name__}",
         hint="Pass a path, an open file, the bytes of a model, an onnx.ModelProto or GraphProto, "
         "an onnx_ir.Model,\nan ONNXProgram of torch.onnx or a function of onnxscript.",
     )
+
+
+def _read_bytes(data: bytes, subject: str) -> ReadModel:
+    model, payloads = read_apart(io.BytesIO(data), len(data))
+    return ReadModel(_parse(model, subject), size=len(data), apart=payloads)
 
 
 def _folder_of(model: Any, ir: Any, more: MoreFolders) -> DataFolders | None:
@@ -178,14 +187,16 @@ def _refuse_url(path: str) -> None:
         )
 
 
-def _read_file(path: Path, more: MoreFolders) -> tuple[bytes, DataFolders | None]:
+def _read_file(
+    path: Path, more: MoreFolders
+) -> tuple[bytes, Sequence[Payload], DataFolders | None]:
     folders = DataFolders(path, more)
-    data = folders.read_model()
-    if data is not None:
-        return data, folders
+    found = folders.read_model(read_apart)
+    if found is not None:
+        return *found, folders
     try:
         # What is no plain file, such as a pipe, has no data beside it.
-        return path.read_bytes(), None
+        return path.read_bytes(), (), None
     except OSError as error:
         hint = f"Looked in {str(Path.cwd())!r}." if not path.is_absolute() else ""
         if isinstance(error, IsADirectoryError):

@@ -4,6 +4,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx import numpy_helper
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Initializer
 from subgraphkit.onnx_io.external_data import DataFolders
+from subgraphkit.onnx_io.payloads import Payload, marked_length
 from subgraphkit.onnx_io.protos import is_addressable
 from subgraphkit.types import DataType, TensorType
 
@@ -26,19 +28,12 @@ __all__ = [
     "is_left_out",
     "shared",
     "sparse_initializer_of",
-    "take_out_payloads",
 ]
 
 _Array = npt.NDArray[Any]
 
-_LARGE: Final = 4096
-"""Payloads of this many bytes and fewer stay where they are: shape inference may look into them."""
-
 IN_ENGINES: Final = "weights-in-the-engines"
 """What stands for a file name in tensors whose data a bundle leaves out; see ``bundled``."""
-
-_WORTH_TAKING: Final = 16 << 20
-"""Bytes of large payloads below which a model is left as it is, because parsing it again costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +55,11 @@ class _ExternalData:
             )
 
 
-def take_out_payloads(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, bytes]]:
-    """Separate large weights from a model, so that they are in memory once.
-
-    protobuf hands out a copy of a payload whenever one is asked for, and gives no memory back
-    before the whole message goes.
-
-    Args:
-        model: A model that nobody else uses; emptied, unless too little would be gained.
-
-    Returns:
-        The model without the payloads of large initializers, and these by name.
-    """
-    found = ((tensor, tensor.raw_data) for tensor in model.graph.initializer)
-    large = [(tensor, data) for tensor, data in found if len(data) > _LARGE]
-    if sum(len(data) for _, data in large) < _WORTH_TAKING:
-        return model, {}
-    payloads = {tensor.name: data for tensor, data in large}
-    for tensor, _ in large:
-        tensor.ClearField("raw_data")
-    emptied: onnx.ModelProto = onnx.ModelProto.FromString(model.SerializeToString())
-    return emptied, payloads
-
-
 def initializer_of(
     tensor: onnx.TensorProto,
     folders: DataFolders | None,
     name: str = "",
-    payload: bytes | None = None,
+    payload: Payload | None = None,
 ) -> Initializer:
     """Wrap a tensor so that its data is read when asked for.
 
@@ -99,9 +71,20 @@ def initializer_of(
     """
     type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
     if payload is None:
-        return Initializer(name or tensor.name, type_, shared(lambda: array_of(tensor, folders)))
-    data = np.frombuffer(payload, np.uint8)
-    return Initializer(name or tensor.name, type_, shared(lambda: _array_from(tensor, data)))
+        read = shared(lambda: array_of(tensor, folders))
+        return Initializer(name or tensor.name, type_, read, mapped=_place(tensor, folders))
+    read = shared(lambda: _array_from(tensor, payload.data()))
+    return Initializer(name or tensor.name, type_, read)
+
+
+def _place(tensor: onnx.TensorProto, folders: DataFolders | None) -> tuple[Path, int] | None:
+    """Return the file that the data of a tensor is mapped from, and where in it that begins."""
+    if folders is None or tensor.data_location != onnx.TensorProto.EXTERNAL or is_left_out(tensor):
+        return None
+    data = _located(tensor, folders, "the graph")
+    if data.location not in folders.mapped or DataType(tensor.data_type).bits % 8:
+        return None
+    return folders.folder / data.location, data.offset
 
 
 def sparse_initializer_of(
@@ -221,6 +204,8 @@ def _external_length(
         raise _disagree(tensor, where, "holds strings in a file; ONNX keeps them in the model")
     if is_left_out(tensor):
         return nbytes
+    if (taken := marked_length(tensor)) is not None:
+        return taken
     data = _located(tensor, folders, where)
     data.require_within(data.folders.size_of(data.location, data.subject))
     return data.length
@@ -297,6 +282,10 @@ def shared(read: Callable[[], _Array], *, keeps: bool = False) -> Callable[[], _
 
 def _read_external(tensor: onnx.TensorProto, folders: DataFolders | None) -> npt.NDArray[np.uint8]:
     data = _located(tensor, folders, "the graph")
+    if data.location in data.folders.mapped:
+        mapping = data.folders.mapped[data.location]
+        data.require_within(len(mapping))
+        return np.frombuffer(mapping, np.uint8, data.length, data.offset)
     with data.folders.open(data.location, data.subject) as file:
         size = os.fstat(file.fileno()).st_size
         data.require_within(size)

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import reprlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -21,6 +22,7 @@ from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.loading import load
 from subgraphkit.partitioning import Constraints
 from subgraphkit.partitioning.claiming.constraints import configured
+from subgraphkit.running.messages import OPEN_A_FILE, no_spec
 from subgraphkit.viewing.progress import ShownAs
 
 __all__ = [
@@ -32,7 +34,6 @@ __all__ = [
     "digest_of",
     "is_folder",
     "located",
-    "no_spec",
     "other_model",
     "placed",
     "plain_json",
@@ -53,7 +54,8 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "digest": (str, "a SHA-256"),
     "backend": (str | None, "a selection"),
     **dict.fromkeys(("shapes", "options", "settings"), (Mapping, "an object")),
-    **dict.fromkeys(("trust", "warm_up"), (bool, "true or false")),
+    "trust": (bool, "true or false"),
+    "warm_up": (bool | Mapping, "true, false or shapes"),
 }
 _HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit spec'."
 _PINS: Final = ("pin", "keep_off")
@@ -99,7 +101,7 @@ class OpenCall:
         if isinstance(self.source, type):
             raise no_spec(
                 f"its source is {self.source.__name__}, and other processes read files",
-                "Open it by the path of a model, or of a bundle that session.export() wrote.",
+                OPEN_A_FILE,
             )
         if isinstance(self.progress, type):
             raise no_spec("progress is a function", "Give a word, such as progress='log'.")
@@ -112,7 +114,7 @@ class OpenCall:
             CallerError: It is another (SGK194).
         """
         if self.digest and digest != self.digest:
-            raise other_model(os.fspath(self.source), self.digest, digest or "one that changes")
+            raise other_model(os.fspath(self.source), self.digest, digest)
 
 
 def is_folder(source: Any) -> bool:
@@ -293,22 +295,17 @@ def located(name: str, root: Path | None) -> Path:
     )
 
 
-def no_spec(why: str, fix: str) -> CallerError:
-    """Word that a session, or the call that would open one, has no spec (SGK192)."""
-    return CallerError("SGK192", f"there is no spec of this session: {why}", hint=fix)
-
-
 def unreadable(problem: str, fix: str = "") -> ConfigError:
     """Word that a spec cannot be read (SGK193)."""
     return ConfigError("SGK193", f"the spec cannot be read: {problem}", hint=fix)
 
 
-def other_model(source: str, wanted: str, found: str) -> CallerError:
+def other_model(source: str, wanted: str, found: str | None) -> CallerError:
     """Word that a model is another than when its spec was made (SGK194)."""
     return CallerError(
         "SGK194",
         f"{source!r} is another model than when its spec was made: expected SHA-256 "
-        f"{wanted[:12]}, found {found[:12]}",
+        f"{wanted[:12]}, found {found[:12] if found else 'a file that changes'}",
         hint="Put the model there that the spec is of, or make a new spec: SessionSpec.of(...).",
         expected=wanted,
         found=found,
@@ -325,10 +322,10 @@ def checked_members(members: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in members.items():
         kind, what = _KINDS[name]
         if not isinstance(value, kind) or value == "":
-            raise unreadable(f"its {name!r} is {value!r}, expected {what}")
+            raise unreadable(f"its {name!r} is {reprlib.repr(value)}, expected {what}")
         found[name] = _frozen(plain_json(value, name))
     if not _DIGEST.fullmatch(found["digest"]):
-        raise unreadable(f"its 'digest' is {found['digest']!r}, expected a SHA-256")
+        raise unreadable(f"its 'digest' is {reprlib.repr(found['digest'])}, expected a SHA-256")
     return found
 
 

@@ -24,7 +24,6 @@ from subgraphkit.placing.carrying import (
     digest_of,
     is_folder,
     located,
-    no_spec,
     placed,
     plain_json,
     read_members,
@@ -33,6 +32,8 @@ from subgraphkit.placing.carrying import (
 from subgraphkit.placing.improving import ImprovingSession
 from subgraphkit.placing.tuning_child import BackgroundTuning, tuned, wanted_tuning
 from subgraphkit.planning import plan
+from subgraphkit.processes.memory import give_back
+from subgraphkit.running.messages import no_spec
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.viewing.progress import ShownAs, shown
 
@@ -123,6 +124,8 @@ class InferenceSession(ImprovingSession):
                 else:
                     found = partition(bound, constraints=constraints)
                 super().__init__(plan(found, compile_subgraphs(found, progress=course)))
+            if tuning != "background" and bound.settings.on_run_error != "fallback":
+                self._let_go(call.source)
         if tuning == "background":
             self._tuning = BackgroundTuning(
                 self,
@@ -130,6 +133,13 @@ class InferenceSession(ImprovingSession):
                 call.shapes,
                 self._build.wait if self._build is not None else None,
             )
+
+    def _let_go(self, source: object) -> None:
+        """Leave the weights to the operators, unless the model is somebody else's as well."""
+        model = self.graph.model
+        if not isinstance(source, Model) and model.apart:
+            model.let_go()
+            give_back()
 
     @property
     def spec(self) -> "SessionSpec":
@@ -185,7 +195,8 @@ class SessionSpec:
         options: Options by backend name.
         settings: Other settings.
         trust: Whether to open a bundle that somebody else could have written.
-        warm_up: Whether a session that is opened runs once before it is handed out.
+        warm_up: Whether a session that is opened runs once before it is handed out, or with which
+            shapes; see ``Session.warm_up``.
 
     Thread-safety: all methods may be called from any thread.
     """
@@ -197,7 +208,7 @@ class SessionSpec:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     trust: bool = False
-    warm_up: bool = False
+    warm_up: bool | Shapes = False
     _text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -217,7 +228,7 @@ class SessionSpec:
         constraints: Constraints | None = None,
         trust: bool = False,
         progress: str | None = None,
-        warm_up: bool = False,
+        warm_up: bool | Shapes = False,
         root: str | os.PathLike[str] | None = None,
         **settings: Unpack[OtherSettings],
     ) -> Self:
@@ -233,7 +244,8 @@ class SessionSpec:
             constraints: As there, but no functions.
             trust: As there.
             progress: As there, a word.
-            warm_up: Whether a session that is opened runs once before it is handed out.
+            warm_up: Whether a session that is opened runs once before it is handed out; or sizes
+                of named dimensions and shapes of inputs to do so with.
             root: The folder that ``source`` is named from; None for ``SUBGRAPH_MODEL_ROOT``.
             **settings: As there.
 
@@ -253,7 +265,12 @@ class SessionSpec:
 
     @classmethod
     def of_call(
-        cls, call: OpenCall, settings: ResolvedConfig, digest: str, *, warm_up: bool = False
+        cls,
+        call: OpenCall,
+        settings: ResolvedConfig,
+        digest: str,
+        *,
+        warm_up: bool | Shapes = False,
     ) -> Self:
         """Return the spec of a call, of which it is known what holds for it.
 
@@ -261,7 +278,7 @@ class SessionSpec:
             call: The arguments.
             settings: What holds.
             digest: The digest of the model.
-            warm_up: Whether a session that is opened runs once before it is handed out.
+            warm_up: As for ``of``.
 
         Raises:
             CallerError: Something of it cannot be sent (SGK192).
@@ -302,6 +319,8 @@ class SessionSpec:
                 self.digest,
             )
         )
+        if self.warm_up:
+            session.warm_up(None if self.warm_up is True else self.warm_up)
         return session
 
     def get(self, *, root: str | os.PathLike[str] | None = None) -> InferenceSession:

@@ -25,16 +25,20 @@ from subgraphkit.running.messages import check_count, check_seconds
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.samples import samples
 from subgraphkit.running.stopping import RunOptions
-from subgraphkit.running.streams import streamed, streamed_async, submitted
-from subgraphkit.running.tally import RunStats, fault_of
+from subgraphkit.running.streams import (
+    PATIENCE_SECONDS,
+    awaited,
+    streamed,
+    streamed_async,
+    submitted,
+)
+from subgraphkit.running.tally import RunStats
 
 __all__ = ["Answering"]
 
 _SEED: Final = 0
 _FEWEST_WORKERS: Final = 2
 """So that one run goes on while another waits for a device."""
-_PATIENCE_SECONDS: Final = 0.1
-"""What a run whose time is up gets to come to its next step before nobody waits for it any more."""
 
 
 class Answering(ABC):
@@ -88,7 +92,7 @@ class Answering(ABC):
             SubgraphkitError: As for ``run``.
         """
         check_count("runs", runs)
-        made = self._made_up(shapes or {}, feeds or {})
+        made = self.made_up(shapes, feeds)
         seconds = 0.0
         for _ in range(runs):
             started = time.perf_counter()
@@ -96,6 +100,24 @@ class Answering(ABC):
             seconds = time.perf_counter() - started
         self._small_feeds = made
         return seconds
+
+    def made_up(
+        self, shapes: Shapes | None = None, feeds: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return feeds that fit the model: those given, and others as small as it can work with.
+
+        Args:
+            shapes: As for ``warm_up``.
+            feeds: As for ``warm_up``.
+
+        Raises:
+            CallerError: As for ``warm_up``.
+        """
+        graph, given = self.graph, feeds or {}
+        symbols, whole = given_shapes(graph, shapes or {}, strict=graph.settings.strict)
+        known = {name: np.shape(value) for name, value in given.items()}
+        made = samples(graph, known, whole, symbols, _SEED)
+        return {**{name: feed.array for name, feed in made.items()}, **given}
 
     def ping(self, timeout_s: float = 10.0, *, recent_s: float = 0.0) -> bool:
         """Make sure that the session answers: one small run, which has to be over in time.
@@ -128,7 +150,7 @@ class Answering(ABC):
             pulse = self._pulse = Future()
             name, given = "subgraphkit ping", (pulse, timeout_s)
             threading.Thread(target=self._beat, args=given, name=name, daemon=True).start()
-        wait([pulse], timeout_s + _PATIENCE_SECONDS)
+        wait([pulse], timeout_s + PATIENCE_SECONDS)
         if not pulse.done():
             raise RunTimeoutError(
                 "SGK138",
@@ -141,12 +163,12 @@ class Answering(ABC):
     def _beat(self, pulse: "Future[bool]", timeout_s: float) -> None:
         try:
             if self._small_feeds is None:
-                self._small_feeds = self._made_up({}, {})
+                self._small_feeds = self.made_up()
             self.run(None, self._small_feeds, timeout_s=timeout_s)
         except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
             # what was made up may not be what the model is for; then the session has answered that
             if isinstance(error, InputError | ExecutionError | ModelError) and (
-                fault_of(error) in {"caller", "model"}
+                error.fault in {"caller", "model"}
             ):
                 pulse.set_result(True)
             else:
@@ -194,25 +216,13 @@ class Answering(ABC):
             CallerError: The timeout is no number of seconds (SGK142).
             SubgraphkitError: As for ``run``.
         """
-        import asyncio  # noqa: PLC0415 (who awaits has it; to others it costs more than a session)
-
         check_seconds("timeout", timeout)
         options = RunOptions(timeout, since=time.monotonic())
         run = partial(self.run, output_names, input_feed, options)
-        future = asyncio.wrap_future(submitted(self._pool(), run))
         try:
-            limit = None if timeout is None else timeout + _PATIENCE_SECONDS
-            await asyncio.wait([future], timeout=limit)
-            if future.done():
-                return future.result()
+            return await awaited(submitted(self._pool(), run), timeout)
         finally:
-            future.cancel()
             options.cancel()
-        raise RunTimeoutError(
-            "SGK138",
-            f"the run took longer than timeout={timeout:g}, and is in a step that does not end",
-            hint="The session can be run again; what is left of this run is dropped.",
-        )
 
     @overload
     def stream(
@@ -270,13 +280,6 @@ class Answering(ABC):
         return streamed(run, options, items, depth)
 
     # -- inside ------------------------------------------------------------------------------
-
-    def _made_up(self, shapes: Shapes, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        graph = self.graph
-        symbols, whole = given_shapes(graph, shapes, strict=graph.settings.strict)
-        given = {name: np.shape(value) for name, value in feeds.items()}
-        made = samples(graph, given, whole, symbols, _SEED)
-        return {**{name: feed.array for name, feed in made.items()}, **feeds}
 
     def _pool(self) -> ThreadPoolExecutor:
         pool = self._workers

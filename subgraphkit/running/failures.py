@@ -9,9 +9,11 @@ from subgraphkit.boundary import is_to_pass, unforeseen
 from subgraphkit.compiling import close_all, compile_elsewhere
 from subgraphkit.errors import (
     ExecutionError,
+    Fault,
     InputError,
     InvalidModelError,
     SubgraphkitError,
+    fault_of,
     text_of,
 )
 from subgraphkit.planning import Plan, Step
@@ -57,11 +59,13 @@ def movable(
     if is_to_pass(error):
         raise error
     step, settings = plan.steps[index], plan.graph.settings
+    fault = _fault_of_a_step(error)
     moves = settings.on_run_error == "fallback" and step.subgraph.backend != settings.fallback
     if not moves and isinstance(error, SubgraphkitError):
         raise error
     failure = _step_failed(error, index, step, in_operator=in_operator)
     failure.__cause__ = error
+    failure.fault = fault
     if not moves:
         raise failure
     return failure
@@ -91,7 +95,7 @@ def made_elsewhere(plan: Plan, index: int, failure: ExecutionError) -> Plan:
 
 
 def fails_again(emitted: Emitted, index: int, failure: ExecutionError, feeds: Any) -> bool:
-    """Say whether a step fails on the fallback as well, and note it in the failure if so.
+    """Say whether a step fails on the fallback as well, and have the failure say whose fault it is.
 
     Args:
         emitted: The code with the fallback in place.
@@ -105,8 +109,22 @@ def fails_again(emitted: Emitted, index: int, failure: ExecutionError, feeds: An
         found = emitted.locate(error)
         if found is not None and found[0] == index:
             failure.add_note(f"So does the fallback backend on the same feeds: {error}")
+            failure.fault = "machine" if failure.fault == "machine" else "caller"
             return True
+    if failure.fault == "caller":
+        failure.fault = "backend"  # for the fallback takes these feeds
     return False
+
+
+def _fault_of_a_step(error: BaseException) -> Fault:
+    """Return who is at fault for what a step raised, and have the error say so."""
+    coded = error.fault if isinstance(error, SubgraphkitError) else None
+    at: BaseException | None = error
+    while coded in {None, "backend"} and at is not None:
+        coded, at = fault_of(at, running=True) or coded, at.__cause__
+    if isinstance(error, SubgraphkitError) and coded is not None:
+        error.fault = coded
+    return coded or "backend"
 
 
 def _step_failed(

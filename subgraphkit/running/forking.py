@@ -16,21 +16,26 @@ from subgraphkit.finding.registry import forbid
 from subgraphkit.planning import Plan
 from subgraphkit.running.gate import Gate
 
-__all__ = ["Forkable", "follow", "goes_on", "run_forked"]
+__all__ = ["Forkable", "follow", "goes_on", "run_forked", "start_over_in_children"]
 
 
-class Forkable(Protocol):
+class _Threaded(Protocol):
     """What is told that it is in a child now."""
-
-    @property
-    def plan(self) -> Plan:
-        """What it runs."""
 
     def leave_parent(self) -> None:
         """Go on without the threads of the parent, or refuse to."""
 
 
+class Forkable(_Threaded, Protocol):
+    """What runs a plan, and is told that it is in a child now."""
+
+    @property
+    def plan(self) -> Plan:
+        """What it runs."""
+
+
 _FOLLOWED: "Final[weakref.WeakKeyDictionary[Forkable, Gate]]" = weakref.WeakKeyDictionary()
+_THREADED: "Final[weakref.WeakSet[_Threaded]]" = weakref.WeakSet()
 _KEPT: Final[list[Forkable]] = []
 """Sessions of the parent: what frees them in the child would wait for their threads as well."""
 
@@ -48,6 +53,11 @@ def follow(session: Forkable, gate: Gate) -> Gate:
     """
     _FOLLOWED[session] = gate
     return gate
+
+
+def start_over_in_children(owner: _Threaded) -> None:
+    """Have ``leave_parent`` called in every child for what has threads and locks, and no plan."""
+    _THREADED.add(owner)
 
 
 def goes_on(plan: Plan) -> bool:
@@ -91,6 +101,8 @@ def _in_child() -> None:
     _KEPT.extend(_FOLLOWED)
     for session in _KEPT:
         session.leave_parent()
+    for owner in list(_THREADED):
+        owner.leave_parent()
     for name in _AT_WORK:
         forbid(name, forked(name))
 

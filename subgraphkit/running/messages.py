@@ -1,20 +1,30 @@
 """The errors of a session, worded."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.errors import CallerError, InputError
 
 __all__ = [
+    "OPEN_A_FILE",
     "check_count",
     "check_seconds",
     "no_output",
+    "no_spec",
     "not_a_list",
+    "not_batched",
     "other_model",
     "profiled_already",
     "run_closed",
     "unknown_run_options",
 ]
+
+
+OPEN_A_FILE: Final = (
+    "Open the model with InferenceSession, by its path or by that of a bundle which "
+    "session.export() wrote."
+)
+"""What to do about a session that has no spec."""
 
 
 def run_closed(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
@@ -52,6 +62,11 @@ def check_seconds(name: str, value: object) -> None:
         )
 
 
+def no_spec(why: str, fix: str) -> CallerError:
+    """Word that a session, or the call that would open one, has no spec (SGK192)."""
+    return CallerError("SGK192", f"there is no spec of this session: {why}", hint=fix)
+
+
 def unknown_run_options(options: object) -> CallerError:
     """Word that run options are not understood (SGK142)."""
     return CallerError(
@@ -72,6 +87,17 @@ def no_output(name: object, outputs: Iterable[str]) -> InputError:
         "SGK143",
         f"the model has no output {name!r}",
         hint="Its outputs: " + ", ".join(map(repr, outputs)) + ".",
+    )
+
+
+def not_batched(why: str) -> CallerError:
+    """Word that requests to a model cannot be stacked (SGK196)."""
+    return CallerError(
+        "SGK196",
+        f"requests to the model cannot be put together in batches: {why}",
+        hint="The first axis of every input and output is to be one open dimension, such as 'N'.\n"
+        "Bind the model without a size for it, or export it with one that is dynamic;\n"
+        "session.arun and session.stream need none.",
     )
 
 

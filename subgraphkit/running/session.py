@@ -23,7 +23,7 @@ from subgraphkit.running.emission import picked
 from subgraphkit.running.failures import fails_again, made_elsewhere, movable
 from subgraphkit.running.forking import follow, goes_on, run_forked
 from subgraphkit.running.gate import Gate
-from subgraphkit.running.messages import other_model, run_closed
+from subgraphkit.running.messages import OPEN_A_FILE, no_spec, other_model, run_closed
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
 from subgraphkit.running.profiling import Profile, Recorder
@@ -119,7 +119,8 @@ class Session(Answering):
             output_names: Names of the outputs wanted, in that order; None or empty for all.
             input_feed: Arrays by input name.
             run_options: How long the run may take, and what ends it from another thread.
-            timeout_s: Seconds that it may take, whatever ``run_options`` says.
+            timeout_s: Seconds that it may take, whatever ``run_options`` says. The setting of that
+                name is about compiling, and holds for no run.
 
         Returns:
             One array per output wanted; sequences are lists, absent optionals None.
@@ -306,6 +307,10 @@ class Session(Answering):
         self._forget_threads()
         if not self._closed and not goes_on(self._plan):
             self._closed, self._execute = True, run_forked
+
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled or copied: nothing says what the plan was made of (SGK192)."""
+        raise no_spec("it was made of a plan", OPEN_A_FILE)
 
     def __enter__(self) -> Self:
         """Return the session, which is closed on leaving."""

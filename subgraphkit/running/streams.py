@@ -6,17 +6,21 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
+from subgraphkit.errors import RunTimeoutError
 from subgraphkit.running.forking import run_forked
 from subgraphkit.running.messages import run_closed
 from subgraphkit.running.stopping import RunOptions
 
-__all__ = ["streamed", "streamed_async", "submitted"]
+__all__ = ["PATIENCE_SECONDS", "awaited", "streamed", "streamed_async", "submitted"]
 
 _Feeds = Mapping[str, Any]
 _Results = list[Any]
 _Run = Callable[..., _Results]
+
+PATIENCE_SECONDS: Final = 0.1
+"""What a run whose time is up gets to come to its next step before nobody waits for it any more."""
 
 
 def submitted(pool: Executor, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
@@ -26,6 +30,34 @@ def submitted(pool: Executor, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
     except RuntimeError:  # it is shut down, as the session is
         run_closed({})
         raise
+
+
+async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results:  # noqa: ASYNC109 (see ``Answering.arun``)
+    """Wait for results while the event loop goes on; when nobody waits any more, they are dropped.
+
+    Args:
+        future: Takes them.
+        timeout: Seconds to wait; None for as long as it takes.
+
+    Raises:
+        RunTimeoutError: They are not there in time (SGK138).
+    """
+    import asyncio  # noqa: PLC0415 (who awaits has it; to others it costs more than a session)
+
+    mine = asyncio.wrap_future(future)
+    try:
+        limit = None if timeout is None else timeout + PATIENCE_SECONDS
+        await asyncio.wait([mine], timeout=limit)
+        if mine.done():
+            return mine.result()
+    finally:
+        future.cancel()  # at once, before another thread begins it
+        mine.cancel()
+    raise RunTimeoutError(
+        "SGK138",
+        f"the run took longer than timeout={timeout:g}, and has not come to an end",
+        hint="The session can be run again; what is left of this run is dropped.",
+    )
 
 
 def _failed(error: Exception) -> "Future[Any]":
@@ -76,7 +108,7 @@ def streamed(
 async def _begun_async(
     pool: Executor, run: _Run, items: AsyncIterable[_Feeds]
 ) -> AsyncIterator[Any]:
-    from asyncio import wrap_future  # noqa: PLC0415 (as below)
+    from asyncio import wrap_future  # noqa: PLC0415 (as above)
 
     try:
         async for feeds in items:
@@ -89,7 +121,7 @@ async def streamed_async(
     run: _Run, options: RunOptions, items: AsyncIterable[_Feeds], depth: int
 ) -> AsyncIterator[_Results]:
     """Yield the results of runs in order, as soon as they are there; as ``streamed``."""
-    import asyncio  # noqa: PLC0415 (who awaits has it; to others it costs more than a session)
+    import asyncio  # noqa: PLC0415 (as above)
 
     pool = ThreadPoolExecutor(depth, "subgraphkit stream")
     futures = _begun_async(pool, run, items)

@@ -7,16 +7,16 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from subgraphkit.errors import BackendError, CallerError, ModelError
+from subgraphkit.errors import Fault, SubgraphkitError
 
-__all__ = ["BUCKETS", "RunStats", "Tally", "fault_of"]
+__all__ = ["BUCKETS", "RunStats", "Tally"]
 
 BUCKETS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Seconds, from a run of a small network to one of a large one."""
 
-_FAULTS: Final = ("caller", "model", "backend", "machine")
+_FAULTS: Final = get_args(Fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class RunStats:
         since: When counting began, in seconds since the epoch.
         runs: How many runs returned results, warm-ups and pings included.
         in_flight: How many threads are inside of a run now.
-        errors: How many failed, by whose fault it was: ``"caller"``, ``"model"``, ``"backend"`` or
+        errors: How many failed, by their ``fault``: ``"caller"``, ``"model"``, ``"backend"`` or
             ``"machine"``; an interruption by Ctrl-C is nobody's.
         seconds: How long the runs that returned results took, all together.
         histogram: How many of them took up to so many seconds, and longer than the number before;
@@ -82,7 +82,8 @@ class Tally:
     def add_failure(self, error: Exception) -> None:
         """Count a run that failed."""
         with self._lock:
-            self._errors[fault_of(error)] += 1
+            # what has no code is a warning that a filter has raised
+            self._errors[error.fault if isinstance(error, SubgraphkitError) else "caller"] += 1
 
     def stats(self, in_flight: int) -> RunStats:
         """Return what was counted.
@@ -101,14 +102,3 @@ class Tally:
             seconds=seconds,
             histogram=MappingProxyType(dict(zip((*BUCKETS, math.inf), counts, strict=True))),
         )
-
-
-def fault_of(error: Exception) -> str:
-    """Return whose fault an error of a run is."""
-    if isinstance(error, MemoryError):
-        return "machine"
-    if isinstance(error, CallerError):
-        return "caller"
-    if isinstance(error, ModelError):
-        return "model"
-    return "backend" if isinstance(error, BackendError) else "machine"

@@ -6,7 +6,6 @@ Thread-safety: a subject may be used from several threads; its declarations are 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
 from types import MappingProxyType
@@ -34,6 +33,7 @@ from subgraphkit.errors import (
 )
 from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.ir import Node
+from subgraphkit.lazy import cached_property
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, Partitioning, partition
@@ -42,14 +42,14 @@ from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.types import DataType
 
-__all__ = ["DataSet", "Stopped", "Subject"]
+__all__ = ["SETTINGS", "DataSet", "Stopped", "Subject"]
 
 DataSet = tuple[Mapping[str, Any], Sequence[Any]]
 """Feeds by input name, and the outputs expected, in the order of the graph."""
 
 _FALLBACK: Final = "numpy"
 _ORIGIN: Final = "the conformance kit"
-_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
+SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "strict": False,
         "on_missing": "error",
@@ -180,7 +180,7 @@ class Subject:
             SubgraphkitError: As ``load`` and ``bind``.
         """
         model = load(source, data_roots=settings.get("data_roots"))
-        return bind(model, shapes, **{"backend": [self.choice], **_SETTINGS, **settings})
+        return bind(model, shapes, **{"backend": [self.choice], **SETTINGS, **settings})
 
     def partitioned(
         self, bound: BoundModel, constraints: Constraints | None = None

@@ -1,4 +1,4 @@
-"""The messages of runs that end early, and of operators that return what is not theirs."""
+"""The messages of runs that end early, of operators that return what is not theirs, of batches."""
 
 from collections.abc import Callable
 from functools import partial
@@ -32,9 +32,22 @@ def _returned(place: int) -> None:
     apart((_X,), ((_X, before[1:])[place],))
 
 
+def _fixed_batch() -> None:
+    with sk.InferenceSession(model_of(_TEXT), "numpy") as session:
+        sk.Batcher(session)
+
+
+def _text_warmed_up() -> None:
+    text = "g (string[N] x) => (string[N] y) { y = Identity(x) }"
+    with sk.InferenceSession(model_of(text), "numpy") as session:
+        session.warm_up()
+
+
 MESSAGES: dict[str, Callable[[], object]] = {
     "SGK138_deadline": partial(_run, sk.RunOptions(timeout_s=0)),
     "SGK139_cancelled": _cancelled,
     "SGK149_input_returned": partial(_returned, 0),
     "SGK149_returned_before": partial(_returned, 1),
+    "SGK196_fixed_batch": _fixed_batch,
+    "SGK197_text": _text_warmed_up,
 }

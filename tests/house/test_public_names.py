@@ -25,6 +25,7 @@ PUBLIC = [
     "SubgraphOperator",
     "Subgraph",
     "Node",
+    "Batcher",
     "Graph",
     "Refusal",
     "Unsupported",

@@ -173,13 +173,17 @@ class NumpyOperator(SubgraphOperator):
         where = f"node {' > '.join(labels)}" if labels else f"subgraph {self._subgraph.id!r}"
         is_refused = isinstance(error, OutputTooLargeError)
         what = str(error) if is_refused else f"{type(error).__name__}: {error}"
-        return ExecutionError(
+        failure = ExecutionError(
             "SGK217" if is_refused else "SGK131",
             f"{where} failed while running: {what}",
             backend=self._subgraph.backend,
             subgraph=self._subgraph.id,
             nodes=tuple(labels),
         )
+        # dtypes, and the shapes that are known, were checked before: these are about what was fed
+        if is_refused or isinstance(error, IndexError | ValueError):
+            failure.fault = "caller"
+        return failure
 
 
 def _context(threads: int | None) -> Context:

@@ -152,6 +152,8 @@ def test_reductions_agree_with_onnxruntime(
         ("Gather", [floats(4), np.array(-1)], {}),
         ("GatherElements", [floats(3, 4), np.array([[2, -1], [0, 1]])], {"axis": 1}),
         ("GatherND", [floats(2, 3, 4), np.array([[[0], [2]], [[1], [1]]])], {"batch_dims": 1}),
+        ("Slice", [floats(5, 6), np.array([-(2**63), 3]), np.array([-99, -(2**63)]),
+                   np.array([0, 1]), np.array([-1, -2])], {}),
         ("Slice", [floats(5, 6), np.array([4, -1]), np.array([-99, 0]), np.array([0, 1]),
                    np.array([-2, -1])], {}),
         ("Pad", [floats(2, 3), np.array([1, 0, -1, 2]), np.array(3.5, np.float32)], {}),

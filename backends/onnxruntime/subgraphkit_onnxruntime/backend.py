@@ -16,6 +16,7 @@ from subgraphkit.backend import (
     Footprint,
     Pool,
     ProbeResult,
+    Progress,
     Refusal,
     SubgraphOperator,
     SubgraphProperty,
@@ -26,7 +27,7 @@ from subgraphkit.backend import (
     peak_of_values,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.onnx_io import outside_weights, write_value_info
+from subgraphkit.onnx_io import write_value_info
 from subgraphkit.types import ValueType
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.claims import Claims, is_known
@@ -36,6 +37,7 @@ from subgraphkit_onnxruntime.profiling import ProfiledOperator
 from subgraphkit_onnxruntime.settings import NAME, SessionSettings, read_settings
 from subgraphkit_onnxruntime.tensors import is_plain
 from subgraphkit_onnxruntime.versions import write_for_library
+from subgraphkit_onnxruntime.weights import Weights
 
 __all__ = ["OnnxRuntimeBackend", "OnnxRuntimeProperty"]
 
@@ -115,16 +117,11 @@ class OnnxRuntimeProperty(SubgraphProperty):
         self, subgraph: Subgraph, context: BindContext[Options], prefix: str
     ) -> OnnxRuntimeOperator:
         claims = self._about(subgraph.graph)
-        model = subgraph.to_model(weights="outside")
-        _name_nodes(model.graph, subgraph)
-        _fill_types(model.graph, claims)
-        weights = outside_weights(model, subgraph)
+        settings = self._settings.for_pool(
+            context.threads, shares_processors=context.shares_processors
+        )
         try:
-            settings = self._settings.for_pool(
-                context.threads, shares_processors=context.shares_processors
-            )
-            written = write_for_library(model)
-            session = settings.open(written, weights, prefix, context.progress)
+            session, weights = self._session(subgraph, settings, prefix, context.progress)
         except Exception as error:
             context.progress.check()  # that it was stopped is no refusal
             if not is_refusal(error):
@@ -134,10 +131,26 @@ class OnnxRuntimeProperty(SubgraphProperty):
             session,
             _types(claims, subgraph.inputs),
             _types(claims, subgraph.outputs),
-            weights,
+            weights.kept(),
             _facts(session, subgraph, settings, profiling=bool(prefix)),
             partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
         )
+
+    def _session(
+        self, subgraph: Subgraph, settings: SessionSettings, prefix: str, progress: Progress
+    ) -> tuple[Any, Weights]:
+        """Open a session; its weights come from files, unless these were replaced meanwhile."""
+        model = subgraph.to_model(weights="outside")
+        _name_nodes(model.graph, subgraph)
+        _fill_types(model.graph, self._about(subgraph.graph))
+        weights = Weights.of(model, subgraph)
+        try:
+            return settings.open(write_for_library(model), weights, prefix, progress), weights
+        except Exception:
+            if weights.are_there:
+                raise
+        weights = Weights.in_memory(model, subgraph)
+        return settings.open(write_for_library(model), weights, prefix, progress), weights
 
     def _about(self, graph: Any) -> Claims:
         if self._claims is None or self._claims.graph is not graph:

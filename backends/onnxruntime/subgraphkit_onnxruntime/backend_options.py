@@ -22,6 +22,9 @@ class Options:
     """Threads between nodes, in execution mode parallel; 0 means as many as the setting threads."""
     optimization: Literal["none", "basic", "extended", "all"] = "all"
     """Graph optimization level."""
+    prepack: bool = True
+    """Whether weights are packed for the processor when a session is opened. A packed copy is
+    memory of each process alone; without one, processes that open the same bundle share it."""
     execution_mode: Literal["sequential", "parallel"] = "sequential"
     """Whether nodes that do not depend on each other may run at the same time."""
     session_config: tuple[str, ...] | None = None

@@ -1,9 +1,10 @@
 """A region as one session of ONNX Runtime."""
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,12 @@ from subgraphkit.backend import InnerTime, Progress, SubgraphOperator
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
+from subgraphkit_onnxruntime.weights import Weights
 
 __all__ = ["OnnxRuntimeOperator"]
+
+_OF_VALUES: Final = re.compile(r"[Oo]ut of range value|cannot be reshaped|ttempting to broadcast")
+"""How it puts it that fed values or shapes do not fit, where it says only that a node failed."""
 
 _Record = Callable[[InnerTime], object]
 
@@ -30,7 +35,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         session: The session.
         inputs: Types of the inputs by name, in order.
         outputs: Types of the outputs by name, in order.
-        weights: Arrays that the session reads from; held as long as it is open.
+        weights: What the session reads from; held as long as it is open.
         facts: What ``info`` says beside what the session tells.
         profiled: Opens the region again for an operator that records times.
     """
@@ -43,7 +48,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         session: Any,
         inputs: Mapping[str, ValueType],
         outputs: Mapping[str, ValueType],
-        weights: Mapping[str, npt.NDArray[Any]],
+        weights: Weights,
         facts: Mapping[str, Any],
         profiled: Callable[[_Record], SubgraphOperator],
     ) -> None:
@@ -74,17 +79,21 @@ class OnnxRuntimeOperator(SubgraphOperator):
     def run(
         self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None, options: Any = None
     ) -> Sequence[Any]:
-        if self._strings:
-            inputs = self._with_text(inputs)
-        if outputs is None and self._all_plain:
-            results: list[Any] = self._call(
-                self._outputs, dict(zip(self._inputs, inputs, strict=True)), options
-            )
-            return results
-        buffers = outputs if outputs is not None else (None,) * len(self._outputs)
-        if self._bindable:
-            return self._run_bound(inputs, buffers, options)
-        results = self._call(self._outputs, dict(zip(self._inputs, inputs, strict=True)), options)
+        try:
+            if self._strings:
+                inputs = self._with_text(inputs)
+            named = dict(zip(self._inputs, inputs, strict=True))
+            if outputs is None and self._all_plain:
+                results: list[Any] = self._call(self._outputs, named, options)
+                return results
+            buffers = outputs if outputs is not None else (None,) * len(self._outputs)
+            if self._bindable:
+                return self._run_bound(inputs, buffers, options)
+            results = self._call(self._outputs, named, options)
+        except Exception as error:
+            if _OF_VALUES.search(str(error)):
+                cast("Any", error).fault = "caller"
+            raise
         return [_moved(result, buffer) for result, buffer in zip(results, buffers, strict=True)]
 
     def info(self) -> Mapping[str, Any]:
@@ -113,7 +122,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         if session is not None and "profiling" in self._facts:
             self._profile = str(Path(session.end_profiling()).absolute())
         self._call = _closed
-        self._weights = {}
+        self._weights = Weights({})
 
     def _with_text(self, inputs: Sequence[Any]) -> list[Any]:
         """Turn bytes into text: ONNX Runtime would take what ``str`` makes of them."""

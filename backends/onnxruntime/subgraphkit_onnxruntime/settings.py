@@ -5,14 +5,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-import numpy.typing as npt
-
 from subgraphkit.backend import Progress, option_out_of_range
 from subgraphkit.errors import BackendUnavailableError, OptionError
-from subgraphkit.types import DataType
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.versions import small_model
+from subgraphkit_onnxruntime.weights import Weights
 
 __all__ = ["NAME", "SessionSettings", "read_settings"]
 
@@ -25,6 +23,8 @@ _SUFFIX: Final = "ExecutionProvider"
 _CPU: Final = "CPUExecutionProvider"
 
 _RECORD: Final = "session.record_ep_graph_assignment_info"
+
+_UNPACKED: Final = "session.disable_prepacking"
 
 _EXACT: Final = {"session.x64quantprecision": "1"}
 """Lets products of 8-bit numbers be exact. Without it, ONNX Runtime adds them up in 16 bits on x64
@@ -90,7 +90,7 @@ class SessionSettings:
     def open(
         self,
         model: bytes,
-        weights: Mapping[str, npt.NDArray[Any]],
+        weights: Weights,
         profile: str = "",
         progress: Progress | None = None,
     ) -> Any:
@@ -98,8 +98,8 @@ class SessionSettings:
 
         Args:
             model: A serialized ``ModelProto``.
-            weights: Data of the initializers that the model leaves out; read as long as the
-                session lives, so hold them.
+            weights: The initializers that the model leaves out; read as long as the session lives,
+                so hold them.
             profile: Prefix of the profile to write; nothing is written if empty.
             progress: Stops it, where this version of ONNX Runtime has the flag for it.
 
@@ -112,10 +112,7 @@ class SessionSettings:
         if profile:
             chosen.enable_profiling = True
             chosen.profile_file_prefix = profile
-        if weights:
-            make = onnxruntime().OrtValue.ortvalue_from_numpy_with_onnx_type
-            values = [make(array, int(DataType.of(array.dtype))) for array in weights.values()]
-            chosen.add_external_initializers(list(weights), values)
+        weights.hand_to(chosen, shared=self.providers == (_CPU,))
         if progress is None or not hasattr(chosen, _CANCEL):
             return self._open(model, chosen)
         with progress.stopping(partial(getattr(chosen, _CANCEL), True)):  # noqa: FBT003 (its own)
@@ -140,6 +137,8 @@ class SessionSettings:
         chosen.graph_optimization_level = getattr(library.GraphOptimizationLevel, level)
         chosen.execution_mode = getattr(library.ExecutionMode, mode)
         chosen.log_severity_level = _SEVERITIES[options.log_level]
+        if not options.prepack:
+            chosen.add_session_config_entry(_UNPACKED, "1")
         for key, value in self.config.items():
             chosen.add_session_config_entry(key, value)
         return chosen

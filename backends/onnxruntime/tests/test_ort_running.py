@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 import subgraphkit as sk
 from backends.onnxruntime.tests.ort_models import homes, open_ort, operators, parsed
+from subgraphkit_onnxruntime import weights
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.settings import read_settings
 
@@ -47,7 +48,7 @@ def test_outputs_belong_to_the_caller_and_share_memory_with_nothing() -> None:
     with open_ort(model) as session:
         (operator,) = operators(session)
         first, second = operator.run([x]), operator.run([x])
-        held = [x, *operator._weights.values()]
+        held = [x, *operator._weights.arrays.values()]
         for array in first:
             assert array.flags.writeable
             others = [other for other in (*first, *second, *held) if other is not array]
@@ -147,15 +148,25 @@ def test_new_weights_are_computed_with() -> None:
         np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.full((1, 64), 128))
 
 
-def test_weights_are_those_of_the_model_in_every_bind() -> None:
+def test_weights_are_those_of_the_model_in_every_bind_unless_sessions_copy_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(weights, "are_copied", lambda: False)
     model, _ = dense(128)
     loaded = sk.load(model)
     held = [sk.bind(loaded, backend="onnxruntime") for _ in range(2)]
     compiled = [sk.compile_subgraphs(sk.partition(bound)) for bound in held]
-    arrays = [operator._weights["w"] for (operator,) in compiled]
+    arrays = [operator._weights.arrays["w"] for (operator,) in compiled]
     assert np.shares_memory(*arrays)
     for one in compiled:
         one.close()
+
+
+def test_nothing_is_held_where_sessions_copy_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "are_copied", lambda: True)
+    with open_ort(dense()[0]) as session:
+        (operator,) = operators(session)
+        assert not operator._weights.arrays
 
 
 def test_a_failure_while_running_names_the_subgraph_and_has_onnxruntimes_words() -> None:

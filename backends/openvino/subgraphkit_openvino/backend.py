@@ -116,6 +116,7 @@ class OpenVINOBackend(Backend[Options]):
     api: ClassVar[str] = "1.0"
     pool: Pool = "sleeps"
     evidence: Evidence = "asked"
+    maps_engines: ClassVar[bool] = True
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.
@@ -174,7 +175,9 @@ class OpenVINOBackend(Backend[Options]):
         held += constant_bytes(subgraph, _is_packed) + len(subgraph.members) * _CODE_OF_A_NODE
         return Footprint(held, _CONVERTING, values, values.bytes, keeps_work=True, library=_LIBRARY)
 
-    def restore(self, blob: bytes, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
+    def restore(
+        self, blob: bytes | memoryview, subgraph: Subgraph, context: BindContext
+    ) -> OpenVINOOperator:
         """Restore a compiled region.
 
         Raises:

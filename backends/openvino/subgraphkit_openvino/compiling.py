@@ -140,7 +140,7 @@ def _counted(
 
 
 def restore(
-    blob: bytes, subgraph: Subgraph, options: Options, context: BindContext
+    blob: bytes | memoryview, subgraph: Subgraph, options: Options, context: BindContext
 ) -> OpenVINOOperator:
     """Restore what ``OpenVINOOperator.serialize`` returned; see ``compile_subgraph``.
 

@@ -25,6 +25,11 @@ _HEADER: Final = Struct("<60sI")
 """What was written, by which version, and a checksum; as long as a cache line, so that the model
 behind it is aligned."""
 
+_OF_VALUES: Final = re.compile(
+    r"conflicts with the reshape pattern|[Ss]hape infer|non-existing data|out of (range|bound)"
+)
+"""How OpenVINO puts it that fed values or shapes do not fit one another."""
+
 _NUMBER: Final = re.compile(r"#(\d+)")
 _Record = Callable[[InnerTime], object]
 
@@ -57,7 +62,7 @@ class OpenVINOOperator(SubgraphOperator):
         subgraph: Subgraph,
         guard: Guard,
         held: Sequence[Any] = (),
-        stored: bytes = b"",
+        stored: bytes | memoryview = b"",
         counted: "Callable[[_Record], CountedOperator] | None" = None,
     ) -> None:
         self._counted = counted
@@ -114,7 +119,7 @@ class OpenVINOOperator(SubgraphOperator):
     def serialize(self) -> bytes:
         """Return the compiled model with its weights, sealed with a checksum."""
         # OpenVINO cannot read what it exports of a model that was imported itself.
-        return self._stored or sealed(self._compiled)
+        return bytes(self._stored) or sealed(self._compiled)
 
     def info(self) -> Mapping[str, Any]:
         """Return device, precision, streams, threads (pinned or not) and how many layers run."""
@@ -174,12 +179,16 @@ class OpenVINOOperator(SubgraphOperator):
             return None
 
     def _explained(self, error: Exception) -> ExecutionError:
-        return ExecutionError(
+        said = library.said(error)
+        failure = ExecutionError(
             "SGK131",
-            f"subgraph {self._subgraph.id!r} failed while running: {library.said(error)}",
+            f"subgraph {self._subgraph.id!r} failed while running: {said}",
             backend=self._subgraph.backend,
             subgraph=self._subgraph.id,
         )
+        if _OF_VALUES.search(said):
+            failure.fault = "caller"
+        return failure
 
 
 class CountedOperator(OpenVINOOperator):
@@ -293,7 +302,7 @@ def sealed(compiled: Any) -> bytes:
     return stream.getvalue()
 
 
-def opened(blob: bytes) -> memoryview:
+def opened(blob: bytes | memoryview) -> memoryview:
     """Return the exported model inside what ``sealed`` made.
 
     Raises:

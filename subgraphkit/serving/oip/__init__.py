@@ -19,6 +19,7 @@ from subgraphkit.serving.oip.messages import (
 )
 from subgraphkit.serving.oip.metadata import encode_error, model_metadata, server_metadata
 from subgraphkit.serving.oip.parsing import HEADER
+from subgraphkit.serving.oip.probing import probe
 
 __all__ = [
     "HEADER",
@@ -30,5 +31,6 @@ __all__ = [
     "encode_request",
     "encode_response",
     "model_metadata",
+    "probe",
     "server_metadata",
 ]

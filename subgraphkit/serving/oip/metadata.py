@@ -7,7 +7,7 @@ from typing import Any, Final
 import subgraphkit as sk
 from subgraphkit.serving.oip.datatypes import DATATYPES, refuse
 
-__all__ = ["encode_error", "model_metadata", "server_metadata"]
+__all__ = ["encode_error", "failure_of", "model_metadata", "server_metadata"]
 
 _OF_ONNX: Final = {f"tensor({onnx})": name for name, (onnx, _) in DATATYPES.items()}
 
@@ -39,17 +39,22 @@ def model_metadata(session: sk.Session, name: str, versions: Sequence[str] = ())
 
 
 def encode_error(error: BaseException) -> tuple[int, bytes]:
-    """Return the status and the body that answer a request which failed.
-
-    The status is 400 where the caller is at fault, 504 where time ran out, else 500. Of an
-    exception that subgraphkit did not raise, the type alone is said.
-    """
-    if isinstance(error, sk.SubgraphkitError):
-        status, text = (400 if isinstance(error, sk.errors.CallerError) else 500), str(error)
-    else:
-        status, text = 500, f"the server failed with {type(error).__name__}"
-    status = 504 if isinstance(error, TimeoutError) else status
+    """Return the HTTP status and the body that answer a request which failed."""
+    status, text = failure_of(error)
     return status, json.dumps({"error": text}).encode()
+
+
+def failure_of(error: BaseException) -> tuple[int, str]:
+    """Return status and text of a failure.
+
+    The status is 400 where the caller is at fault, 504 where time ran out, 503 where the machine
+    is, and else 500. Of what subgraphkit did not raise, the text has the type alone.
+    """
+    if not isinstance(error, sk.SubgraphkitError):
+        return 500, f"the server failed with {type(error).__name__}"
+    if isinstance(error, TimeoutError):
+        return 504, str(error)
+    return {"caller": 400, "machine": 503}.get(error.fault, 500), str(error)
 
 
 def _described(one: Any, what: str) -> dict[str, Any]:

@@ -74,6 +74,7 @@ FAULTS: Final = (
     Fault(computing.ComputesThroughDouble, "L5/values/exact/Add_int64", Outcome.FAIL_VALUE),
     Fault(keeping.ErrorsStay, "L5/errors/travel", Outcome.FAIL_CONTRACT),
     Fault(keeping.ForgetsForks, "L5/processes/forked", Outcome.FAIL_RUN),
+    Fault(keeping.OpensOnce, "L5/processes/spec", Outcome.FAIL_CONTRACT),
     Fault(keeping.CannotRestore, "L6/restored_here", Outcome.FAIL_CONTRACT),
     Fault(keeping.StoresAddresses, "L6/restored_by_another_process", Outcome.FAIL_CONTRACT),
     Fault(keeping.TrustsWhatIsStored, "L6/damaged/middle_changed", Outcome.FAIL_VALUE),

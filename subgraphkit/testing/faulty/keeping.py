@@ -32,6 +32,7 @@ __all__ = [
     "LeaksSessions",
     "LeavesNumPyStrict",
     "NamesForeignNodes",
+    "OpensOnce",
     "SpinsBesideOthers",
     "StartsThreads",
     "Stores",
@@ -184,6 +185,26 @@ class ErrorsStay(WrappingBackend):
     """Raises errors that cannot be sent to another process."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _Sending
+
+
+class _Sole(WrappedOperator):
+    holders: ClassVar[list[object]] = []
+
+    def __init__(self, inner: SubgraphOperator, subgraph: Subgraph) -> None:
+        super().__init__(inner, subgraph)
+        if self.holders:
+            raise RuntimeError("the device is in use")
+        self.holders.append(self)
+
+    def close(self) -> None:
+        self.holders.clear()
+        super().close()
+
+
+class OpensOnce(WrappingBackend):
+    """Lets a process have one session, which is then its only one."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Sole
 
 
 class _Unwritable(WrappedOperator):

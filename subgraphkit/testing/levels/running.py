@@ -1,17 +1,22 @@
 """Level 5, run-time: the promises of a session, run after run, for all feeds and threads."""
 
+import copy
 import os
-import pickle  # noqa: TID251 (errors are pickled as pools do it, and nothing else is)
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from onnx import ModelProto
 
 from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
+from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import Constraints
+from subgraphkit.placing import InferenceSession, SessionSpec
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
@@ -22,7 +27,7 @@ from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.references import REFERENCE
 from subgraphkit.testing.run_checks import Check
 from subgraphkit.testing.small_models import SmallModel, model_of, small_models
-from subgraphkit.testing.subject import Stopped, Subject
+from subgraphkit.testing.subject import SETTINGS, Stopped, Subject
 
 __all__ = ["cases"]
 
@@ -81,6 +86,7 @@ def cases(subject: Subject) -> Iterable[Case]:
     yield _case("errors/good_run_after_a_bad_one", _stumbling)
     yield _case("errors/travel", _error_travels)
     yield _case("processes/forked", _forked)
+    yield _case("processes/spec", _opened_by_spec)
     for seed in range(_RANDOM_GRAPHS):
         yield _case(f"random_graphs/{seed}", partial(_random, seed))
 
@@ -234,14 +240,14 @@ def _error_travels(subject: Subject) -> Finding:
 
 
 def _sent(error: SubgraphkitError) -> Finding | None:
-    """Send an error as pools of processes do."""
+    """Take an error apart and make it anew, as pickling does, without the bytes between."""
     try:
-        arrived = pickle.loads(pickle.dumps(error))  # noqa: S301 (what was written here)
+        arrived = copy.deepcopy(error)
     except Exception as trouble:  # noqa: BLE001 (whatever the class of a plugin does)
         text = f"{type(error).__name__} cannot be pickled: {type(trouble).__name__}: {trouble}"
         return Finding(Outcome.FAIL_CONTRACT, text)
     if (arrived.code, arrived.fault, str(arrived)) != (error.code, error.fault, str(error)):
-        text = f"{type(error).__name__} [{error.code}] was pickled and became {arrived!r:.200}"
+        text = f"{type(error).__name__} [{error.code}] becomes {arrived!r:.200} when it is pickled"
         return Finding(Outcome.FAIL_CONTRACT, text)
     return None
 
@@ -266,6 +272,27 @@ def _fed_or_refused(subject: Subject, model: SmallModel, session: Session) -> Fi
         return None if error.code == _NOT_IN_A_CHILD else Finding(Outcome.FAIL_RUN, str(error))
     except Stopped as stop:
         return stop.finding
+
+
+def _opened_by_spec(subject: Subject) -> Finding:
+    """What the spec of an open session opens beside it computes the same."""
+    model = next(iter(small_models()))
+    by_class = registered(subject.backend_class, replace=True) if subject.target else nullcontext()
+    with tempfile.TemporaryDirectory() as folder, by_class:
+        path = Path(folder, "model.onnx")
+        path.write_bytes(model.proto.SerializeToString())
+        name = f"{subject.name}@{subject.distribution}".removesuffix("@")
+        options = {subject.name: dict(subject.options)}
+        with InferenceSession(path, name, options=options, **SETTINGS) as session:
+            taken = subject.operators_taken(session.partitioning)
+            try:
+                other = SessionSpec.from_json(session.spec.to_json()).open()
+            except SubgraphkitError as error:
+                text = f"its spec cannot be opened: {error}"
+                return Finding(Outcome.FAIL_CONTRACT, text, taken)
+            with other:
+                found = run_checks.in_turn(subject, model, session, other)
+    return found or Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)
 
 
 def _random(seed: int, subject: Subject) -> Finding:

@@ -1,6 +1,7 @@
 """What a new user does wrong, on the command line and in Python: a clear, coded error each."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import SubgraphkitError
+from tests.interrupting import heard
 from tests.models import CHAIN, LINEAR, parsed
 from tests.unit.cli.conftest import Cli, Install
 
@@ -231,6 +233,23 @@ def test_an_interruption_has_its_own_exit_code(
 
     monkeypatch.setattr("subgraphkit.cli.commands.plan.partition", interrupt)
     ended = cli("plan", linear)
+    assert (ended.code, ended.out, ended.err) == (130, "", "error: interrupted\n")
+
+
+def test_an_interruption_that_python_drops_strikes_again(
+    cli: Cli, linear: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    def drop(*_: object, **__: object) -> None:
+        Interrupted()
+        time.sleep(60)
+
+    monkeypatch.setattr("subgraphkit.cli.commands.plan.partition", drop)
+    with heard():
+        ended = cli("plan", linear)
     assert (ended.code, ended.out, ended.err) == (130, "", "error: interrupted\n")
 
 

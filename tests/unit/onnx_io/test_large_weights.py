@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.onnx_io import weights
+from subgraphkit.onnx_io import payloads
 from tests.models import parsed
 
 
@@ -24,7 +24,7 @@ def model(dtype: type = np.float32) -> tuple[onnx.ModelProto, np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def _any_size_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "_WORTH_TAKING", 1)
+    monkeypatch.setattr(payloads, "_WORTH_TAKING", 1)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex64, ml_dtypes.bfloat16])
@@ -68,7 +68,7 @@ def test_the_callers_own_message_is_left_alone() -> None:
 
 
 def test_little_weight_is_not_worth_parsing_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "_WORTH_TAKING", 1 << 20)
+    monkeypatch.setattr(payloads, "_WORTH_TAKING", 1 << 20)
     proto, _ = model()
     assert not sk.load(proto.SerializeToString()).taken_out
 

@@ -18,6 +18,7 @@ from subgraphkit.types import DataType
 from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import part_by_part
 
 __all__: list[str] = []
 
@@ -38,7 +39,6 @@ _BELOW_BYTE: Final = frozenset(
     np.dtype(kind) for kind in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
 )
 _WHOLE: Final = _BELOW_BYTE | {dtype for dtype in _PLAIN if dtype.kind in "iu"}
-_PART: Final = 1 << 15
 _TWO_TO_64: Final = 1 << 64
 
 
@@ -65,26 +65,13 @@ def _cast(site: Site, target: np.dtype[Any], drop: int | None = None) -> Made:
     if dtype is not None and dtype == target:
         return Same()
     if dtype not in _PLAIN or target not in _PLAIN:
-        return _part_by_part(_cast_rarely(site, dtype, target))
+        return part_by_part(_cast_rarely(site, dtype, target))
 
     def compute(x: Array, *_: Any) -> Array:
         return x.astype(target)
 
     if drop is not None:
         site.absorbed.add(drop)
-    return compute
-
-
-def _part_by_part(convert: Callable[..., Array]) -> Callable[..., Array]:
-    """Convert large arrays in parts: whole, they would keep the interpreter from all else."""
-
-    def compute(x: Array, *like: Array) -> Array:
-        if x.size <= _PART:
-            return convert(x, *like)
-        flat = x.reshape(-1)
-        parts = [convert(flat[at : at + _PART], *like) for at in range(0, flat.size, _PART)]
-        return np.concatenate(parts).reshape(x.shape)
-
     return compute
 
 

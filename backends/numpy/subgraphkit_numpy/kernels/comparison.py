@@ -6,7 +6,7 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import arrayed, legacy_aligned
+from subgraphkit_numpy.kernels.wrapping import PART, arrayed, legacy_aligned
 
 __all__: list[str] = []
 
@@ -33,8 +33,23 @@ def equal(site: Site) -> Made:
     dtype = site.dtype()
     if dtype is not None and dtype.kind != "O":
         return arrayed(site, legacy_aligned(site, np.equal))
-    # on objects the ufunc gives objects
-    return lambda a, b: np.asarray(np.equal(a, b), dtype=np.bool_)
+    return _equal_objects
+
+
+def _equal_objects(first: Array, second: Array) -> Array:
+    """Compare in parts; on objects the ufunc gives objects, and keeps the interpreter for long."""
+    each = np.nditer(
+        [first, second, None],
+        ["buffered", "external_loop", "refs_ok", "zerosize_ok"],
+        [["readonly"], ["readonly"], ["writeonly", "allocate"]],
+        op_dtypes=[None, None, np.bool_],
+        buffersize=PART,
+    )
+    with each:
+        for one, other, same in each:
+            same[...] = one == other
+        found: Array = each.operands[2]
+    return found
 
 
 @kernel("Not")

@@ -23,6 +23,23 @@ def constant_of_shape(site: Site) -> Made:
     return lambda shape: np.full(tuple(shape.tolist()), fill, dtype=dtype)
 
 
+@kernel("EyeLike")
+def eye_like(site: Site) -> Made:
+    """Write ones along a diagonal, so many places above the main one."""
+    above = site.attribute("k", 0)
+
+    def compute(x: Array) -> Array:
+        rows, columns = x.shape if x.ndim > 1 else x.shape * 2
+        made = np.zeros((rows, columns), _dtype(site, x.dtype))
+        first = above if above >= 0 else -above * columns
+        last = min(rows * columns, (columns - above) * columns)
+        if first < last:
+            made.reshape(-1)[first : last : columns + 1] = 1
+        return made
+
+    return compute
+
+
 @kernel("Range")
 def range_(site: Site) -> Made:
     """Count from ``start`` in steps of ``delta`` as long as it is before ``limit``."""

@@ -1,15 +1,21 @@
 """Reading elements by index."""
 
 from collections.abc import Sequence
-from typing import Any
+from heapq import merge
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 
 from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import PART
 
 __all__ = ["grid_index"]
+
+_COLUMNS: Final = 16
+"""Of rows that are compared, how many columns at a time; more are of no use once all differ."""
 
 
 @kernel("Gather", aliases=True)
@@ -23,8 +29,18 @@ def gather(site: Site) -> Made:
         index = (*(slice(None),) * (axis % rank), int(indices))
         return lambda x: x[index]
     if site.output_rank():
+        if site.dtype() == np.dtype(object):
+            return lambda x, indices: _taken(x, indices, axis)
         return lambda x, indices: x.take(indices, axis)
     return lambda x, indices: np.asarray(x.take(indices, axis), dtype=x.dtype)
+
+
+def _taken(x: Array, indices: Array, axis: int) -> Array:
+    """Take objects in parts: it keeps the interpreter from all else."""
+    flat = indices.reshape(-1)
+    parts = [x.take(flat[at : at + PART], axis) for at in range(0, max(1, flat.size), PART)]
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis:][1:])
+    return np.concatenate(parts, axis).reshape(shape)
 
 
 @kernel("GatherElements")
@@ -120,11 +136,44 @@ def unique(site: Site) -> Made:
 
 def _unique(x: Array, axis: int | None) -> tuple[Array, Array, Array]:
     """Return first places, the place of each in the result, and counts; sorted by value."""
-    if axis is not None and x.dtype.kind == "O":
-        # NumPy compares slices as bytes; the rank of a text among all orders as the text does
-        x = np.unique(x, return_inverse=True)[1].reshape(x.shape)
-    _, first, inverse, counts = np.unique(x, True, True, True, axis=axis)  # noqa: FBT003 (data)
+    if x.dtype.kind == "O":
+        x = _ranks_of_texts(x)
+    if axis is not None:
+        moved = np.moveaxis(x, axis, 0)
+        x = _ranks_of_rows(moved.reshape(len(moved), prod(moved.shape[1:])))
+    _, first, inverse, counts = np.unique(x, True, True, True)  # noqa: FBT003 (data)
     return first, inverse.reshape(-1), counts
+
+
+def _ranks_of_texts(x: Array) -> Array:
+    """Return the place of every text among all in order; done in parts."""
+    flat = x.reshape(-1)
+    parts = [flat[at : at + PART].tolist() for at in range(0, flat.size, PART)]
+    found: set[str] = set()
+    for part in parts:
+        found.update(part)
+    different = list(found)
+    runs = [sorted(different[at : at + PART]) for at in range(0, len(different), PART)]
+    ranks = {text: rank for rank, text in enumerate(merge(*runs))}
+    of_all = [np.array([ranks[text] for text in part], np.int64) for part in parts]
+    return np.concatenate([np.zeros(0, np.int64), *of_all]).reshape(x.shape)
+
+
+def _ranks_of_rows(x: Array) -> Array:
+    """Return the place of every row among all in order, equal ones at the same.
+
+    NumPy would compare rows without letting go of the interpreter.
+    """
+    ranks = np.zeros(len(x), np.int64)
+    for at in range(0, x.shape[1], _COLUMNS):
+        keys = [*x[:, at : at + _COLUMNS].T[::-1], ranks]
+        order = np.lexsort(keys)
+        changes = [key[order[1:]] != key[order[:-1]] for key in keys]
+        ranks[order[1:]] = np.cumsum(np.logical_or.reduce(changes), axis=0)
+        ranks[order[:1]] = 0
+        if len(x) and ranks[order[-1]] == len(x) - 1:
+            break
+    return ranks
 
 
 def _by_appearance(first: Array, inverse: Array, counts: Array) -> tuple[Array, Array, Array]:

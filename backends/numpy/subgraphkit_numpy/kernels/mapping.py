@@ -11,6 +11,7 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import part_by_part
 
 __all__: list[str] = []
 
@@ -66,7 +67,7 @@ def _exchanged(site: Site, strings: Sequence[str], numbers: Sequence[int]) -> Ma
         found = [table.get(key, default) for key in x.reshape(-1).tolist()]
         return np.array(found, dtype=dtype).reshape(x.shape)
 
-    return compute
+    return part_by_part(compute)
 
 
 @kernel("ZipMap", domain="ai.onnx.ml")

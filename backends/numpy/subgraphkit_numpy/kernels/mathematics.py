@@ -1,6 +1,6 @@
 """Functions of one array: roots, exponentials, trigonometry, rounding, the error function."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, is_half, rounded
 
 __all__: list[str] = []
+
+_LARGE: Final = 1024
+"""Rows of a matrix whose decomposition takes long."""
 
 _UNARY: dict[str, np.ufunc] = {
     "Sqrt": np.sqrt,
@@ -52,6 +55,26 @@ def unary(site: Site) -> Made:
     if dtype is not None and is_half(dtype) and op_type not in _EXACT:
         return arrayed(site, rounded(function))
     return arrayed(site, function)
+
+
+@kernel("Det")
+def determinant(site: Site) -> Made:
+    """Return the determinant of every matrix."""
+    del site
+
+    def compute(x: Array) -> Array:
+        wide = x.astype(np.float32) if is_half(x.dtype) else x
+        found = np.linalg.det(wide) if x.shape[-1] < _LARGE else _by_reflections(wide)
+        return np.asarray(found, x.dtype)
+
+    return compute
+
+
+def _by_reflections(x: Array) -> Any:
+    """Compute it from a QR decomposition, for which NumPy lets go of the interpreter."""
+    triangle, factors = np.linalg.qr(x, "raw")
+    signs = np.where(factors != 0, -1, 1).prod(axis=-1)
+    return np.diagonal(triangle, axis1=-2, axis2=-1).prod(axis=-1) * signs
 
 
 @kernel("Erf")

@@ -16,7 +16,7 @@ from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT, is_foreign
 from subgraphkit_numpy.kernels.registry import Implementation, Kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled, is_half
+from subgraphkit_numpy.kernels.wrapping import filled
 
 __all__ = ["missing_operator", "reference_entry", "reference_kernel"]
 
@@ -131,9 +131,12 @@ def _prepared(op_type: str, compute: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *inputs, **attributes: compute(*prepare(*inputs), **attributes)
 
 
-def _widened(x: Any) -> tuple[Any, ...]:
-    """Return halves as float32, for what LAPACK computes."""
-    return (x.astype(np.float32) if is_half(x.dtype) else x,)
+def _near(x: Any, *shift: Any) -> tuple[Any, ...]:
+    """Return the number of a diagonal as one beside the matrix, if it is further away."""
+    if not shift or shift[0] is None:
+        return x, *shift
+    most = max(x.shape[-2:])
+    return x, shift[0].clip(-most, most)
 
 
 def _floating(x: Any) -> tuple[Any, ...]:
@@ -158,9 +161,9 @@ def _counted(x: Any, *count: Any) -> tuple[Any, ...]:
 _MASK: Final = 3
 _PREPARATIONS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
     "Attention": _masked,
-    "Det": _widened,
     "Normalizer": _floating,
     "TopK": _counted,
+    "Trilu": _near,
 }
 """What is done to the inputs of implementations that do not take every element type."""
 

@@ -37,7 +37,7 @@ def slice_by_inputs(site: Site) -> Made:
         first, last = starts.tolist(), ends.tolist()
         along = list(range(len(first))) if axes is None else axes.tolist()
         step = [1] * len(first) if steps is None else steps.tolist()
-        return x[_index(first, last, along, step, x.ndim)]
+        return x[_index(first, last, along, step, x.shape)]
 
     return compute
 
@@ -49,9 +49,11 @@ def _slice(
     steps: Sequence[int],
     rank: int | None,
 ) -> Made:
-    if rank is None:
-        return lambda x: x[_index(starts, ends, axes, steps, x.ndim)]
-    index = _index(starts, ends, axes, steps, rank)
+    if rank is None or any(
+        step < 0 and start < -1 for start, step in zip(starts, steps, strict=False)
+    ):
+        return lambda x: x[_index(starts, ends, axes, steps, x.shape)]
+    index = _index(starts, ends, axes, steps, (0,) * rank)
     return lambda x: x[index]
 
 
@@ -60,9 +62,13 @@ def _index(
     ends: Sequence[int],
     axes: Sequence[int],
     steps: Sequence[int],
-    rank: int,
+    shape: Sequence[int],
 ) -> Index:
-    """Return slices; Python moves bounds beyond the array just as ONNX does."""
+    """Return slices; Python moves bounds beyond the array as ONNX does, but where one goes back.
+
+    Then ONNX begins at the first element, where Python has nothing.
+    """
+    rank = len(shape)
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ValueError(
             f"there are {len(starts)} starts, {len(ends)} ends, {len(axes)} axes and {len(steps)} "
@@ -72,7 +78,8 @@ def _index(
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if not -rank <= axis < rank:
             raise ValueError(f"axis {axis} is outside an array of {rank} axes")
-        index[axis] = slice(start, end, step)
+        begin = max(start, -shape[axis]) if step < 0 and start < -1 else start
+        index[axis] = slice(begin, end, step)
     return tuple(index)
 
 

@@ -1,11 +1,12 @@
-"""Texts joined, split, matched with regular expressions, and cut into tokens.
+"""Texts joined, split, normalised, matched with regular expressions, and cut into tokens.
 
-Source: ONNX operators ``StringConcat``, ``StringSplit`` and ``RegexFullMatch``; operator
-``Tokenizer`` of the domain ``com.microsoft``, which converters of text pipelines write for want of
-one of ONNX. Regular expressions are those of RE2, whose library takes a time that grows with the
-text alone, whoever wrote the expression.
+Source: ONNX operators ``StringConcat``, ``StringNormalizer``, ``StringSplit`` and
+``RegexFullMatch``; operator ``Tokenizer`` of the domain ``com.microsoft``, which converters of text
+pipelines write for want of one of ONNX. Regular expressions are those of RE2, whose library takes a
+time that grows with the text alone, whoever wrote the expression.
 """
 
+import unicodedata
 from collections.abc import Callable
 from operator import add
 from typing import Any, Final
@@ -17,12 +18,19 @@ from subgraphkit_numpy.kernels.limits import check_size, output_limit
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import PART, part_by_part
 
 __all__: list[str] = []
 
 _START: Final = "\x02"
 _END: Final = "\x03"
-_PART: Final = 1 << 14
+_MARKS: Final = len((_START, _END))
+_OBJECTS: Final = np.dtype(object)
+_CASES: Final[dict[str, Callable[[str], str]]] = {
+    "LOWER": str.lower,
+    "NONE": str,
+    "UPPER": str.upper,
+}
 
 _Cut = Callable[[str], list[str]]
 
@@ -36,15 +44,59 @@ def join(site: Site) -> Made:
         pair = np.broadcast_arrays(first, second)
         one, other = (texts.reshape(-1) for texts in pair)
         made, length = np.empty(one.size, object), 0
-        for at in range(0, one.size, _PART):
-            left, right = one[at : at + _PART].tolist(), other[at : at + _PART].tolist()
+        for at in range(0, one.size, PART):
+            left, right = one[at : at + PART].tolist(), other[at : at + PART].tolist()
             length += sum(map(len, left)) + sum(map(len, right))
             if limit and length > limit:
                 check_size((length,), np.dtype(np.uint8), limit)
-            made[at : at + _PART] = list(map(add, left, right))
+            made[at : at + PART] = list(map(add, left, right))
         return made.reshape(pair[0].shape)
 
     return compute
+
+
+@kernel("StringNormalizer")
+def normalize(site: Site) -> Made:
+    """Take accents and stop words from every text and change its case; drop what is empty then.
+
+    Only of a list is anything dropped, and something is left of it: an empty text at the least.
+    """
+    one = _normalizer(site)
+
+    def compute(texts: Array) -> Array:
+        shortens = texts.ndim == 1 or len(texts) == 1
+        flat, parts = texts.reshape(-1), [np.zeros(0, object)]
+        for at in range(0, flat.size, PART):
+            found = [one(text) for text in flat[at : at + PART].tolist()]
+            parts.append(np.array(list(filter(None, found)) if shortens else found, object))
+        made = np.concatenate(parts)
+        if not shortens:
+            return made.reshape(texts.shape)
+        return (made if made.size else np.array([""], object)).reshape(*texts.shape[:-1], -1)
+
+    return compute
+
+
+def _normalizer(site: Site) -> Callable[[str], str]:
+    change = _CASES[site.attribute("case_change_action", "NONE")]
+    is_early = site.attribute("is_case_sensitive", 0)
+    stops = frozenset(
+        word if is_early else change(word) for word in site.attribute("stopwords", ())
+    )
+
+    def without(text: str) -> str:
+        return " ".join([word for word in text.split(" ") if word not in stops])
+
+    def one(text: str) -> str:
+        if not text.isascii():
+            text = "".join(
+                [c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)]
+            )
+        if not stops:
+            return change(text)
+        return change(without(text)) if is_early else without(change(text))
+
+    return one
 
 
 @kernel("StringSplit")
@@ -52,21 +104,39 @@ def split(site: Site) -> Made:
     """Split every text at a delimiter, or at white space; say how many pieces there are."""
     delimiter = site.attribute("delimiter") or None
     most = site.attribute("maxsplit")
-    limit = -1 if most is None else int(most)
+    times = -1 if most is None else int(most)
+    limit, is_alone = output_limit(site.scope), site.output_count == 1
 
-    def compute(texts: Array) -> tuple[Array, Array]:
-        pieces = [text.split(delimiter, limit) for text in texts.reshape(-1).tolist()]
-        counts = np.array([len(piece) for piece in pieces], np.int64)
-        made = np.full((len(pieces), int(counts.max(initial=0))), "", object)
-        for place, piece in enumerate(pieces):
-            made[place, : len(piece)] = piece
-        return made.reshape(*texts.shape, made.shape[1]), counts.reshape(texts.shape)
+    def compute(texts: Array) -> Any:
+        made, counts = _side_by_side(texts, lambda text: text.split(delimiter, times), "", limit)
+        return made if is_alone else (made, counts)
 
-    return _first_of(compute) if site.output_count == 1 else compute
+    return compute
 
 
-def _first_of(compute: Callable[..., tuple[Array, ...]]) -> Callable[..., Array]:
-    return lambda *values: compute(*values)[0]
+def _side_by_side(texts: Array, cut: _Cut, padding: str, limit: int) -> tuple[Array, Array]:
+    """Put the pieces of every text on an axis of their own, as long as most of them need.
+
+    Returns:
+        The pieces, and how many there are of each text.
+    """
+    flat, counts, parts = texts.reshape(-1), np.zeros(texts.size, np.int64), []
+    for at in range(0, flat.size, PART):
+        rows = [cut(text) for text in flat[at : at + PART].tolist()]
+        counts[at : at + PART] = lengths = list(map(len, rows))
+        check_size((len(rows), max(lengths)), _OBJECTS, limit)
+        part = np.full((len(rows), max(lengths)), padding, object)
+        for place, row in enumerate(rows):
+            part[place, : len(row)] = row
+        parts.append(part)
+    shape = flat.size, int(counts.max(initial=0))
+    check_size(shape, _OBJECTS, limit)
+    made = np.empty(shape, object)
+    for place, part in enumerate(parts):
+        rows_of_part = made[place * PART :][:PART]
+        rows_of_part[:, : part.shape[1]] = part
+        rows_of_part[:, part.shape[1] :] = padding
+    return made.reshape(*texts.shape, made.shape[1]), counts.reshape(texts.shape)
 
 
 @kernel("RegexFullMatch")
@@ -78,7 +148,7 @@ def match(site: Site) -> Made:
         found = [matches(text) is not None for text in texts.reshape(-1).tolist()]
         return np.array(found, np.bool_).reshape(texts.shape)
 
-    return compute
+    return part_by_part(compute)
 
 
 @kernel("Tokenizer", domain=MICROSOFT)
@@ -86,16 +156,16 @@ def tokenize(site: Site) -> Made:
     """Put the tokens of every text on an axis of their own, as long as most of them need."""
     cut, least = _cutter(site), site.attribute("mincharnum", 1)
     padding = site.attribute("pad_value", "")
-    marked = site.attribute("mark", 0)
+    marked, limit = site.attribute("mark", 0), output_limit(site.scope)
+
+    def tokens(text: str) -> list[str]:
+        found = [token for token in cut(text) if len(token) >= least]
+        return [_START, *found, _END] if marked else found
 
     def compute(texts: Array) -> Array:
-        rows = [[t for t in cut(text) if len(t) >= least] for text in texts.reshape(-1).tolist()]
-        if marked and any(rows):
-            rows = [[_START, *row, _END] for row in rows]
-        made = np.full((len(rows), max(map(len, rows), default=0)), padding, object)
-        for place, row in enumerate(rows):
-            made[place, : len(row)] = row
-        return made.reshape(*texts.shape, made.shape[1])
+        made, counts = _side_by_side(texts, tokens, padding, limit)
+        has_none = marked and counts.max(initial=0) == _MARKS
+        return made[..., :0] if has_none else made
 
     return compute
 

@@ -1,7 +1,7 @@
 """Adapters from NumPy's ways to ONNX's: arrays of rank 0, half floats, old opsets."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +9,23 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["HALVES", "arrayed", "filled", "is_half", "legacy_aligned", "rounded", "widened"]
+__all__ = [
+    "HALVES",
+    "PART",
+    "arrayed",
+    "filled",
+    "is_half",
+    "legacy_aligned",
+    "part_by_part",
+    "rounded",
+    "widened",
+]
+
+PART: Final = 1 << 14
+"""Elements that may be turned into objects of Python, or back, at a stroke.
+
+It keeps the interpreter from all else, such as ending a run whose time is up.
+"""
 
 HALVES = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
 """Element types that are computed in float32 and rounded once."""
@@ -36,6 +52,19 @@ def arrayed(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
 def filled(values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
     """Return that many values, None where there are fewer."""
     return (*values, *(None,) * (count - len(values)))[:count]
+
+
+def part_by_part(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Let a function of each element of its first array compute large ones in parts."""
+
+    def compute(x: Array, *more: Array) -> Array:
+        if x.size <= PART:
+            return function(x, *more)
+        flat = x.reshape(-1)
+        parts = [function(flat[at : at + PART], *more) for at in range(0, flat.size, PART)]
+        return np.concatenate(parts).reshape(x.shape)
+
+    return compute
 
 
 def rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

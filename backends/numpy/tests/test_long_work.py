@@ -1,0 +1,106 @@
+"""Work that would keep the interpreter from all else: done in parts, to the same results."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from backends.numpy.tests.models import node_model
+from backends.numpy.tests.numpy_road import compile_model
+from subgraphkit.errors import ExecutionError
+from subgraphkit_numpy.kernels.wrapping import PART
+
+MANY = PART + PART // 2
+DICE = np.random.default_rng(0)
+WORDS = [f"{'É' * (k % 3)}a {k % 700}" for k in range(MANY)]
+TEXTS = np.array(WORDS, object)
+OBJECT, BOOL, INT = np.dtype(object), np.dtype(bool), np.dtype(np.int64)
+
+
+def results(op_type: str, inputs: list[Any], types: list[Any], **more: Any) -> list[Any]:
+    return compile_model(node_model(op_type, inputs, types, **more))(*inputs)
+
+
+def test_texts_are_as_if_computed_at_a_stroke() -> None:
+    pieces, counts = results("StringSplit", [TEXTS], [OBJECT, INT], delimiter=" ")
+    assert pieces.tolist() == [word.split() for word in WORDS]
+    assert set(counts.tolist()) == {2}
+    (found,) = results("RegexFullMatch", [TEXTS], [BOOL], pattern="a 1.*")
+    assert found.tolist() == [word.startswith("a 1") for word in WORDS]
+    more = {"case_change_action": "LOWER", "stopwords": ["eea"], "is_case_sensitive": 0}
+    (plain,) = results("StringNormalizer", [TEXTS], [OBJECT], **more)
+    lower = [word.lower().replace("é", "e").removeprefix("eea ") for word in WORDS]
+    assert plain.tolist() == lower
+    other = np.array(WORDS[1:] + WORDS[:1], object)
+    (same,) = results("Equal", [TEXTS, other], [BOOL])
+    assert same.tolist() == [a == b for a, b in zip(WORDS, other, strict=True)]
+    places = DICE.integers(-MANY, MANY, (2, MANY))
+    (read,) = results("Gather", [TEXTS, places], [OBJECT])
+    np.testing.assert_array_equal(read, TEXTS[places])
+
+
+@pytest.mark.parametrize("stops", [[], ["A", "a b"]])
+@pytest.mark.parametrize("is_early", [0, 1])
+@pytest.mark.parametrize("case", ["LOWER", "UPPER", "NONE"])
+def test_texts_are_normalised_as_by_onnx(case: str, is_early: int, stops: list[str]) -> None:
+    more = {"case_change_action": case, "is_case_sensitive": is_early, "stopwords": stops}
+    more = {name: value for name, value in more.items() if value != []}
+    for texts in (["a", "A", "ab", "a b"], [["A", "b c"]], ["A"]):
+        x = np.array(texts, object)
+        model = node_model("StringNormalizer", [x], [OBJECT], **more)
+        (expected,) = ReferenceEvaluator(model).run(None, {"x0": x})
+        (found,) = compile_model(model)(x)
+        assert (found.shape, found.tolist()) == (expected.shape, expected.tolist())
+
+
+def test_pieces_beyond_the_limit_are_refused_before_they_are_made() -> None:
+    x = np.array(["a " * 1000, *["b"] * 1000], object)
+    model = node_model("StringSplit", [x], [OBJECT, INT], delimiter=" ")
+    with pytest.raises(ExecutionError, match="the output would be") as caught:
+        compile_model(model, max_output_bytes=1 << 20)(x)
+    assert caught.value.code == "SGK217"
+
+
+def test_unique_orders_rows_and_texts_as_numpy_does() -> None:
+    types = [None, INT, INT, INT]
+    for x, axis in (
+        (DICE.integers(0, 2, (300, 5)).astype(np.float32), 0),
+        (DICE.integers(0, 2, (3, 40, 7)), 1),
+        (np.zeros((4, 0), np.int64), 0),
+        (np.repeat(DICE.random((50, 40)), 3, axis=0), -2),
+    ):
+        model = node_model("Unique", [x], [x.dtype, *types[1:]], axis=axis)
+        y, first, inverse, counts = compile_model(model)(x)
+        values, *expected = np.unique(x, True, True, True, axis=axis)  # noqa: FBT003 (data)
+        np.testing.assert_array_equal(y, values)
+        for found, right in zip((first, inverse, counts), expected, strict=True):
+            np.testing.assert_array_equal(found, right.reshape(-1))
+    words, *_ = results("Unique", [TEXTS], [OBJECT, INT, INT, INT])
+    assert words.tolist() == sorted(set(WORDS))
+
+
+def test_the_determinant_of_a_large_matrix_is_that_of_its_parts() -> None:
+    # blocks along the diagonal, in another order of rows, of which the determinant is known
+    small = DICE.random((8, 8)) + np.eye(8)
+    small /= abs(np.linalg.det(small)) ** (1 / 8)
+    large = np.kron(np.eye(129), small)
+    large[[0, 1]] = large[[1, 0]]
+    (found,) = results("Det", [large], [large.dtype])
+    np.testing.assert_allclose(found, -(np.linalg.det(small) ** 129), rtol=1e-6)
+    (none,) = results("Det", [np.ones((1030, 1030))], [large.dtype])
+    assert abs(none) < 1e-6
+
+
+@pytest.mark.parametrize("above", [0, 1, -1, 2, -2, 3, -3, 2**31, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3), (1, 1)])
+def test_diagonals_may_be_beside_the_matrix(above: int, shape: tuple[int, int]) -> None:
+    x = np.ones(shape, np.float32)
+    near = max(-4, min(4, above))
+    stated = max(-(2**31), min(2**31 - 1, above))
+    (eye,) = results("EyeLike", [x], [x.dtype], clashing={"k": stated})
+    assert eye.tolist() == np.eye(*shape, k=near).tolist()
+    for upper, cut in ((0, np.tril), (1, np.triu)):
+        k = np.array(above, np.int64)
+        (found,) = results("Trilu", [x, k], [x.dtype], upper=upper)
+        assert found.tolist() == cut(x, near).tolist()

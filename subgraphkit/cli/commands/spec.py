@@ -1,0 +1,112 @@
+"""``subgraphkit spec``: the spec of a session, which any process opens it by."""
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.cli.command import Command
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.road import shapes_as_told
+from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs
+from subgraphkit.cli.words import add_road_words
+from subgraphkit.errors import CallerError
+from subgraphkit.placing import SessionSpec
+
+__all__ = ["COMMAND"]
+
+
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Write a spec, or open the session of one.
+
+    Raises:
+        SubgraphkitError: There is no spec (SGK192), or it does not open; see ``SessionSpec``.
+    """
+    target = file_to_write(arguments.output, "the spec cannot be written")
+    spec = _read(arguments.model) if arguments.check else _made(arguments)
+    report.data = {"spec": json.loads(spec.to_json()), "file": None, "checked": arguments.check}
+    if arguments.check:
+        with report.doing("opening"), spec.open(root=arguments.root) as session:
+            report.show(repr(session))
+        report.note(f"the digest is right: {spec.digest[:12]}")
+    elif target is not None:
+        target.write_text(spec.to_json() + "\n", encoding="utf-8")
+        report.data["file"] = str(target)
+        report.note(f"wrote {target}")
+    else:
+        report.show(json.dumps(report.data["spec"], indent=1))
+    return ExitCode.OK
+
+
+def _read(file: str) -> SessionSpec:
+    try:
+        text = Path(file).read_bytes()
+    except (OSError, ValueError) as error:
+        raise CallerError("SGK301", f"cannot read the spec {file!r}: {error}") from error
+    return SessionSpec.from_json(text)
+
+
+def _made(arguments: Namespace) -> SessionSpec:
+    said: dict[str, Any] = {
+        "strict": arguments.strict,
+        "fold": arguments.fold,
+        "pin": arguments.pin,
+        "keep_off": arguments.keep_off,
+        "data_roots": arguments.data_root,
+    }
+    told = {name: value for name, value in said.items() if value is not None}
+    return SessionSpec.of(
+        arguments.model,
+        arguments.backend,
+        shapes_as_told(arguments),
+        merge_options(arguments.option) or None,
+        trust=arguments.trust,
+        warm_up=arguments.warm_up,
+        root=arguments.root,
+        **{**told, **merge_pairs(arguments.set, "--set")},
+    )
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    return name.strip(), value
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_road_words(parser)
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        type=_setting,
+        action="append",
+        default=[],
+        help="a setting, such as threads=2; 'subgraphkit config' lists them",
+    )
+    parser.add_argument(
+        "--root",
+        metavar="DIR",
+        help="the folder that the model is named from (default: SUBGRAPH_MODEL_ROOT)",
+    )
+    parser.add_argument(
+        "--warm-up", action="store_true", help="have a session run once before it is handed out"
+    )
+    parser.add_argument(
+        "--trust", action="store_true", help="open a bundle that somebody else could have written"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the spec here")
+    parser.add_argument(
+        "--check", action="store_true", help="MODEL is the file of a spec: open its session"
+    )
+
+
+COMMAND: Final = Command(
+    examples=(
+        "spec model.onnx --backend onnxruntime --symbol batch=8 --set threads=2 -o spec.json",
+        "spec spec.json --check",
+    ),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -1,0 +1,246 @@
+"""Large weights taken out of a model while it is read, so that they are in memory once.
+
+protobuf copies every payload of a message, hands out another copy whenever one is asked for, and
+gives no memory back before the whole message goes. So the payloads of large initializers are read
+past it, each into memory of its own; what protobuf parses has a number in the place of each.
+
+Source: protobuf, "Encoding"; numbers of fields from ``onnx.proto3``.
+"""
+
+import io
+import mmap
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, BinaryIO, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+__all__ = ["Payload", "marked_length", "read_apart", "read_into", "taken_out"]
+
+_LARGE: Final = 4096
+"""Payloads of this many bytes and fewer stay where they are: shape inference may look into them."""
+_WORTH_TAKING: Final = 1 << 20
+"""Bytes of a model below which it is parsed as it is."""
+_ALIGNMENT: Final = 64
+
+_MARK: Final = f"payload-{secrets.token_hex(16)}"
+"""What stands for a file name where a payload was taken out; no model can name it."""
+
+_GRAPH, _INITIALIZER, _DATA_TYPE, _RAW_DATA, _DATA_LOCATION = 7, 5, 2, 9, 14
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_SMALL_FIELDS: Final = 1000
+_BYTES_OF_A_FIELD: Final = 4096
+"""A model with more fields than one for each of so many bytes has too little weight to look for."""
+
+
+class Payload:
+    """The bytes of one tensor, in memory until they are let go, and then read again when needed.
+
+    Args:
+        start: Where they begin in the serialized model.
+        data: The bytes.
+
+    Thread-safety: safe; two threads may at worst read the same data twice.
+    """
+
+    def __init__(self, start: int, data: npt.NDArray[np.uint8]) -> None:
+        self.start, self.length = start, len(data)
+        self._data: npt.NDArray[np.uint8] | None = data
+        self._again: Callable[[int, int], npt.NDArray[np.uint8]] | None = None
+
+    def data(self) -> npt.NDArray[np.uint8]:
+        """Return the bytes.
+
+        Raises:
+            InvalidModelError: They were let go, and the file was changed since (SGK188).
+        """
+        data = self._data
+        if data is None and self._again is not None:
+            data = self._again(self.start, self.length)
+        return cast("npt.NDArray[np.uint8]", data)
+
+    def let_go(self, again: Callable[[int, int], npt.NDArray[np.uint8]]) -> None:
+        """Leave the bytes to those who hold them now.
+
+        Args:
+            again: Reads so many bytes from a place of the serialized model.
+        """
+        self._again = again
+        self._data = None
+
+
+def read_into(file: BinaryIO, data: npt.NDArray[np.uint8]) -> bool:
+    """Fill an array from a file; say whether there was enough."""
+    into: Any = file  # whose type lacks the method
+    return bool(into.readinto(data.data) == len(data))
+
+
+def _room(size: int) -> npt.NDArray[np.uint8]:
+    """Return memory that is taken in large pages where it is used; small ones take longest."""
+    memory = mmap.mmap(-1, size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a system without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
+
+
+class _OtherwiseError(Exception):
+    """The message is damaged, or says something twice, or has little weight."""
+
+
+def read_apart(file: BinaryIO, size: int) -> tuple[bytes, list[Payload]]:
+    """Read a serialized model, large payloads apart.
+
+    Args:
+        file: Where it is, from its beginning on.
+        size: Its bytes.
+
+    Returns:
+        The model with numbers in place of payloads, and the payloads; all of it as it is, and none,
+        where there is little to be gained.
+    """
+    if size >= _WORTH_TAKING:
+        payloads: list[Payload] = []
+        try:
+            return _Reader(file, size, payloads).model(size), payloads
+        except _OtherwiseError:
+            file.seek(0)
+    return file.read(), []
+
+
+def marked_length(tensor: onnx.TensorProto) -> int | None:
+    """Return the bytes of the payload that was taken out of a tensor; None if none was."""
+    for entry in tensor.external_data:
+        if entry.value == _MARK:
+            return int(tensor.external_data[-1].value)
+    return None
+
+
+def taken_out(graph: onnx.GraphProto, payloads: Sequence[Payload]) -> dict[str, Payload]:
+    """Take the numbers from a checked graph, and return the payloads by name of the initializer."""
+    found = {}
+    for tensor in graph.initializer if payloads else ():
+        if marked_length(tensor) is not None:
+            found[tensor.name] = payloads[int(tensor.external_data[-2].value)]
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+    return found
+
+
+class _Reader:
+    """Goes through the fields of a model, of its graph and of the initializers, and no deeper."""
+
+    def __init__(self, file: BinaryIO, size: int, payloads: list[Payload]) -> None:
+        self._file, self._size, self._payloads = file, size, payloads
+        self._at = self._taken = 0
+        self._fields = _SMALL_FIELDS + size // _BYTES_OF_A_FIELD
+
+    def model(self, end: int) -> bytes:
+        written = io.BytesIO()
+        graphs = 0
+        for field, kind, tag, length in self._in(end):
+            if (field, kind) == (_GRAPH, _BYTES):
+                graphs += 1
+                self._put(written, tag, self._graph(self._at + length))
+            else:
+                self._copy(written, kind, tag, length)
+        self._require(graphs == 1)
+        return written.getvalue()
+
+    def _graph(self, end: int) -> bytes:
+        written = io.BytesIO()
+        for field, kind, tag, length in self._in(end):
+            if (field, kind) == (_INITIALIZER, _BYTES) and length > _LARGE:
+                self._put(written, tag, self._tensor(self._at + length))
+            else:
+                self._copy(written, kind, tag, length)
+        return written.getvalue()
+
+    def _tensor(self, end: int) -> bytes:
+        written = io.BytesIO()
+        taken: list[Payload] = []
+        is_plain = True
+        for field, kind, tag, length in self._in(end):
+            if (field, kind) == (_RAW_DATA, _BYTES) and length > _LARGE:
+                taken.append(self._payload(length))
+                continue
+            is_string = field == _DATA_TYPE and length == onnx.TensorProto.STRING
+            is_plain = is_plain and not is_string and field not in {_RAW_DATA, _DATA_LOCATION}
+            self._copy(written, kind, tag, length)
+        if taken:
+            self._require(is_plain and len(taken) == 1)
+            mark = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
+            place = {"location": _MARK, "offset": len(self._payloads), "length": taken[0].length}
+            for key, value in place.items():
+                mark.external_data.add(key=key, value=str(value))
+            written.write(mark.SerializeToString())  # which protobuf merges with what is before
+            self._payloads += taken
+        return written.getvalue()
+
+    def _in(self, end: int) -> Iterator[tuple[int, int, bytes, int]]:
+        """Yield fields up to a place: number, kind, tag as written, and length or value."""
+        while self._at < end:
+            self._fields -= 1
+            self._require(self._fields > 0)
+            key, tag = self._varint()
+            kind = key & 7
+            self._require(kind in {_VARINT, _EIGHT, _BYTES, _FOUR})
+            length = {_EIGHT: 8, _FOUR: 4}.get(kind, 0)
+            if kind in {_VARINT, _BYTES}:
+                length, _ = self._varint()
+            self._require(kind == _VARINT or self._at + length <= end)
+            yield key >> 3, kind, tag, length
+        self._require(self._at == end)
+
+    def _varint(self) -> tuple[int, bytes]:
+        value, read = 0, bytearray()
+        while not read or read[-1] & 0x80:
+            self._require(len(read) < 10)  # noqa: PLR2004 (bytes that 64 bits take at most)
+            read += self._read(1)
+            value |= (read[-1] & 0x7F) << 7 * (len(read) - 1)
+        return value, bytes(read)
+
+    def _copy(self, written: io.BytesIO, kind: int, tag: bytes, length: int) -> None:
+        if kind == _BYTES:
+            self._put(written, tag, self._read(length))
+        else:
+            written.write(tag)
+            written.write(_as_varint(length) if kind == _VARINT else self._read(length))
+
+    @staticmethod
+    def _put(written: io.BytesIO, tag: bytes, data: bytes) -> None:
+        written.write(tag)
+        written.write(_as_varint(len(data)))
+        written.write(data)
+
+    def _payload(self, length: int) -> Payload:
+        if not self._payloads:
+            self._room = _room(self._size + self._size // _LARGE * _ALIGNMENT + _ALIGNMENT)
+        payload = Payload(self._at, self._room[self._taken : self._taken + length])
+        self._require(read_into(self._file, payload.data()))
+        self._at += length
+        self._taken += length + -length % _ALIGNMENT
+        return payload
+
+    def _read(self, length: int) -> bytes:
+        data = self._file.read(length)
+        self._require(len(data) == length)
+        self._at += length
+        return data
+
+    @staticmethod
+    def _require(is_so: object) -> None:
+        if not is_so:
+            raise _OtherwiseError
+
+
+def _as_varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 0x7F:  # noqa: PLR2004 (seven bits go into a byte)
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)

@@ -1,0 +1,194 @@
+"""Bundles whose weights are mapped: when they are, what that changes, and what it must not."""
+
+import mmap
+import os
+import re
+import weakref
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import subgraphkit as sk
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.storing import folders
+from tests.models import parsed
+
+_MEBIBYTE = 1 << 20
+_LIBRARIES = {"numpy": "numpy", "onnxruntime": "onnxruntime", "openvino": "openvino"}
+INSTALLED = [name for name, module in _LIBRARIES.items() if find_spec(module)]
+X = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
+IDS = np.array([3, 1, 60])
+
+
+def dense(seed: int = 1, rows: int = 64) -> onnx.ModelProto:
+    """Return a model that multiplies by a weight and looks another one up."""
+    model = parsed(
+        f"""
+        dense (float[N, 64] x, int64[M] ids) => (float[N, 64] y, float[M, {rows}] z) {{
+          a = MatMul(x, w)
+          y = Add(a, b)
+          z = Gather(table, ids)
+        }}
+        """
+    )
+    rng = np.random.default_rng(seed)
+    for name, shape in (("w", (64, 64)), ("b", (64,)), ("table", (64, rows))):
+        weight = rng.random(shape, np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    return model
+
+
+def exported(model: onnx.ModelProto, backend: str, folder: Path, **more: Any) -> Path:
+    with sk.InferenceSession(model, backend, on_fallback="ok") as session:
+        session.export(folder, **more)
+    return folder
+
+
+def answers(session: sk.InferenceSession) -> list[Any]:
+    return session.run(None, {"x": X, "ids": IDS})
+
+
+def is_mapped(session: sk.InferenceSession) -> bool:
+    array = session.graph.constants["w"].array()
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    held = base.obj if isinstance(base, memoryview) else base
+    return isinstance(held, mmap.mmap)
+
+
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_mapped_and_read_the_same_bits_come_out(backend: str, tmp_path: Path) -> None:
+    bundle = exported(dense(), backend, tmp_path / "bundle")
+    with sk.InferenceSession(bundle) as session:
+        mapped = answers(session)
+    bundle.chmod(0o770)
+    with sk.InferenceSession(bundle, trust=True) as session:
+        read = answers(session)
+    for one, other in zip(mapped, read, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_weights_of_ones_own_bundle_are_mapped_and_aligned(tmp_path: Path) -> None:
+    bundle = exported(dense(), "numpy", tmp_path / "bundle")
+    (file,) = bundle.glob("weights.*.bin")
+    assert file.stat().st_size % 4096 == 0
+    with sk.InferenceSession(bundle) as session:
+        assert is_mapped(session)
+        for name in ("w", "table"):
+            stored = session.graph.constants[name]
+            array = stored.array()
+            assert array.ctypes.data % 64 == 0
+            assert not array.flags.writeable
+            path, start = stored.mapped or (Path(), 0)
+            assert path.read_bytes()[start : start + array.nbytes] == array.tobytes()
+
+
+def test_what_others_can_write_is_read_and_not_mapped(tmp_path: Path) -> None:
+    bundle = exported(dense(), "numpy", tmp_path / "bundle")
+    (file,) = bundle.glob("weights.*.bin")
+    for path, mode in ((bundle, 0o777), (file, 0o666), (file, 0o660)):
+        kept = path.stat().st_mode
+        path.chmod(mode)
+        with sk.InferenceSession(bundle, trust=True) as session:
+            assert not is_mapped(session)
+        path.chmod(kept)
+
+
+def test_what_another_user_owns_is_read_and_not_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = exported(dense(), "numpy", tmp_path / "bundle")
+    monkeypatch.setattr(folders.os, "geteuid", lambda: os.getuid() + 1)
+    with sk.InferenceSession(bundle, trust=True) as session:
+        assert not is_mapped(session)
+
+
+def test_what_a_link_leads_to_is_read_and_not_mapped(tmp_path: Path) -> None:
+    bundle = exported(dense(), "numpy", tmp_path / "bundle")
+    (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
+    for path in (tmp_path / "link" / "bundle",):
+        with sk.InferenceSession(path) as session:
+            assert not is_mapped(session)
+    with sk.InferenceSession(bundle) as session:
+        assert is_mapped(session)
+
+
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_a_bundle_that_is_replaced_while_it_is_mapped_keeps_answering(
+    backend: str, tmp_path: Path
+) -> None:
+    bundle = exported(dense(1), backend, tmp_path / "bundle")
+    with sk.InferenceSession(bundle) as session:
+        before = answers(session)
+        exported(dense(2), backend, bundle, overwrite=True)
+        for one, other in zip(before, answers(session), strict=True):
+            assert one.tobytes() == other.tobytes()
+        session.export(tmp_path / "again")
+    with sk.InferenceSession(tmp_path / "again") as session:
+        for one, other in zip(before, answers(session), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_replica_on_numpy_has_less_memory_of_its_own_than_the_weights(tmp_path: Path) -> None:
+    bundle = exported(dense(rows=128 * 1024), "numpy", tmp_path / "bundle")
+    before = private_bytes()
+    with sk.InferenceSession(bundle) as session:
+        answers(session)
+        assert private_bytes() - before < 16 * _MEBIBYTE
+
+
+def private_bytes() -> int:
+    text = Path("/proc/self/smaps_rollup").read_text()
+    (found,) = re.findall(r"^Private_Dirty:\s+(\d+) kB$", text, re.MULTILINE)
+    return int(found) * 1024
+
+
+@pytest.mark.skipif("onnxruntime" not in INSTALLED, reason="it is about a library that copies")
+class TestLettingGo:
+    """Weights of a model in a file, once a library has copies of its own."""
+
+    @staticmethod
+    def model(folder: Path) -> Path:
+        path = folder / "m.onnx"
+        onnx.save(dense(rows=8192), path)
+        return path
+
+    def test_they_are_let_go_and_come_back_when_they_are_needed(self, tmp_path: Path) -> None:
+        path = self.model(tmp_path)
+        with sk.InferenceSession(path, "onnxruntime") as session:
+            expected = answers(session)
+            table = session.graph.constants["table"].array()
+            np.testing.assert_array_equal(expected[1], table[IDS])
+            held = weakref.ref(table)
+            del table
+            assert held() is None
+            session.export(tmp_path / "bundle")
+            w = np.eye(64, dtype=np.float32)
+            session.update_weights({"w": w})
+            np.testing.assert_array_equal(answers(session)[1], expected[1])
+        with sk.InferenceSession(tmp_path / "bundle") as session:
+            for one, other in zip(expected, answers(session), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+    def test_a_file_that_was_changed_is_no_source_of_them(self, tmp_path: Path) -> None:
+        path = self.model(tmp_path)
+        with sk.InferenceSession(path, "onnxruntime") as session:
+            expected = answers(session)
+            path.write_bytes(b"something else")
+            with pytest.raises(SubgraphkitError, match=r"SGK188.*m\.onnx"):
+                session.export(tmp_path / "bundle")
+            for one, other in zip(expected, answers(session), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+    def test_a_model_that_somebody_has_loaded_keeps_them(self, tmp_path: Path) -> None:
+        path = self.model(tmp_path)
+        model = sk.load(path)
+        with sk.InferenceSession(model, "onnxruntime") as session:
+            path.unlink()
+            session.export(tmp_path / "bundle")
