@@ -101,6 +101,7 @@ def _of_model(
     return {
         kind: {what: statistics.median(one[what] for one in ones) for what in ones[0]}
         for kind, ones in found.items()
+        if ones
     }
 
 
@@ -134,7 +135,7 @@ def _replicas(kind: str, place: str, count: int) -> list[dict[str, float]]:
             stack.enter_context(child)
             children.append(child)
             if child.stdout is None or not child.stdout.readline():
-                raise SystemExit(f"{kind} cannot be opened")
+                return []  # what a library cannot open has said why
         found = []
         for child in children:
             answer, _ = child.communicate("measure\n")
@@ -236,28 +237,29 @@ OF_MANY += ("model on onnxruntime", "model on openvino")
 
 
 def _models(measured: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
-    """Return a row for each model, the libraries themselves and how we compare."""
-    rows, ratios = [], []
+    """Return a row for each model: the libraries themselves, and how we compare."""
     libraries = [kind for kind in OF_MANY if kind.endswith("itself")]
+    ratios: dict[tuple[str, str], list[float]] = {}
+    rows = []
     for name, found in measured.items():
-        row, all_ratios = [name], []
+        row = [name]
         for library in libraries:
-            own, ours = found[library], found["model on " + library.removesuffix(" itself")]
-            pair = [ours[what] / own[what] for what in ("seconds", "private")]
-            row += [
-                f"{own['seconds']:.2f} s, {own['private']:.0f} MiB",
-                *map("{:.2f}".format, pair),
-            ]
-            all_ratios += pair
+            own, ours = found.get(library), found.get(f"model on {library.split()[0]}")
+            row.append(f"{own['seconds']:.2f} s, {own['private']:.0f} MiB" if own else "-")
+            for what in ("seconds", "private"):
+                ratio = ours[what] / own[what] if own and ours else None
+                row.append("-" if ratio is None else f"{ratio:.2f}")
+                ratios.setdefault((library, what), []).extend([ratio] if ratio else [])
         rows.append(row)
-        ratios.append(all_ratios)
-    means = [f"{statistics.geometric_mean(column):.2f}" for column in zip(*ratios, strict=True)]
-    rows.append(["geometric mean", "", *means[:2], "", *means[2:]])
+    mean = ["geometric mean"]
+    for library in libraries:
+        of = [ratios[library, what] for what in ("seconds", "private")]
+        mean += ["", *(f"{statistics.geometric_mean(one):.2f}" if one else "-" for one in of)]
     columns = ["model"]
     for library in libraries:
         columns += [library, "to open here", "MiB here"]
     notes = ["Processor seconds to open and private memory; here: ratios to the library itself."]
-    return Table("Opening a model", columns, rows, [*notes, f"{machine()}."])
+    return Table("Opening a model", columns, [*rows, mean], [*notes, f"{machine()}."])
 
 
 def _table(name: str, found: Mapping[str, Mapping[str, float]]) -> Table:

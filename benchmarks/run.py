@@ -4,7 +4,8 @@ Without names, all those are run that need nothing but this checkout; the others
 exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends``, ``exchange``,
 ``forecast``, ``neighbours``, ``operators``, ``placement``, ``real_models``, ``stream`` and
 ``transparency`` use whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX,
-``precision`` the exports and ONNX Runtime, and ``report`` Playwright and Chromium.
+``precision`` the exports and ONNX Runtime, ``replicas`` the exports and whatever libraries are
+installed, and ``report`` Playwright and Chromium.
 """
 
 import argparse
@@ -28,7 +29,7 @@ COMPARED = (
     "transparency",
     "tensorrt_build",
 )
-OTHERS = ("precision", "report", "stream")
+OTHERS = ("precision", "replicas", "report", "stream")
 BUSY = 1.0
 
 

@@ -18,6 +18,7 @@ Outputs = Sequence[str] | Mapping[str, str] | None
 
 _Columns = Mapping[str, Any]
 _TEXT: Final = (str, bytes)
+_KINDS: Final = "biufOU"  # of arrays that tables hold
 
 
 class Rows:
@@ -115,8 +116,8 @@ def _rows_at_once(inputs: Mapping[str, Sequence[Any]]) -> int | None:
 def _without_rows(name: str, kind: Any) -> Any:
     """Return no rows of an output; a size that is not known is 0."""
     shape, dtype = getattr(kind, "shape", ()), getattr(kind, "dtype", None)
-    if dtype is None or shape == ():
-        _refuse(f"output {name!r} is {kind}, which has no rows", "Name the outputs to compute.")
+    if dtype is None or shape == () or dtype.numpy.kind not in _KINDS:
+        _refuse(f"output {name!r} is {kind}, which is no column", "Name the outputs to compute.")
     sizes = [size if isinstance(size, int) else 0 for size in (shape or (0,))[1:]]
     return np.empty((0, *sizes), dtype.numpy)
 

@@ -10,6 +10,7 @@ from subgraphkit.backend.messages import unavailable
 from subgraphkit.bundling import messages
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.messages import missing
+from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.weights import IN_ENGINES, array_of
 
 FOLDER = Path("models", "resnet")
@@ -27,6 +28,10 @@ def _left_out() -> None:
     )
     tensor.external_data.add(key="location", value=IN_ENGINES)
     array_of(tensor, FOLDER)
+
+
+def _let_go() -> None:
+    DataFolders(Path("bert.onnx")).read_again(0, 4096)
 
 
 MESSAGES: dict[str, SubgraphkitError | Callable[[], None]] = {
@@ -75,4 +80,5 @@ MESSAGES: dict[str, SubgraphkitError | Callable[[], None]] = {
     "SGK187_engine_failed": messages.engine_failed(
         "tensorrt", "tensorrt_0", "restore the engine of", "RuntimeError: out of memory"
     ),
+    "SGK188_let_go": _let_go,
 }

@@ -11,6 +11,7 @@ import pytest
 from tests.models import parsed
 
 # Before Ray is imported: on a slow machine its processes take longer than it waits.
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "240")
 os.environ.setdefault("RAY_agent_register_timeout_ms", "400000")
 os.environ.setdefault("RAY_worker_register_timeout_seconds", "240")
 os.environ.setdefault("RAY_worker_niceness", "0")
@@ -51,6 +52,7 @@ MODELS = {
         y = ReduceMax <keepdims: int = 1> (x, first)
         s = ReduceMax <keepdims: int = 0> (x)
     }""",
+    "brain": "g (float[N,4] x) => (bfloat16[N,4] y) { y = Cast <to: int = 16> (x) }",
     "text": "g (string[N] s) => (string[N] t) { t = Identity (s) }",
 }
 

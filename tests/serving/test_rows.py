@@ -100,7 +100,12 @@ def test_what_a_model_cannot_do_with_rows_is_said_before_any_comes(
 
 def test_an_output_that_has_not_a_row_each_is_refused(models: Path) -> None:
     whole = session(models, "whole")
-    with pytest.raises(InputError, match="'s' is float32\\[\\], which has no rows"):
+    with pytest.raises(InputError, match="'s' is float32\\[\\], which is no column"):
         Rows(whole)
     with pytest.raises(InputError, match="'y' of 3 rows has the shape \\[1, 4\\]: not a row each"):
         Rows(whole, outputs=["y"])(table(3))
+
+
+def test_what_no_table_holds_is_refused(models: Path) -> None:
+    with pytest.raises(InputError, match="'y' is bfloat16\\[N,4\\], which is no column"):
+        Rows(session(models, "brain"))

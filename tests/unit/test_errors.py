@@ -267,7 +267,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(_VALUES)
 def test_plain_values_stay_as_they_are_and_others_become_plain(value: Any) -> None:
     found = plain_value(value, room=1 << 30, depth=-99)

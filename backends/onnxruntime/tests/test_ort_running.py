@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 import subgraphkit as sk
 from backends.onnxruntime.tests.ort_models import homes, open_ort, operators, parsed
+from subgraphkit_onnxruntime import weights
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.settings import read_settings
 
@@ -147,7 +148,10 @@ def test_new_weights_are_computed_with() -> None:
         np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.full((1, 64), 128))
 
 
-def test_weights_are_those_of_the_model_in_every_bind() -> None:
+def test_weights_are_those_of_the_model_in_every_bind_unless_sessions_copy_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(weights, "are_copied", lambda: False)
     model, _ = dense(128)
     loaded = sk.load(model)
     held = [sk.bind(loaded, backend="onnxruntime") for _ in range(2)]
@@ -156,6 +160,13 @@ def test_weights_are_those_of_the_model_in_every_bind() -> None:
     assert np.shares_memory(*arrays)
     for one in compiled:
         one.close()
+
+
+def test_nothing_is_held_where_sessions_copy_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "are_copied", lambda: True)
+    with open_ort(dense()[0]) as session:
+        (operator,) = operators(session)
+        assert not operator._weights.arrays
 
 
 def test_a_failure_while_running_names_the_subgraph_and_has_onnxruntimes_words() -> None:

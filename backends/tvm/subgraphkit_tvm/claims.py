@@ -5,7 +5,6 @@ constants. So a network of a thousand nodes is mostly a few dozen questions, and
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -66,6 +65,7 @@ class TvmSelector(SubgraphSelector):
 
     def __init__(self, graph: BoundGraph, folder: Path | None) -> None:
         self._graph = graph
+        self._indices = Indices(graph)
         self._folder = folder
         self._identity = f"{_FORMAT} {version('subgraphkit-tvm')} {identity()}"
 
@@ -87,10 +87,6 @@ class TvmSelector(SubgraphSelector):
         if refusal is None and (problem := self._indices.problem(node)):
             return Refusal("attribute", f"{node.op_type}: {problem}")
         return self._asked(node, alone) if refusal is None else refusal
-
-    @cached_property
-    def _indices(self) -> Indices:
-        return Indices(self._graph)
 
     def _asked(self, node: Node, alone: Subgraph) -> Answer:
         weights = weight_names(alone)

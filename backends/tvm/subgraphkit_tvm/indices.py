@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.ir import BoundGraph, Node, Subgraph, integer_bounds
+from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
 
 __all__ = ["IndexWatch", "Indices"]
 
@@ -17,10 +17,13 @@ _Limits = tuple[Sequence[int], Sequence[int]]
 
 _ALONG_AN_AXIS: Final = frozenset({"Gather", "GatherElements", "Scatter", "ScatterElements"})
 _ALONG_SEVERAL: Final = frozenset({"GatherND", "ScatterND"})
+_INDEXED: Final = _ALONG_AN_AXIS | _ALONG_SEVERAL | {"ReverseSequence", "RoiAlign"}
 
 
 def _held(node: Node) -> tuple[str, _Limits] | None:
     """Return the input of a node that holds indices, and how far they may reach."""
+    if node.op_type not in _INDEXED:
+        return None
     shape = node.shape(0) or ()
     sizes: Sequence[Any] = ()
     place, from_the_end = 1, True
@@ -49,7 +52,7 @@ class Indices:
 
     def __init__(self, graph: BoundGraph) -> None:
         self._graph = graph
-        self._bounds = integer_bounds(graph)
+        self._bounds: dict[str, Bounds] = {}
 
     def problem(self, node: Node) -> str:
         """Return why the indices of a node might reach too far; empty if they do not.
@@ -63,8 +66,9 @@ class Indices:
         if name in self._graph.constants:
             fits = _fit(self._graph.constants[name].array(), limits)
         else:
-            low, high = self._bounds[name]
-            fits = max(limits[0]) <= low and high <= min(limits[1])
+            self._bounds = self._bounds or integer_bounds(self._graph)
+            known = self._bounds.get(name)
+            fits = known is not None and max(limits[0]) <= known[0] and known[1] <= min(limits[1])
         return "" if fits else f"indices {name!r} may be out of range, and TVM does not look"
 
 

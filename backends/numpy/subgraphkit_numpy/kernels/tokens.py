@@ -7,7 +7,7 @@ time that grows with the text alone, whoever wrote the expression.
 """
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from operator import add
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ _START: Final = "\x02"
 _END: Final = "\x03"
 _MARKS: Final = len((_START, _END))
 _OBJECTS: Final = np.dtype(object)
-_CASES: Final[Mapping[str, Callable[[str], str]]] = {
+_CASES: Final[dict[str, Callable[[str], str]]] = {
     "LOWER": str.lower,
     "NONE": str,
     "UPPER": str.upper,
