@@ -1,6 +1,7 @@
 """ONNX Runtime's interface over ours, and programs that are written for it."""
 
 import os
+import pickle  # noqa: TID251 (what engines do with sessions)
 import subprocess
 import sys
 import textwrap
@@ -301,3 +302,14 @@ def test_silero_hears_nothing_in_silence() -> None:
     """
     assert torch is not None
     assert ran(program) == "True"
+
+
+def test_a_session_is_pickled_as_what_opens_it_elsewhere(tmp_path: Path) -> None:
+    onnx.save(parsed("g (float[N] x) => (float[N] y) { y = Neg(x) }"), tmp_path / "m.onnx")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(tmp_path / "m.onnx", options, ["CPUExecutionProvider"])
+    again = pickle.loads(pickle.dumps(session))
+    assert again.inner.spec == session.inner.spec
+    assert again.get_providers() == session.get_providers()
+    np.testing.assert_array_equal(again.run(None, {"x": np.ones(2, np.float32)})[0], [-1, -1])
