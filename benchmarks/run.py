@@ -2,10 +2,10 @@
 
 Without names, all those are run that need nothing but this checkout; the others read networks
 exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends``, ``exchange``,
-``forecast``, ``neighbours``, ``operators``, ``placement``, ``real_models`` and ``transparency`` use
-whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX, ``precision`` the
-exports and ONNX Runtime, ``replicas`` the exports and whatever libraries are installed, and
-``report`` Playwright and Chromium.
+``forecast``, ``neighbours``, ``operators``, ``placement``, ``real_models``, ``stream`` and
+``transparency`` use whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX,
+``precision`` the exports and ONNX Runtime, ``replicas`` the exports and whatever libraries are
+installed, and ``report`` Playwright and Chromium.
 """
 
 import argparse
@@ -29,7 +29,7 @@ COMPARED = (
     "transparency",
     "tensorrt_build",
 )
-OTHERS = ("precision", "replicas", "report")
+OTHERS = ("precision", "replicas", "report", "stream")
 BUSY = 1.0
 
 

@@ -79,8 +79,9 @@ def fault_of(error: BaseException, *, running: bool = False) -> Fault | None:
         running: Whether it was raised by what computes values that a caller fed.
     """
     if isinstance(error, SubgraphkitError):
-        return error._fault or ("machine" if error.code in OF_THE_MACHINE else None)  # noqa: SLF001 (of the same module)
-    said: Fault | None = getattr(error, "fault", None)
+        said: Fault | None = getattr(error, "_fault", None)
+        return said or ("machine" if error.code in OF_THE_MACHINE else None)
+    said = getattr(error, "fault", None)
     if said is not None or isinstance(error, MemoryError | TimeoutError | PermissionError):
         return said or "machine"
     if isinstance(error, OSError):
@@ -116,7 +117,7 @@ class SubgraphkitError(Travelling, Exception):
 
     usual_fault: ClassVar[Fault] = "backend"
     """Who is at fault if neither the code nor the cause says so."""
-    _fault: Fault | None = None
+    _fault: Fault  # not there unless somebody said so
 
     def __init__(self, code: str, message: str, *, hint: str = "", **context: Any) -> None:
         """Build an error.

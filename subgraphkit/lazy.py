@@ -1,14 +1,32 @@
-"""Public names of a package, each imported from its home when it is first used (PEP 562).
+"""Properties that are computed, and names of packages that are imported, when first asked for.
 
 A package says where its names live in one table. Type checkers cannot follow it and read the
 ``__init__.pyi`` beside it, which ``python -m tests.house.stubs`` writes from the same table.
 """
 
+import functools
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from importlib import import_module
+from typing import TypeVar
 
-__all__ = ["lazy_names"]
+__all__ = ["cached_property", "lazy_names"]
+
+_Value = TypeVar("_Value")
+
+
+class cached_property(functools.cached_property[_Value]):  # noqa: N801 (as the one it is)
+    """A property that is computed once, of which two threads that ask at once may compute two.
+
+    That of Python 3.11 holds a lock meanwhile, one for all objects of a class. In a child forked at
+    that moment it would be held for good.
+    """
+
+    def __init__(self, compute: Callable[..., _Value]) -> None:
+        super().__init__(compute)
+        if hasattr(self, "lock"):
+            self.lock = nullcontext()
 
 
 def lazy_names(

@@ -9,6 +9,7 @@ way to a terminal that a command has.
 import logging
 import os
 import shutil
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TextIO, cast
@@ -24,6 +25,7 @@ __all__ = [
     "paragraph",
     "printable",
     "shortened",
+    "show_log",
     "width_of",
 ]
 
@@ -287,6 +289,29 @@ def logger_of(topic: str) -> logging.Logger:
     logger = logging.getLogger(f"subgraphkit.{topic}")
     logger.addFilter(_made_printable)
     return logger
+
+
+def show_log(verbose: int) -> None:
+    """Have what is logged written to standard error from now on, in this process.
+
+    Args:
+        verbose: 1 for warnings, 2 for what happens as well, 3 for everything; 0 changes nothing,
+            and Python writes warnings unless the program says otherwise.
+    """
+    if verbose:
+        top = logging.getLogger("subgraphkit")
+        top.addHandler(_TO_STANDARD_ERROR)  # once, however often
+        top.setLevel(_LEVELS[verbose])
+
+
+class _ToStandardError(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if sys.stderr is not None:
+            Screen(sys.stderr).write(f"{record.name}: {self.format(record)}\n")
+
+
+_LEVELS: Final = {1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}
+_TO_STANDARD_ERROR: Final = _ToStandardError()
 
 
 def _made_printable(record: logging.LogRecord) -> bool:

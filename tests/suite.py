@@ -5,6 +5,7 @@ add no options. The cache holds for every test and for every process that a test
 is left alone.
 """
 
+import gc
 import os
 import resource
 import shutil
@@ -92,6 +93,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="official node cases that TensorRT's parser and builder are asked about (2000 is all)",
     )
     parser.addoption(
+        "--foreign-operators",
+        action="store_true",
+        help="a new backend's own test runs the official cases of operators it leaves alone, too",
+    )
+    parser.addoption(
         "--followed-cases",
         type=int,
         default=1,
@@ -104,6 +110,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=2,
         help="nodes that are made wrong, one at a time, in each model that is bisected (20 is the "
         "full check: more than 100 in all)",
+    )
+    parser.addoption(
+        "--killed-actors",
+        type=int,
+        default=3,
+        help="actors of Ray Data that are killed while they run a model (20 is the full check)",
+    )
+    parser.addoption(
+        "--served-updates",
+        type=int,
+        default=2,
+        help="exchanges of a model that Ray Serve serves, under load (10 is the full check)",
     )
 
 
@@ -142,8 +160,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Any:
     return report
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Look for no garbage meanwhile: nearly all that is made now stays to the end."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Leave out of the first file what the collection took."""
+    """Never look at all that again, and leave out of the first file what the collection took."""
+    gc.freeze()
+    gc.enable()
     _SPENT[0] = _seconds()
 
 

@@ -43,5 +43,5 @@ class Answers(litserve.LitAPI):
 
 if __name__ == "__main__":
     api = Answers(max_batch_size=8, batch_timeout=0.01)
-    server = litserve.LitServer(api, accelerator="cpu", workers_per_device=2)
+    server = litserve.LitServer(api, accelerator="cpu", workers_per_device=2, restart_workers=True)
     server.run(host="127.0.0.1", port=int(os.environ["PORT"]), generate_client_file=False)

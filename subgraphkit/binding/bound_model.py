@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, Unpack
 
@@ -19,8 +19,10 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import BoundGraph, Initializer, make_subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
+from subgraphkit.lazy import cached_property
 from subgraphkit.onnx_io import Inferred, Model, infer, with_branches
 from subgraphkit.storing.folders import kept_folder
+from subgraphkit.texts import show_log
 from subgraphkit.types import Shape, ValueType
 
 __all__ = ["BoundModel", "bind"]
@@ -158,6 +160,7 @@ def bind(
         ConfigError: A setting cannot be read (SGK107 to SGK109).
     """
     resolved = resolve(backend=backend, options=options, **settings)
+    show_log(resolved.verbose)
     with walking("bind", model.name):
         return _bound_as_told(model, shapes or {}, resolved)
 

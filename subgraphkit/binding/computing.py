@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import InternalError, SubgraphkitError
 from subgraphkit.finding.opening import open_fallback
 from subgraphkit.ir import BoundGraph, Initializer, Node, Subgraph
+from subgraphkit.lazy import cached_property
 from subgraphkit.onnx_io.weights import shared
 from subgraphkit.types import TensorType
 

@@ -60,8 +60,7 @@ def _heard() -> Iterator[None]:
 
     def strike_again(dropped: Any) -> None:
         if dropped.exc_type is KeyboardInterrupt:
-            main_thread = threading.main_thread().ident
-            strike = functools.partial(signal.pthread_kill, main_thread, signal.SIGINT)
+            strike = functools.partial(os.kill, os.getpid(), signal.SIGINT)
             threading.Timer(_AGAIN_SECONDS, strike).start()
         else:
             before(dropped)

@@ -1,14 +1,17 @@
 """The steps of the road as the options of a command ask for them."""
 
 from argparse import Namespace
+from pathlib import Path
 
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.cli.values import merge_options, merge_pairs
+from subgraphkit.errors import CallerError
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
+from subgraphkit.placing import SessionSpec
 from subgraphkit.types import Dim
 
-__all__ = ["bind_as_told", "chosen_backends", "load_as_told", "shapes_as_told"]
+__all__ = ["bind_as_told", "chosen_backends", "load_as_told", "shapes_as_told", "spec_as_told"]
 
 
 def load_as_told(arguments: Namespace) -> Model:
@@ -62,3 +65,25 @@ def chosen_backends(bound: BoundModel) -> str:
     settings = bound.settings
     names = ",".join(map(str, settings.backends)) or "none"
     return f"{names} (from {settings.sources['backend'][1]})"
+
+
+def spec_as_told(place: str, backend: str | None) -> SessionSpec:
+    """Read a spec, or make one of a model or a bundle.
+
+    Args:
+        place: A file of JSON that ``subgraphkit spec`` wrote, or a model or bundle.
+        backend: Backends of the session, unless a spec says them.
+
+    Raises:
+        CallerError: The file cannot be read, or backends are given beside a spec (SGK301).
+        SubgraphkitError: As for ``SessionSpec.of`` and ``SessionSpec.from_json``.
+    """
+    if Path(place).suffix != ".json":
+        return SessionSpec.of(place, backend=backend)
+    if backend is not None:
+        raise CallerError("SGK301", f"--backend is given, and {place!r} says backends already")
+    try:
+        text = Path(place).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise CallerError("SGK301", f"cannot read {place!r}: {error}") from error
+    return SessionSpec.from_json(text)

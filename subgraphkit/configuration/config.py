@@ -71,13 +71,15 @@ class ResolvedConfig:
         tune: Whether and when a session on ``auto`` measures who runs a model best.
         tune_seconds: About how long to measure.
         build: Whether a session is built before it answers.
-        timeout_s: How many seconds compiling a model may take; None for as long as it takes.
+        timeout_s: How many seconds compiling a model may take; None for as long as it takes. How
+            long a run may take is an argument of ``run``.
         isolate: Backends in a child process; ``"process"`` stands for all.
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
         model_root: The folder in which the models of specs are looked for; None if nobody said.
         trusted_folders: Folders in or below which a file may name code and widen what is trusted.
-        verbose: How much to log to standard error, 0 to 3.
+        verbose: How much to log to standard error: 1 warnings, 2 what happens as well, 3
+            everything.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
         sources: By setting, the layer and the location of its value.
         option_sources: By backend and option, the value as written, its layer and location.

@@ -279,7 +279,8 @@ _ALL: Final = (
         "timeout_s",
         _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
         None,
-        "How many seconds compiling a model may take; as long as it takes, if nobody says.",
+        "How many seconds compiling a model may take; as long as it takes, if nobody says. A run "
+        "has an argument of that name.",
     ),
     Setting(
         "isolate",
@@ -320,7 +321,7 @@ _ALL: Final = (
         "verbose",
         _number(read_int, range(4).__contains__, "0, 1, 2 or 3"),
         0,
-        "How much to log to standard error, 0 to 3.",
+        "How much to log to standard error: 1 warnings, 2 what happens as well, 3 everything.",
     ),
     _flag(
         "raise_plugin_errors",

@@ -10,7 +10,6 @@ own reference. Names that the bodies of If, Loop and Scan capture from outside a
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, overload
@@ -18,6 +17,7 @@ from typing import Any, Literal, Protocol, overload
 import numpy.typing as npt
 
 from subgraphkit.ir.adjacency import Adjacency
+from subgraphkit.lazy import cached_property
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
 __all__ = [

@@ -13,12 +13,12 @@ so that its value need not cross.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain, filterfalse
 from typing import Any, TypeVar
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir.graph import BoundGraph, Graph, Initializer, Node, WeightsPlace
+from subgraphkit.lazy import cached_property
 from subgraphkit.types import ValueType
 
 __all__ = ["Boundary", "Subgraph", "boundaries", "boundary", "last_uses", "make_subgraph", "within"]

@@ -1,26 +1,24 @@
 """The values that attributes of operators may have beside the shapes that a node reads.
 
 A key of the table is the name of an attribute; ``Operator.attribute`` goes before it, where an
-operator means something of its own. What is not known of a shape contradicts nothing.
+operator means something of its own. Axes that are an input are judged alike where they are
+constant. What is not known of a shape contradicts nothing.
 
 Source: ONNX operator schemas, all versions; ONNX Runtime, ``docs/ContribOperators.md``.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
+from math import prod
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from onnx import defs
+from subgraphkit.types import Shape
 
-from subgraphkit.ir import Graph, Node
-from subgraphkit.onnx_io.attribute_rules import not_allowed, shown
-from subgraphkit.types import Shape, ValueType
-
-__all__ = ["require_fitting"]
+__all__ = ["OF_SHAPES", "Fit", "Given", "fit_of", "fit_of_input", "leave"]
 
 
-class _Given(NamedTuple):
+class Given(NamedTuple):
     """What a node has beside the attribute in question.
 
     Attributes:
@@ -42,11 +40,11 @@ class _Given(NamedTuple):
         return size if isinstance(size, int) else 0
 
 
-_Fit: TypeAlias = Callable[[Any, _Given], str]
+Fit: TypeAlias = Callable[[Any, Given], str]
 """From a value, and what is beside it, to what is allowed; nothing if it is."""
 
 
-def _axis(value: Any, given: _Given, *, more: int = 0, end: int = 0) -> str:
+def _axis(value: Any, given: Given, *, more: int = 0, end: int = 0) -> str:
     """Judge axes of the first input, or of what gets more axes.
 
     Args:
@@ -68,33 +66,34 @@ def _axis(value: Any, given: _Given, *, more: int = 0, end: int = 0) -> str:
     return f"{least} to {most}, because these are axes of {rank}"
 
 
-def _axis_of_any(value: Any, given: _Given) -> str:
+def _axis_of_any(value: Any, given: Given) -> str:
     """Judge an axis of inputs that are all of one rank."""
-    return next(filter(None, [_axis(value, _Given([one], {})) for one in given.shapes]), "")
+    return next(filter(None, [_axis(value, Given([one], {})) for one in given.shapes]), "")
 
 
-def _axes_to_be(value: Any, given: _Given) -> str:
+def _axes_to_be(value: Any, given: Given) -> str:
     if given.shapes[0] is None:
         return ""
-    rank = len(given.shapes[0]) + len(value)
-    different = len({axis % rank for axis in value}) == len(value)
-    return _axis(value, given, more=len(value)) if different else "axes that differ"
+    axes = value if isinstance(value, tuple) else (value,)
+    rank = len(given.shapes[0]) + len(axes)
+    different = len({axis % rank for axis in axes}) == len(axes)
+    return _axis(axes, given, more=len(axes)) if different else "axes that differ"
 
 
-def _axis_of_scales(value: Any, given: _Given) -> str:
+def _axis_of_scales(value: Any, given: Given) -> str:
     """Judge the axis along which scales differ; one scale for all of a tensor has none."""
     differ = any(size != 1 for size in given.shape(1) if isinstance(size, int))
     return _axis(value, given) if differ else ""
 
 
-def _batch_axes(value: Any, given: _Given) -> str:
+def _batch_axes(value: Any, given: Given) -> str:
     ranks = [len(shape) for shape in given.shapes if shape is not None]
     if not ranks or value < min(ranks):
         return ""
     return f"0 to {min(ranks) - 1}, because what is read has rank {min(ranks)}"
 
 
-def _per_axis(value: Any, given: _Given, *, times: int = 1, without: int = 2) -> str:
+def _per_axis(value: Any, given: Given, *, times: int = 1, without: int = 2) -> str:
     """Judge how many numbers there are: one or two for every axis, or every spatial axis."""
     shape = given.shapes[0] if given.shapes else None
     if shape is None or not value:
@@ -107,12 +106,12 @@ def _count(value: Any, wanted: int, why: str = "") -> str:
     return "" if len(value) == wanted else f"a list of {wanted}{why}"
 
 
-def _as_many_as_blocks(value: Any, given: _Given, *, times: int = 1) -> str:
+def _as_many_as_blocks(value: Any, given: Given, *, times: int = 1) -> str:
     spatial = given.size(1, 0)
     return _count(value, times * spatial) if spatial and value else ""
 
 
-def _kernel(value: Any, given: _Given, *, weight: int) -> str:
+def _kernel(value: Any, given: Given, *, weight: int) -> str:
     stated = given.shape(weight)[2:]
     if value == stated and len(given.shape(0)) == len(stated) + 2:
         return ""
@@ -122,7 +121,7 @@ def _kernel(value: Any, given: _Given, *, weight: int) -> str:
     return f"{list(stated)}, the shape of the weight"
 
 
-def _groups(value: Any, given: _Given, *, weight: int) -> str:
+def _groups(value: Any, given: Given, *, weight: int) -> str:
     if value == 1 and given.shape(0)[1:2] == given.shape(weight)[1:2]:
         return ""
     channels, maps, inner = given.size(0, 1), given.size(weight, 0), given.size(weight, 1)
@@ -131,15 +130,15 @@ def _groups(value: Any, given: _Given, *, weight: int) -> str:
     return _divides(value, channels, "channels") or _divides(value, maps, "feature maps")
 
 
-def _channel_groups(value: Any, given: _Given) -> str:
+def _channel_groups(value: Any, given: Given) -> str:
     return _divides(value, given.size(0, 1), "channels")
 
 
-def _channel_blocks(value: Any, given: _Given) -> str:
+def _channel_blocks(value: Any, given: Given) -> str:
     return _divides(value * value, given.size(0, 1), "channels", "what squared is ")
 
 
-def _pixel_blocks(value: Any, given: _Given) -> str:
+def _pixel_blocks(value: Any, given: Given) -> str:
     return _divides(value, given.size(0, 2), "rows") or _divides(value, given.size(0, 3), "columns")
 
 
@@ -147,43 +146,43 @@ def _divides(value: int, whole: int, what: str, prefix: str = "") -> str:
     return f"{prefix}a divisor of {whole}, the number of {what}" if value and whole % value else ""
 
 
-def _heads(value: Any, given: _Given, *, of: tuple[int, ...] = (0,)) -> str:
+def _heads(value: Any, given: Given, *, of: tuple[int, ...] = (0,)) -> str:
     """Judge among how many heads features are divided, unless heads have an axis of their own."""
     widths = [given.size(place, 2) for place in of if len(given.shape(place)) == len("BSF")]
     return next(filter(None, [_divides(value, width, "features") for width in widths]), "")
 
 
-def _key_heads(value: Any, given: _Given) -> str:
+def _key_heads(value: Any, given: Given) -> str:
     stated = given.attributes.get("q_num_heads", given.attributes.get("num_heads", 0))
     return _heads(value, given, of=(1, 2)) or _divides(value, stated, "heads of queries")
 
 
-def _hidden(value: Any, given: _Given) -> str:
+def _hidden(value: Any, given: Given) -> str:
     size = given.size(2, 2)
     return f"{size}, the last size of the recurrence weight" if size not in {0, value} else ""
 
 
-def _directions(value: Any, given: _Given) -> str:
+def _directions(value: Any, given: Given) -> str:
     stated, count = given.size(1, 0), 1 + (value == "bidirectional")
     if stated in {0, count}:
         return ""
     return f"what has {stated} directions, as the weight has"
 
 
-def _activations(value: Any, given: _Given, *, each: int) -> str:
+def _activations(value: Any, given: Given, *, each: int) -> str:
     least = each * (1 + (given.attributes.get("direction") == "bidirectional"))
     return f"{least} names" if 0 < len(value) < least else ""
 
 
-def _per_scan_input(value: Any, given: _Given) -> str:
+def _per_scan_input(value: Any, given: Given) -> str:
     return _count(value, given.attributes.get("num_scan_inputs", len(value))) if value else ""
 
 
-def _as_many_as_starts(value: Any, given: _Given) -> str:
+def _as_many_as_starts(value: Any, given: Given) -> str:
     return _count(value, len(given.attributes.get("starts", value)))
 
 
-def _grams(given: _Given) -> tuple[int, list[tuple[int, int]]]:
+def _grams(given: Given) -> tuple[int, list[tuple[int, int]]]:
     """Return how many entries the pool has, and those of n-grams of each size, from 1 on.
 
     The second is how many n-grams they are, and how many entries are left over.
@@ -193,21 +192,59 @@ def _grams(given: _Given) -> tuple[int, list[tuple[int, int]]]:
     return pool, [divmod(end - begin, size) for size, (begin, end) in enumerate(pairwise(ends), 1)]
 
 
-def _gram_places(value: Any, given: _Given) -> str:
+def _gram_places(value: Any, given: Given) -> str:
     pool, grams = _grams(given)
     if min(value, default=0) >= 0 and all(count >= 0 and not left for count, left in grams):
         return ""
     return f"ascending places in a pool of {pool}, with whole n-grams between them"
 
 
-def _gram_numbers(value: Any, given: _Given) -> str:
+def _gram_numbers(value: Any, given: Given) -> str:
     grams = sum(count for count, _ in _grams(given)[1])
     if len(value) == grams and min(value, default=0) >= 0:
         return ""
     return f"{grams} places in the output, one for each n-gram of the pool"
 
 
-def _leave(value: Any, given: _Given) -> str:
+def _one_way(value: Any, given: Given) -> str:
+    """Judge what is repeated along the axes of the first input, and never the other way round."""
+    del value
+    whole, part = given.shape(0)[::-1], given.shape(1)[::-1]
+    is_of_channels = len(part) == 1 and part[0] == given.size(0, 1)  # before operator set 7
+    if not whole or is_of_channels:
+        return ""
+    pairs = zip(whole, part, strict=False)
+    fits = all(size in {1, to} or not isinstance(to, int) for to, size in pairs if size is not None)
+    if fits and len(part) <= len(whole):
+        return ""
+    return f"what is repeated along {list(given.shape(0))}, the shape of the first input"
+
+
+def _reshaped(value: Any, given: Given) -> str:
+    shape = given.shape(0)
+    whole = [size for size in shape if isinstance(size, int)]
+    if not shape or len(whole) != len(shape) or -1 in value:
+        return ""
+    keeps = not given.attributes.get("allowzero", 0)
+    kept = [whole[at] if not to and keeps else to for at, to in enumerate(value[: len(whole)])]
+    found = prod(kept) * prod(value[len(whole) :])
+    return "" if found == prod(whole) else f"that of {prod(whole)} elements"
+
+
+def _sizes(value: Any, given: Given) -> str:
+    del given
+    return "" if min(value, default=1) > 0 else "sizes of 1 or more"
+
+
+def _lengths(value: Any, given: Given) -> str:
+    most = given.size(0, given.attributes.get("time_axis", 0))
+    if min(value, default=0) >= 0 and (not most or max(value, default=0) <= most):
+        return ""
+    return f"lengths up to {most}, the size of the time axis" if most else "lengths of 0 or more"
+
+
+def leave(value: Any, given: Given) -> str:
+    """Judge nothing."""
     del value, given
     return ""
 
@@ -216,8 +253,8 @@ _BOTH_ENDS: Final = partial(_per_axis, times=2)
 _BROADCASTING: Final = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub")
 _RECURRENT: Final = ("GRU", "LSTM", "RNN")
 
-_FITS: Final[Mapping[str, _Fit]] = {
-    **{f"{op_type}.axis": _leave for op_type in (*_BROADCASTING, "Xor", "ConcatFromSequence")},
+_FITS: Final[Mapping[str, Fit]] = {
+    **{f"{op_type}.axis": leave for op_type in (*_BROADCASTING, "Xor", "ConcatFromSequence")},
     **{f"{op_type}.direction": _directions for op_type in _RECURRENT},
     **{f"{op_type}.hidden_size": _hidden for op_type in _RECURRENT},
     "Attention.kv_num_heads": _key_heads,
@@ -272,6 +309,17 @@ _FITS: Final[Mapping[str, _Fit]] = {
 }
 
 
+OF_SHAPES: Final[Mapping[str, Fit]] = {"PRelu.slope": _one_way}
+"""Inputs that are judged by their shapes, whatever is in them."""
+
+_OF_VALUES: Final[Mapping[str, Fit]] = {
+    "Reshape.shape": _reshaped,
+    "Resize.sizes": _sizes,
+    "ReverseSequence.sequence_lens": _lengths,
+}
+"""Inputs that are judged where they are constant, beside axes."""
+
+_AXES: Final = frozenset({"axes", "axis"})
 _INFERRED_BY: Final = frozenset(
     {
         *(
@@ -287,75 +335,22 @@ _INFERRED_BY: Final = frozenset(
 """Without these onnx infers no shape: what does not fit comes up there, and is looked at then."""
 
 
-@lru_cache(maxsize=4096)
-def _fits_of(op_type: str, domain: str, version: int, *, is_typed: bool) -> Mapping[str, _Fit]:
-    """Return what judges the attributes of an operator, by name; those that nothing judges not."""
-    if (domain, op_type) == ("com.microsoft", "FusedConv"):
-        op_type, domain, version = "Conv", "", 11
-    if domain or not defs.has(op_type, version, domain):
-        return {}
-    names: Iterable[str] = defs.get_schema(op_type, version, domain).attributes
-    found = {name: _FITS.get(f"{op_type}.{name}") or _FITS.get(name, _leave) for name in names}
-    return {
-        name: fit
-        for name, fit in found.items()
-        if fit is not _leave and not (is_typed and f"{op_type}.{name}" in _INFERRED_BY)
-    }
-
-
-def require_fitting(
-    graph: Graph,
-    types: Mapping[str, ValueType],
-    bodies: Mapping[int, Mapping[str, Graph]],
-    nodes: Collection[int],
-    *,
-    are_typed: bool = False,
-) -> None:
-    """Check the attributes of nodes, and of those in bodies, beside the shapes that they read.
+def fit_of(op_type: str, name: str, *, is_typed: bool) -> Fit:
+    """Return what judges an attribute.
 
     Args:
-        graph: The graph of the nodes.
-        types: Types of the values in their scope, as far as they are known.
-        bodies: Bodies with their values typed, by node and attribute name.
-        nodes: The nodes.
-        are_typed: Whether onnx has inferred without complaint what the nodes make.
-
-    Raises:
-        InvalidModelError: An attribute is not what the operator allows (SGK218).
+        op_type: The operator.
+        name: The attribute.
+        is_typed: Whether onnx has inferred without complaint what the node makes.
     """
-    table, opsets = graph.table, graph.opset_imports
-    op_types, domains, attributes = table.op_types, table.domains, table.attributes
-    judged = {
-        key: found
-        for key in set(zip(op_types, domains, strict=True))
-        if (found := _fits_of(*key, opsets.get(key[1], 1), is_typed=are_typed))
-    }
-    names = {op_type for op_type, _ in judged}
-    for node in [node for node in nodes if op_types[node] in names]:
-        fits = judged.get((op_types[node], domains[node]))
-        if fits and (stated := attributes[node]):
-            _require_of_node(graph, node, types, stated, fits)
-    for node, held in {**table.bodies, **bodies}.items():
-        for body in held.values() if len(nodes) > 1 or node in nodes else ():
-            scope = {**types, **body.types}
-            require_fitting(body, scope, body.table.bodies, body.order)
+    if is_typed and f"{op_type}.{name}" in _INFERRED_BY:
+        return leave
+    return _FITS.get(f"{op_type}.{name}") or _FITS.get(name, leave)
 
 
-def _require_of_node(
-    graph: Graph,
-    node: int,
-    types: Mapping[str, ValueType],
-    stated: Mapping[str, Any],
-    fits: Mapping[str, _Fit],
-) -> None:
-    given = None
-    for name in stated:
-        fit = fits.get(name)
-        if fit is None:
-            continue
-        if given is None:
-            read = graph.table.inputs[node]
-            given = _Given([getattr(types.get(one), "shape", None) for one in read], stated)
-        if allowed := fit(stated[name], given):
-            label = f"node {Node(graph, node).label}"
-            raise not_allowed(label, name, shown(stated[name]), allowed)
+def fit_of_input(op_type: str, name: str) -> Fit:
+    """Return what judges an input."""
+    if name in _AXES:
+        return fit_of(op_type, name, is_typed=False)
+    key = f"{op_type}.{name}"
+    return OF_SHAPES.get(key) or _OF_VALUES.get(key, leave)

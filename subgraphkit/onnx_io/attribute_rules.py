@@ -212,19 +212,22 @@ def rule_of(op_type: str, name: str, kind: int, *, is_standard: bool) -> Rule | 
     return _NUMBER if kind in _WHOLE and is_standard else None
 
 
-def not_allowed(label: str, name: str, found: str, allowed: str) -> InvalidModelError:
-    """Word that an attribute is not what its operator allows (SGK218).
+def not_allowed(
+    label: str, name: str, found: str, allowed: str, kind: str = "attribute"
+) -> InvalidModelError:
+    """Word that an attribute, or an input, is not what its operator allows (SGK218).
 
     Args:
         label: What names the node.
         name: The attribute.
         found: What it is.
         allowed: What it may be.
+        kind: Whether it is an attribute or an input.
     """
     return InvalidModelError(
         "SGK218",
-        f"{label}: attribute {name!r} is {found}, expected {allowed}",
-        hint="Correct the attribute where the model is made, or export it again.",
+        f"{label}: {kind} {name!r} is {found}, expected {allowed}",
+        hint=f"Correct the {kind} where the model is made, or export it again.",
         attribute=name,
     )
 

@@ -19,9 +19,9 @@ from onnx import shape_inference
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.limits import LoadLimits
-from subgraphkit.onnx_io.attribute_fits import require_fitting
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
+from subgraphkit.onnx_io.fitting import require_fitting
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import inferred_by, node_types

@@ -8,7 +8,6 @@ versions. Predictions rank backends and weigh small regions; they are no measure
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from math import exp, log
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.ir import Node, boundary
 from subgraphkit.ir.digests import canonical
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.placements import surroundings
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.claiming.work_table import Region, WorkTable

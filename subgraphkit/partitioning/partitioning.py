@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import compress
 from typing import Any, overload
 
@@ -15,6 +14,7 @@ from subgraphkit.boundary import walking
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.collector import collector_paused
 from subgraphkit.partitioning.claiming.claimants import (
     Claim,

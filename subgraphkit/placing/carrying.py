@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import reprlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -113,7 +114,7 @@ class OpenCall:
             CallerError: It is another (SGK194).
         """
         if self.digest and digest != self.digest:
-            raise other_model(os.fspath(self.source), self.digest, digest or "one that changes")
+            raise other_model(os.fspath(self.source), self.digest, digest)
 
 
 def is_folder(source: Any) -> bool:
@@ -299,12 +300,12 @@ def unreadable(problem: str, fix: str = "") -> ConfigError:
     return ConfigError("SGK193", f"the spec cannot be read: {problem}", hint=fix)
 
 
-def other_model(source: str, wanted: str, found: str) -> CallerError:
+def other_model(source: str, wanted: str, found: str | None) -> CallerError:
     """Word that a model is another than when its spec was made (SGK194)."""
     return CallerError(
         "SGK194",
         f"{source!r} is another model than when its spec was made: expected SHA-256 "
-        f"{wanted[:12]}, found {found[:12]}",
+        f"{wanted[:12]}, found {found[:12] if found else 'a file that changes'}",
         hint="Put the model there that the spec is of, or make a new spec: SessionSpec.of(...).",
         expected=wanted,
         found=found,
@@ -321,10 +322,10 @@ def checked_members(members: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in members.items():
         kind, what = _KINDS[name]
         if not isinstance(value, kind) or value == "":
-            raise unreadable(f"its {name!r} is {value!r}, expected {what}")
+            raise unreadable(f"its {name!r} is {reprlib.repr(value)}, expected {what}")
         found[name] = _frozen(plain_json(value, name))
     if not _DIGEST.fullmatch(found["digest"]):
-        raise unreadable(f"its 'digest' is {found['digest']!r}, expected a SHA-256")
+        raise unreadable(f"its 'digest' is {reprlib.repr(found['digest'])}, expected a SHA-256")
     return found
 
 

@@ -8,13 +8,13 @@ runs as a whole against the best single backend, turn by turn, and what measures
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final
 
 from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.errors import BackendUnavailableError, InternalError, SubgraphkitError
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.placements import Placement
 from subgraphkit.partitioning.reports.causes import Roots, find_causes
 from subgraphkit.placing.candidates import Piece, cut_regions, quotient_graph

@@ -5,19 +5,24 @@ import os
 import queue
 import select
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, Final, cast
 
-from subgraphkit.processes.child_process import child_command, child_environment, stop_child
+from subgraphkit.processes.child_process import (
+    Tail,
+    child_command,
+    child_environment,
+    stop_child,
+)
 
 __all__ = ["AnsweringChild", "DirectChild", "NoAnswer"]
 
 _LOOK_SECONDS: Final = 0.1
 _PIECE: Final = 1 << 20
+_MOST_PRINTED: Final = 1 << 16
 _CLOSING_SECONDS: Final = 10.0
 """How long to wait for the last words of a child that was stopped."""
 
@@ -37,8 +42,8 @@ class NoAnswer(Exception):  # noqa: N818 (a state, told as part of a result)
 class AnsweringChild:
     """A child process of our own interpreter, alive until it is stopped.
 
-    It reads commands from standard input and writes answers to standard output; what it writes to
-    standard error is kept.
+    It reads commands from standard input and writes answers to standard output; the end of what
+    it writes to standard error is kept.
 
     Args:
         module: Full name of one of our modules.
@@ -56,19 +61,20 @@ class AnsweringChild:
         variables: Mapping[str, str] | None = None,
         inherited: Sequence[int] = (),
     ) -> None:
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-            child_command(module, words),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            env=child_environment(variables),
-            start_new_session=True,
-            pass_fds=inherited,
-            text=True,
-            encoding="utf-8",
-        )
+        with Tail(_MOST_PRINTED) as self._printed:
+            self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+                child_command(module, words),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed.sink,
+                env=child_environment(variables),
+                start_new_session=True,
+                pass_fds=inherited,
+                text=True,
+                encoding="utf-8",
+            )
+            self._printed.begin()
         # Both are there, since pipes were asked for.
         self._commands = cast("IO[str]", self._process.stdin)
         self._stream = cast("IO[str]", self._process.stdout)
@@ -138,9 +144,7 @@ class AnsweringChild:
 
     def printed(self, most: int) -> str:
         """Return the end of what the child wrote to standard error, in at most so many bytes."""
-        self._printed.seek(0, 2)
-        self._printed.seek(max(0, self._printed.tell() - most))
-        return self._printed.read().decode("utf-8", errors="replace").strip()
+        return self._printed.text(most).strip()
 
     def stop(self, patience: float = 0.0) -> None:
         """Stop the process, and whatever it started.
@@ -158,7 +162,6 @@ class AnsweringChild:
             self._commands.close()  # after the end of who may not have read all of them
         self._process.wait()
         self._let_go()
-        self._printed.close()
 
     def kill(self) -> None:
         """End the process, and whatever it started, at once; whoever waits for it is told."""

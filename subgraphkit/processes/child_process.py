@@ -7,14 +7,28 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Final, Self
 
-__all__ = ["Ended", "child_command", "child_environment", "how_it_ended", "run_child", "stop_child"]
+__all__ = [
+    "Ended",
+    "Tail",
+    "child_command",
+    "child_environment",
+    "how_it_ended",
+    "run_child",
+    "stop_child",
+]
+
+_MOST_ANSWERED: Final = 64 << 20
+_MOST_PRINTED: Final = 1 << 20
+_PIECE: Final = 1 << 16
+_SETTLING_SECONDS: Final = 0.1
+"""How long to wait for the last words of a process that may have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +37,8 @@ class Ended:
 
     Attributes:
         code: Its exit status, negative for a signal; None if it had to be stopped.
-        answer: What it wrote to standard output.
-        printed: What it wrote to standard error.
+        answer: What it wrote to standard output, the last 64 MiB of it.
+        printed: What it wrote to standard error, the last 1 MiB of it.
         seconds: How long it took, the start of the process included.
     """
 
@@ -32,6 +46,56 @@ class Ended:
     answer: str
     printed: str
     seconds: float
+
+
+class Tail:
+    """The end of what a process prints, which may go on for ever; read by a thread as it comes.
+
+    A file would grow as long as the process prints. What a process that outlives it holds open is
+    not waited for.
+
+    Args:
+        most: Bytes that are kept.
+
+    Attributes:
+        sink: The descriptor that the process is to write to.
+
+    Thread-safety: safe.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept = bytearray()
+        self._thread: threading.Thread | None = None
+        self._source, self.sink = os.pipe()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the pipe, if there never was a process."""
+        if self._thread is None:
+            os.close(self.sink)
+            os.close(self._source)
+
+    def begin(self) -> None:
+        """Read, now that the process has the descriptor."""
+        os.close(self.sink)
+        self._thread = threading.Thread(target=self._read, name="subgraphkit tail", daemon=True)
+        self._thread.start()
+
+    def text(self, most: int | None = None) -> str:
+        """Return what is kept, or the last bytes of it."""
+        if self._thread is not None:
+            self._thread.join(_SETTLING_SECONDS)
+        return bytes(self._kept[-(most or self._most) :]).decode("utf-8", errors="replace")
+
+    def _read(self) -> None:
+        with open(self._source, "rb", buffering=0) as source:  # noqa: PTH123 (a descriptor)
+            while piece := source.read(_PIECE):
+                self._kept += piece
+                del self._kept[: -self._most]
 
 
 def child_command(module: str, words: Sequence[str] = ()) -> list[str]:
@@ -68,17 +132,16 @@ def run_child(
     Thread-safety: may be called from any thread; several children may run at once.
     """
     started = time.monotonic()
-    # Files, not pipes: a grandchild that outlives the child would keep a pipe open for ever.
-    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as printed:
+    with Tail(_MOST_ANSWERED) as answer, Tail(_MOST_PRINTED) as printed:
         command = child_command(module, words)
         code = _run(command, answer, printed, timeout_seconds, child_environment(variables))
-        return Ended(code, _read(answer), _read(printed), time.monotonic() - started)
+        return Ended(code, answer.text(), printed.text(), time.monotonic() - started)
 
 
 def _run(
     command: Sequence[str],
-    answer: IO[bytes],
-    printed: IO[bytes],
+    answer: Tail,
+    printed: Tail,
     timeout_seconds: float,
     environment: Mapping[str, str],
 ) -> int | None:
@@ -86,12 +149,14 @@ def _run(
     with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
         command,
         stdin=subprocess.DEVNULL,
-        stdout=answer,
-        stderr=printed,
+        stdout=answer.sink,
+        stderr=printed.sink,
         env=environment,
         start_new_session=True,
     ) as child:
         try:
+            answer.begin()
+            printed.begin()
             return child.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             stop_child(child)
@@ -107,11 +172,6 @@ def stop_child(child: "subprocess.Popen[Any]") -> None:
         os.killpg(child.pid, signal.SIGKILL)
     else:
         child.kill()
-
-
-def _read(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", errors="replace")
 
 
 def how_it_ended(code: int) -> str:

@@ -96,8 +96,8 @@ def not_batched(why: str) -> CallerError:
         "SGK196",
         f"requests to the model cannot be put together in batches: {why}",
         hint="The first axis of every input and output is to be one open dimension, such as 'N'.\n"
-        "Bind the model without a size for it, or export it with one that is dynamic; session.arun\n"
-        "and session.stream need none.",
+        "Bind the model without a size for it, or export it with one that is dynamic;\n"
+        "session.arun and session.stream need none.",
     )
 
 

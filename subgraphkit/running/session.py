@@ -119,7 +119,8 @@ class Session(Answering):
             output_names: Names of the outputs wanted, in that order; None or empty for all.
             input_feed: Arrays by input name.
             run_options: How long the run may take, and what ends it from another thread.
-            timeout_s: Seconds that it may take, whatever ``run_options`` says.
+            timeout_s: Seconds that it may take, whatever ``run_options`` says. The setting of that
+                name is about compiling, and holds for no run.
 
         Returns:
             One array per output wanted; sequences are lists, absent optionals None.

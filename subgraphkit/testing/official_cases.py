@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -18,6 +18,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 from subgraphkit.configuration.config import resolve
+from subgraphkit.lazy import cached_property
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.storing.kept_files import KeptFile
 

@@ -5,11 +5,11 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 from subgraphkit import __version__
 from subgraphkit.errors import ConfigError
+from subgraphkit.lazy import cached_property
 from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 
 __all__ = ["LEVEL_COLUMNS", "SCHEMA", "LevelSummary", "OperatorSummary", "Regression", "Report"]

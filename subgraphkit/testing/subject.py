@@ -6,7 +6,6 @@ Thread-safety: a subject may be used from several threads; its declarations are 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
 from types import MappingProxyType
@@ -34,6 +33,7 @@ from subgraphkit.errors import (
 )
 from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.ir import Node
+from subgraphkit.lazy import cached_property
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, Partitioning, partition

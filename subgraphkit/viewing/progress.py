@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, Protocol, TextIO
@@ -65,11 +65,19 @@ def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
     else:
         progress = Progress(None if isinstance(how, str) else how)
     try:
-        with progress.beating():
+        with progress.beating(), _warnings_apart(drawn=how == "auto" and stream is None):
             yield progress
     finally:
         if last is not None:
             last.close()
+
+
+def _warnings_apart(*, drawn: bool) -> AbstractContextManager[object]:
+    """Have what others write to a terminal begin a line, and not go on in that of the bar."""
+    err = sys.stderr
+    if not drawn or err is None or isinstance(err, Screen) or not Screen(err).is_terminal:
+        return nullcontext()
+    return redirect_stderr(Screen.over(err))
 
 
 def _displays() -> dict[str, Callable[[Screen], _Display]]:

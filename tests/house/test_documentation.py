@@ -123,5 +123,5 @@ def test_decisions_are_numbered_without_a_gap() -> None:
 
 def test_the_nightly_run_makes_every_sampled_check_in_full() -> None:
     options = re.findall(r'"(--[\w-]+)",\n', (ROOT / "tests/suite.py").read_text(encoding="utf-8"))
-    (full,) = re.findall(r"^LONG := (.*\n.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (full,) = re.findall(r"(?m)^LONG := ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text())
     assert re.findall(r"--[\w-]+", full) == options

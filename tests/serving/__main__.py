@@ -12,8 +12,8 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
-import venv
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ OURS: Final = ("backends/numpy", "backends/onnxruntime[cpu]")
 FOR_TESTS: Final = ("pytest>=9.0", "hypothesis", "sybil>=10.0")
 INSTALLING_SECONDS: Final = 1800.0
 ENDING_SECONDS: Final = 10.0
+SYSTEMS: Final = "/usr/bin/python3"
 SUBREAPER: Final = 36
 """What ``prctl`` calls it that children of children become ours when their parents end."""
 
@@ -36,22 +37,30 @@ class Job:
 
     Attributes:
         extra: The extra of this project that has the engine.
-        tests: Which files, as a pattern below the root.
+        tests: Which files, as patterns below the root.
         seconds: How long the tests may take, the installation apart.
         apart: What is installed without its dependencies, since they contradict ours.
+        embeds: Whether the engine embeds Python, and so needs one that is a shared library.
     """
 
     extra: str
-    tests: str
+    tests: tuple[str, ...]
     seconds: float
     apart: tuple[str, ...] = ()
+    embeds: bool = False
 
 
 JOBS: Final = {
-    "ray": Job("ray", "tests/serving/test_ray_*.py", 240),
-    "triton": Job("triton", "tests/serving/test_triton*.py", 120, ("nvidia-pytriton>=0.7,<0.8",)),
-    "oip": Job("oip", "tests/serving/test_oip*.py", 120),
-    "recipes": Job("recipes", "tests/serving/test_recipes*.py", 120),
+    "ray": Job("ray", ("tests/serving/test_ray_*.py",), 240),
+    "triton": Job(
+        "triton",
+        ("tests/serving/test_triton*.py", "tests/serving/test_oip*.py"),
+        120,
+        ("nvidia-pytriton>=0.7,<0.8",),
+        embeds=True,
+    ),
+    "parquet": Job("parquet", ("tests/serving/test_parquet.py",), 120),
+    "recipes": Job("recipes", ("tests/serving/test_recipes*.py",), 120),
 }
 
 
@@ -68,9 +77,9 @@ def main() -> int:
 
 def carried_out(name: str, job: Job) -> str:
     """Run a job; return what became of it as one line."""
-    files = sorted(map(str, ROOT.glob(job.tests)))
+    files = sorted(str(path) for pattern in job.tests for path in ROOT.glob(pattern))
     if not files:
-        return f"FAILED: there is no {job.tests}"
+        return f"FAILED, there is no {' or '.join(job.tests)}"
     folder = ENVIRONMENTS / name
     problem = install(folder, job)
     if problem:
@@ -92,21 +101,38 @@ def install(folder: Path, job: Job) -> str:
     stamp, wanted = folder / "made", ROOT / "pyproject.toml"
     if stamp.exists() and stamp.stat().st_mtime > wanted.stat().st_mtime:
         return ""
-    if not (folder / "bin" / "python").exists():
-        venv.create(folder, with_pip=True)
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    editable = [word for one in (f".[{job.extra}]", *OURS) for word in ("-e", one)]
+    folder.mkdir(parents=True, exist_ok=True)
+    python = str(folder / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     # compiled, so that processes of an engine start in time, and not compile each for itself
-    steps = [[*editable, *FOR_TESTS], *(["--no-deps", one] for one in job.apart)]
+    pip += ["--python", python, "install", "--compile"]
+    editable = [word for one in (f".[{job.extra}]", *OURS) for word in ("-e", one)]
+    steps = [
+        [interpreter(job), "-m", "venv", "--without-pip", str(folder)],
+        [*pip, *editable, *FOR_TESTS],
+        *([*pip, "--no-deps", one] for one in job.apart),
+    ]
     log = folder / "install.log"
     for step in steps:
         with log.open("w") as printed:
-            words = [*pip, "install", "--compile", *step]
-            code = run(words, INSTALLING_SECONDS, printed.fileno())
+            code = run(step, INSTALLING_SECONDS, printed.fileno())
         if code != 0:
-            return (log.read_text().strip().splitlines() or ["it took too long"])[-1]
+            said = log.read_text().strip().splitlines() or ["it took too long"]
+            return next((line for line in reversed(said) if "error" in line.lower()), said[-1])
     stamp.touch()
     return ""
+
+
+def interpreter(job: Job) -> str:
+    """Return the Python to make an environment with: this one, or the system's if that fits better.
+
+    One that is no shared library cannot be embedded; the tests say so and are skipped.
+    """
+    words = [SYSTEMS, "-c", "import sys, sysconfig; sys.exit(sys.version_info < (3, 11) or "]
+    words[-1] += "not sysconfig.get_config_var('Py_ENABLE_SHARED'))"
+    if not job.embeds or sysconfig.get_config_var("Py_ENABLE_SHARED") or not Path(SYSTEMS).exists():
+        return sys.executable
+    return SYSTEMS if run(words, ENDING_SECONDS) == 0 else sys.executable
 
 
 def run(command: list[str], seconds: float, printed: int | None = None) -> int | None:

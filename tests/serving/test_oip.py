@@ -29,9 +29,8 @@ def _x(**fields: Any) -> dict[str, Any]:
 
 
 def _binary(size: Any, **fields: Any) -> dict[str, Any]:
-    described = _x(parameters={"binary_data_size": size}, **fields)
-    del described["data"]
-    return described
+    described = {"name": "x", "datatype": "FP32", "shape": [2]}
+    return described | {"parameters": {"binary_data_size": size}} | fields
 
 
 def _drawn(datatype: str, shape: tuple[int, ...], draw: np.random.Generator) -> Any:
@@ -107,6 +106,18 @@ def test_nested_data_are_those_of_the_shape() -> None:
     found = oip.decode_request(_body(nested, scalar)[0]).inputs
     np.testing.assert_array_equal(found["x"], np.float32([[[1, 2, 3]], [[4, 5, 6.5]]]))
     assert found["s"].shape == ()
+
+
+def test_null_is_what_is_left_away() -> None:
+    body, length = _body(
+        _binary(8, data=None),
+        id=None,
+        parameters=None,
+        outputs=None,
+        data=np.float32([1, 2]).tobytes(),
+    )
+    read = oip.decode_request(body, length)
+    assert (read.id, read.outputs, read.inputs["x"].tolist()) == (None, {}, [1, 2])
 
 
 def test_what_is_not_a_number_is_read_from_json_and_written_as_binary_alone() -> None:

@@ -113,6 +113,18 @@ def test_a_request_that_is_wrong_fails_alone(server: Server, spec: sk.SessionSpe
     assert oip.probe(server.url, "small") == ""
 
 
+def test_a_model_with_strings_does_not_load_where_the_bridge_to_numpy_does_not_work(
+    server: Server,
+) -> None:
+    folder = server.log.parent
+    onnx.save(
+        model_of("g (string[N,1] x) => (string[N,1] y) { y = Identity(x) }"), folder / "s.onnx"
+    )
+    export_triton(sk.SessionSpec.of(folder / "s.onnx", "numpy"), folder / "models", name="strings")
+    status, body = server.load("strings")
+    assert (status, b"SGK345" in body, b"'x' has strings" in body) == (400, True, True)
+
+
 def test_a_model_whose_processes_are_gone_is_ready_but_not_healthy_and_a_new_version_heals_it(
     server: Server, spec: sk.SessionSpec
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError
-from subgraphkit.serving.triton import ServedModel, export_triton
+from subgraphkit.serving.triton import ServedModel, export_triton, served_model
 from subgraphkit.testing.small_models import model_of
 
 OPEN = "g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }"
@@ -101,7 +101,7 @@ def test_a_model_that_triton_cannot_hold_is_refused(
         ({"name": "m", "version": 0}, "begin at 1"),
         ({"name": "m", "instances": 0}, "begin at 1"),
         ({"name": "m", "max_batch": -1}, "max_batch and delay_s at 0"),
-        ({"name": "m", "max_batch": 4}, "do not begin with one open dimension in common"),
+        ({"name": "m", "max_batch": 4}, "cannot be put together in batches"),
         ({"name": "made"}, "1 exists"),
         ({"name": "file"}, "cannot be written"),
     ],
@@ -120,8 +120,6 @@ def test_an_export_that_makes_no_sense_is_refused(
 class Fake:
     """As much of ``triton_python_backend_utils`` as a served model asks for."""
 
-    has_bridge = True
-
     class Tensor:
         def __init__(self, name: str, array: Any) -> None:
             self.of, self.array = name, array
@@ -130,7 +128,7 @@ class Fake:
             return self.of
 
         def as_numpy(self) -> Any:
-            return self.array if Fake.has_bridge else np.zeros(0, self.array.dtype)
+            return self.array
 
         def __dlpack__(self) -> Any:
             return self.array.__dlpack__()
@@ -218,9 +216,22 @@ def test_one_that_makes_a_run_fail_is_found_by_running_each_alone(
     model.close()
 
 
-def test_strings_pass_where_the_bridge_to_numpy_works_and_are_refused_where_not(
-    served: Callable[[str], ServedModel], monkeypatch: pytest.MonkeyPatch
+def test_rows_that_are_not_those_of_the_inputs_are_never_divided_among_requests(
+    served: Callable[[str], ServedModel],
 ) -> None:
+    model = served("g (float[N,2] x) => (float[1,2] y) <int64[1] a = {0}> { y = ReduceSum(x, a) }")
+    given = [np.ones((rows, 2), np.float32) for rows in (1, 3)]
+    answers = model.execute([Fake.Request({"x": one}, "y") for one in given])
+    assert [one.found["y"].tolist() for one in answers] == [[[1, 1]], [[3, 3]]]
+    model.close()
+
+
+def test_strings_pass_where_the_bridge_knows_this_numpy_and_are_refused_where_not(
+    served: Callable[[str], ServedModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stub = tmp_path / "stub"
+    stub.write_bytes(b"\0numpy.core\0numpy._core\0")
+    monkeypatch.setattr(served_model, "_PROGRAM", stub)
     text = "g (string[N] x) => (string[N] y) { y = Identity(x) }"
     model = served(text)
     words = np.array([b"a", "\N{SNOWMAN}".encode()], object)
@@ -229,7 +240,7 @@ def test_strings_pass_where_the_bridge_to_numpy_works_and_are_refused_where_not(
     assert good.found["y"].tolist() == words.tolist()
     assert "not UTF-8" in str(bad.error)
     model.close()
-    monkeypatch.setattr(Fake, "has_bridge", False)
+    stub.write_bytes(b"\0numpy.core\0")
     with pytest.raises(CallerError, match="'x' has strings") as caught:
         served(text)
     assert caught.value.code == "SGK345"

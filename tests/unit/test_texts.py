@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import subgraphkit as sk
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.texts import Screen, aligned, logger_of, paragraph, printable, shortened, width_of
+from tests.models import LINEAR, parsed
 
 HOSTILE = "\x1b[2J\x07\r\nFORGED\u202e\x9b2J\u2028"
 LONG = "/model/encoder/layer.0/attention/self/query/MatMul_output_0"
@@ -146,3 +148,24 @@ def test_a_screen_writes_text_and_only_its_own_sequences(monkeypatch: pytest.Mon
     own = written.replace("\r\x1b[K", "").replace("\x1b[1m", "").replace("\x1b[0m", "")
     assert printable(own, "\n") == own
     assert len(written.split("\r\x1b[K")[1].split("\x1b")[0]) == 29
+
+
+@pytest.mark.parametrize(("verbose", "level"), [(1, "warning"), (2, "info"), (3, "debug")])
+def test_what_is_logged_is_shown_where_the_setting_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verbose: int, level: str
+) -> None:
+    top, below = logging.getLogger("subgraphkit"), logger_of("a_topic_of_tests")
+    monkeypatch.setattr(top, "handlers", [])
+    monkeypatch.setenv("SUBGRAPH_VERBOSE", str(verbose))
+    model = sk.load(parsed(LINEAR))
+    try:
+        for _ in range(2):
+            sk.bind(model, backend="numpy")
+        capsys.readouterr()
+        for each in ("warning", "info", "debug"):
+            getattr(below, each)("%s\x1b[2J", each)
+    finally:
+        top.setLevel(logging.NOTSET)
+    shown = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    levels = ["warning", "info", "debug"]
+    assert shown == [f"{one}\\x1b[2J" for one in levels[: levels.index(level) + 1]]

@@ -18,7 +18,6 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -299,40 +298,48 @@ class _Blas:
         self._lock = threading.Lock()
         self._users = 0
         self._before: list[int] = []
+        self._libraries: tuple[list[Any], list[Any]] | None = None
 
-    @cached_property
-    def libraries(self) -> list[Any]:
-        """The BLAS libraries loaded; looked up once, because that takes milliseconds.
+    @property
+    def libraries(self) -> tuple[list[Any], list[Any]]:
+        """The BLAS libraries loaded: those with a number for every thread, those with one.
 
-        NumPy's own is among them. One loaded later is not NumPy's and keeps its threads.
+        Looked up once, because that takes milliseconds. NumPy's own is among them. One loaded later
+        is not NumPy's and keeps its threads.
         """
-        # When imported it changes an environment variable, which to load a backend must not do.
-        import threadpoolctl  # noqa: PLC0415 (see above)
+        # Not a ``cached_property``: a forked child might wait for good for the lock that it has in
+        # Python 3.11. Two threads that look at once find the same.
+        if self._libraries is None:
+            # When imported it changes an environment variable, which to load a backend must not do.
+            import threadpoolctl  # noqa: PLC0415 (see above)
 
-        controllers = threadpoolctl.ThreadpoolController().lib_controllers
-        return [one for one in controllers if one.user_api == "blas"]
+            found = threadpoolctl.ThreadpoolController().lib_controllers
+            blas = [one for one in found if one.user_api == "blas"]
+            openmp = [one for one in blas if _is_openmp(one)]
+            self._libraries = openmp, [one for one in blas if one not in openmp]
+        return self._libraries
 
-    @cached_property
+    @property
     def of_threads(self) -> list[Any]:
         """The libraries with a number for every thread."""
-        return [one for one in self.libraries if _is_openmp(one)]
+        return self.libraries[0]
 
-    @cached_property
+    @property
     def of_process(self) -> list[Any]:
         """The libraries with one number."""
-        return [one for one in self.libraries if not _is_openmp(one)]
+        return self.libraries[1]
 
     def enter(self) -> list[int]:
         """Let BLAS work on the calling thread alone; return what ``leave`` needs."""
         with self._lock:
-            self._users += 1
-            if self._users == 1:
+            if not self._users:
                 self._before = _set(self.of_process, itertools.repeat(1))
+            self._users += 1
         return _set(self.of_threads, itertools.repeat(1))
 
     def successor(self) -> "_Blas":
         """Return what a forked child goes on with; BLAS has its threads back there."""
-        if self._users:
+        if self._before:  # only then have the libraries been looked up
             _set(self.of_process, self._before)
         return _Blas()
 

@@ -25,7 +25,9 @@ _HEADER: Final = Struct("<60sI")
 """What was written, by which version, and a checksum; as long as a cache line, so that the model
 behind it is aligned."""
 
-_OF_VALUES: Final = re.compile(r"conflicts with the reshape pattern|[Ss]hape infer")
+_OF_VALUES: Final = re.compile(
+    r"conflicts with the reshape pattern|[Ss]hape infer|non-existing data|out of (range|bound)"
+)
 """How OpenVINO puts it that fed values or shapes do not fit one another."""
 
 _NUMBER: Final = re.compile(r"#(\d+)")

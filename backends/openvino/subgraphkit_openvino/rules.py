@@ -11,7 +11,7 @@ from typing import Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Node
-from subgraphkit.types import DataType, TensorType
+from subgraphkit.types import DataType, Dim, TensorType
 from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
@@ -156,6 +156,8 @@ def _quantize(node: Node) -> str:
 
 
 def _resize(node: Node) -> str:
+    if not _keeps_first_axis(node):
+        return "a first axis that may change, with which OpenVINO writes elsewhere"
     if node.attribute("antialias") or node.attribute("exclude_outside"):
         return "antialias and exclude_outside, which OpenVINO does not read"
     if _word(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -165,6 +167,39 @@ def _resize(node: Node) -> str:
     return (
         "align_corners by scales, which OpenVINO rounds otherwise" if aligned and by_scales else ""
     )
+
+
+def _keeps_first_axis(node: Node) -> bool:
+    """Say whether the first axis of what is resized is surely left as it is."""
+    shape = node.shape(0) or ()
+    axes = [axis % len(shape) for axis in node.attribute("axes", ())] or [*range(len(shape))]
+    if 0 not in axes:
+        return True
+    place = axes.index(0)
+    at = 1 if len(node.inputs) <= _SCALES else _SCALES
+    for how, one in ((at, 1), (_SIZES, shape[0])):
+        if node.shape(how) in {None, (0,)}:
+            continue
+        stated = node.constant(how)
+        if stated is not None:
+            return len(stated) > place and bool(stated[place] == one)
+        first = _first_size(node.producer(how))
+        return first is not None and first == shape[0]
+    return bool(node.attribute("scales", (1,) * len(shape))[place] == 1)
+
+
+def _first_size(maker: Node | None) -> Dim:
+    """Return what a list of sizes begins with, where it is read from the shape of something."""
+    while maker is not None and maker.op_type in {"Cast", "Concat", "Gather", "Slice", "Unsqueeze"}:
+        if maker.op_type in {"Gather", "Slice"}:
+            begin = maker.constant(1)
+            if begin is None or not begin.size or begin.reshape(-1)[0] != 0:
+                return None
+        maker = maker.producer(0)
+    if maker is None or maker.op_type != "Shape" or maker.attribute("start", 0):
+        return None
+    shape = maker.shape(0)
+    return shape[0] if shape else None
 
 
 def _roi_align(node: Node) -> str:
@@ -268,6 +303,7 @@ _PLAIN_ATTENTION: Final = frozenset(
 )
 _PEEPHOLES: Final = 7
 _SCALES: Final = 2
+_SIZES: Final = 3
 _AXES: Final = 3
 _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
@@ -289,6 +325,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "SpaceToDepth": _space_to_depth,
         "Tile": _tile,
         "TopK": _top_k,
+        "Upsample": _resize,
     }
 )
 """By operator, a function that says what a node asks for that OpenVINO computes otherwise."""

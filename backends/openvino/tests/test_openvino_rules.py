@@ -61,6 +61,20 @@ def test_a_node_that_fails_to_convert_says_why() -> None:
         ),
         (
             (
+                "(float[1,1,2,2] x, float[4] s) => (float[1,1,4,4] y) "
+                '{ y = Resize <mode = "nearest"> (x, , s) }'
+            ),
+            "a first axis that may change",
+        ),
+        (
+            (
+                "(float[N,1,2,2] x) => (float[M,1,2,2] y) <float[4] s = {2, 1, 1, 1}> "
+                '{ y = Resize <mode = "nearest"> (x, , s) }'
+            ),
+            "a first axis that may change",
+        ),
+        (
+            (
                 "(float[4] x, int64[1] axes) => (float[N] y) <int64[1] one = {1}> "
                 "{ y = Slice(x, one, one, axes) }"
             ),
@@ -108,6 +122,25 @@ def test_a_node_that_fails_to_convert_says_why() -> None:
 def test_what_would_come_out_otherwise_is_refused(body: str, reason: str) -> None:
     (given,) = reasons(parsed(f"g {body}"))
     assert reason in given
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(float[N,1,2,2] x) => (float[a,b,c,d] y) <float[4] s = {1,1,2,2}> { y = Resize(x, , s) }",
+        (
+            "(float[N,1,2,2] x, float[2] s) => (float[a,b,c,d] y) "
+            "{ y = Resize <axes = [2, 3]> (x, , s) }"
+        ),
+        (
+            "(float[N,1,2,2] x) => (float[a,b,c,d] y) <int64[2] s = {4, 4}> "
+            "{ first = Shape <end = 2> (x) all = Concat <axis = 0> (first, s) "
+            "y = Resize(x, , , all) }"
+        ),
+    ],
+)
+def test_what_is_resized_is_taken_where_the_first_axis_stays(body: str) -> None:
+    assert reasons(parsed(f"g {body}")) == []
 
 
 def test_indices_and_sizes_are_taken_although_they_are_int64() -> None:

@@ -24,6 +24,7 @@ from subgraphkit_tvm.importing import (
     parametrised,
     weight_names,
 )
+from subgraphkit_tvm.indices import Indices
 from subgraphkit_tvm.library import identity, words_of
 from subgraphkit_tvm.rules import refused_by_rule
 
@@ -64,6 +65,7 @@ class TvmSelector(SubgraphSelector):
 
     def __init__(self, graph: BoundGraph, folder: Path | None) -> None:
         self._graph = graph
+        self._indices = Indices(graph)
         self._folder = folder
         self._identity = f"{_FORMAT} {version('subgraphkit-tvm')} {identity()}"
 
@@ -82,6 +84,8 @@ class TvmSelector(SubgraphSelector):
             if refusal is not None:
                 return refusal
         refusal = refused_by_rule(node)
+        if refusal is None and (problem := self._indices.problem(node)):
+            return Refusal("attribute", f"{node.op_type}: {problem}")
         return self._asked(node, alone) if refusal is None else refusal
 
     def _asked(self, node: Node, alone: Subgraph) -> Answer:

@@ -10,6 +10,7 @@ import numpy as np
 from subgraphkit.backend import InnerTime, SubgraphOperator, fill_buffers
 from subgraphkit.ir import Subgraph
 from subgraphkit_tvm.building import MAIN, PREPARE, Engine
+from subgraphkit_tvm.indices import IndexWatch
 from subgraphkit_tvm.library import tvm
 from subgraphkit_tvm.pool import use_threads
 from subgraphkit_tvm.shared_library import pack
@@ -51,6 +52,7 @@ class TvmOperator(SubgraphOperator):
         self._engine: Engine | None = engine
         self._constants = {name: subgraph.constants[name] for name in weights}
         self._outputs = subgraph.outputs
+        self._watch = IndexWatch(subgraph)
         self._facts = facts
         self._replaced: dict[str, Any] = {}
         self._machines: list[Any] = []
@@ -58,6 +60,8 @@ class TvmOperator(SubgraphOperator):
         self._weights = self._prepared(self._replaced)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        if self._watch.limits:
+            self._watch.check(inputs)
         tensors = [as_tensor(array) for array in inputs]
         use_threads(self._threads)
         machine = self._machine()

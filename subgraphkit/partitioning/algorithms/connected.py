@@ -6,9 +6,8 @@ budget of edges looked at (never of seconds, so that the result does not depend 
 Every stage keeps the quotient free of cycles.
 """
 
-from functools import cached_property
-
 from subgraphkit.ir import Adjacency
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.collector import collector_paused
 from subgraphkit.partitioning.algorithms.components import claimed_components, find_knots
 from subgraphkit.partitioning.algorithms.knots import make_knot, unknot

@@ -8,11 +8,11 @@ crosses the border of that region once.
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.arrays import Longs, as_array, as_ints
 
 __all__ = ["Nets"]

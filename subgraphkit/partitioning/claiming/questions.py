@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import compress
 from operator import index
 from typing import Any
@@ -23,6 +22,7 @@ from subgraphkit.errors import (
     SubgraphkitError,
 )
 from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.arrays import as_ints
 from subgraphkit.partitioning.claiming.claimants import AT_FAULT, Claim
 from subgraphkit.partitioning.claiming.refusals import RefusalColumn

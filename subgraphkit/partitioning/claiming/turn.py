@@ -8,10 +8,10 @@ rest is grown again, because what was in the way may now be gone.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Adjacency, Node
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.growth import grow_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions

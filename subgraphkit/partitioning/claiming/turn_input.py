@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import compress
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.components import weak_components
 from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.claiming.questions import Inquiry

@@ -4,7 +4,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import compress
 from operator import attrgetter
 
@@ -14,6 +13,7 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.ir import Subgraph
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 from subgraphkit.partitioning.claiming.refusals import RefusedBy, without_repeats

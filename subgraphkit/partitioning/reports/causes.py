@@ -7,12 +7,12 @@ their nodes one by one, in words about each value. Here they are one cause again
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from shlex import quote
 from typing import Final
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.lazy import cached_property
 from subgraphkit.texts import counted, listed
 from subgraphkit.types import TensorType, ValueType, slot
 

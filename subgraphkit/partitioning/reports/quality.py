@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.causes import Roots

@@ -9,7 +9,6 @@ elsewhere is no shortfall, nor is what backends before it in the list have taken
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 from subgraphkit.backend.events import FallbackEvent
@@ -17,6 +16,7 @@ from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import UnclaimedNodesError
 from subgraphkit.ir import Node
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.causes import (
     Cause,

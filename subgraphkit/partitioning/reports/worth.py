@@ -3,9 +3,9 @@
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from subgraphkit.ir import Node
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound
 from subgraphkit.partitioning.claiming.turn import TurnOutcome

@@ -63,8 +63,8 @@ def decode_request(body: Any, header_length: str | int | None = None) -> Inferen
     if not isinstance(label, str | None):
         refuse(f"the id is {reprlib.repr(label)}; expected text")
     binary = flag(settings, "binary_data_output", default=False)
-    outputs = {}
-    for name, one, where in named(head.get("outputs", []), "outputs"):
+    asked, outputs = head.get("outputs"), {}
+    for name, one, where in named([] if asked is None else asked, "outputs"):
         outputs[name] = flag(parameters(one, where), "binary_data", default=binary)
     return InferenceRequest(_arrays(head, data, "inputs"), outputs, binary, label, settings)
 
@@ -135,7 +135,7 @@ def _arrays(head: Mapping[str, Any], data: memoryview, key: str) -> dict[str, An
     for name, one, where in named(head.get(key), key):
         size: Any = parameters(one, where).get("binary_data_size")
         datatype, shape = type_and_shape(one, where)
-        if (size is None) is ("data" not in one):
+        if (size is None) is (one.get("data") is None):
             refuse(f"{where} has neither or both of 'data' and 'binary_data_size'; expected one")
         if size is None:
             arrays[name] = from_json(datatype, shape, one["data"], where)

@@ -52,7 +52,8 @@ def named(listed: Any, key: str) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def parameters(owner: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the parameters of a request or a tensor."""
-    found = owner.get("parameters", {})
+    found = owner.get("parameters")
+    found = {} if found is None else found  # some clients write null for what they leave away
     if not isinstance(found, dict) or any(
         not isinstance(value, str | int | float) for value in found.values()
     ):

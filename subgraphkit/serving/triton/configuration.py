@@ -27,17 +27,19 @@ def batch_of(session: sk.Session, wanted: int | None) -> int:
     Raises:
         CallerError: What is wanted cannot be (SGK345).
     """
-    args = (*session.get_inputs(), *session.get_outputs())
-    first = {one.shape[0] if one.shape else None for one in args}
-    shared = len(first) == 1 and isinstance(next(iter(first)), str)
-    if wanted and not shared:
-        raise no_export(
-            "its inputs and outputs do not begin with one open dimension in common",
-            "Leave max_batch away, or bind the model with its batch open.",
-        )
+    if wanted == 0:
+        return 0
+    try:
+        sk.Batcher(session).close()
+    except sk.errors.CallerError as error:
+        if wanted is None:
+            return 0
+        raise no_export(error.message, "Leave max_batch away, or open the batch.") from error
+    if wanted is not None:
+        return wanted
     # of one axis alone, Triton has its clients write [N, 1]
-    harmless = _MOST if shared and all(len(one.shape) > 1 for one in args) else 0
-    return harmless if wanted is None else wanted
+    args = (*session.get_inputs(), *session.get_outputs())
+    return _MOST if all(len(one.shape) > 1 for one in args) else 0
 
 
 def configuration_of(

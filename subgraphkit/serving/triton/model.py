@@ -16,7 +16,7 @@ __all__ = ["TritonPythonModel"]
 
 def _use_packages(file: Path) -> None:
     """Import from the folder that a file names, and start children of the Python it belongs to."""
-    folder = Path(file.read_text(encoding="utf-8"))
+    folder = Path(file.read_text(encoding="utf-8") if file.exists() else "")
     if folder.is_absolute() and folder.is_dir():
         site.addsitedir(str(folder))
         python = folder.parents[2] / "bin" / "python3"

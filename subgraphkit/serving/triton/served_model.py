@@ -1,7 +1,7 @@
 """A session behind Triton's Python backend: requests in, responses out, through DLPack both ways.
 
-The backend's own bridge to NumPy is compiled for one major version of it: with another, arrays
-arrive empty. DLPack has no such versions, and no strings; these take the bridge, if it works here.
+The backend's own bridge to NumPy is built for one major version of it: with another, arrays arrive
+empty. DLPack has no such versions, and no strings; these take the bridge, where it knows NumPy 2.
 """
 
 import ctypes
@@ -19,6 +19,7 @@ from subgraphkit.serving.triton.configuration import no_export
 
 __all__ = ["ServedModel"]
 
+_PROGRAM: Final = Path("/proc/self/exe")
 _TAKEN: Final = ctypes.c_char_p(b"used_dltensor")  # the capsule keeps the pointer, so it stays
 _set_name = ctypes.pythonapi.PyCapsule_SetName
 _set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -41,12 +42,12 @@ class ServedModel:
         self._session = sk.SessionSpec.from_json(spec.read_text(encoding="utf-8")).open()
         args = (*self._session.get_inputs(), *self._session.get_outputs())
         self._strings = {one.name for one in args if one.type == "tensor(string)"}
-        if self._strings and not self._has_bridge():
+        if self._strings and not _has_bridge():
             self._session.close()
             raise no_export(
-                f"{min(self._strings)!r} has strings, which Triton hands over by its bridge to "
-                f"NumPy; this one was built for another major version than {np.__version__}",
-                "Use a Triton whose Python backend was built for NumPy 2.",
+                f"{min(self._strings)!r} has strings, for which its Python backend has only a "
+                f"bridge to NumPy, and this one was built before NumPy {np.__version__} was known",
+                "Use a release of Triton that was built for NumPy 2.",
             )
 
     def close(self) -> None:
@@ -87,8 +88,10 @@ class ServedModel:
         if len(feeds) == 1:
             return [self._session.run(names, feeds[0])]
         joined = {name: np.concatenate([one[name] for one in feeds]) for name in feeds[0]}
-        ends = np.cumsum([len(next(iter(one.values()))) for one in feeds])[:-1]
+        *ends, rows = np.cumsum([len(next(iter(one.values()))) for one in feeds])
         results = self._session.run(names, joined)
+        if any(len(one) != rows for one in results):
+            raise ValueError("an output has not a row for each of the inputs'")
         return [*zip(*(np.split(one, ends) for one in results), strict=True)]
 
     def _read(self, tensor: Any) -> Any:
@@ -115,7 +118,14 @@ class ServedModel:
         kind = kinds.INVALID_ARG if status == HTTPStatus.BAD_REQUEST else kinds.INTERNAL
         return self._utils.InferenceResponse([], kinds(text, kind))
 
-    def _has_bridge(self) -> bool:
-        given = np.arange(3, dtype=np.float32)
-        seen = self._utils.Tensor("", given).as_numpy()
-        return bool(np.array_equal(seen, given))
+
+def _has_bridge() -> bool:
+    """Say whether the program at work was built with a bridge that knows NumPy 2.
+
+    That is pybind11, which looks for NumPy by this name from version 2.12 on. Nothing else tells:
+    with an older one arrays look right on this side, and strings end the process.
+    """
+    try:
+        return b"numpy._core" in _PROGRAM.read_bytes()
+    except OSError:
+        return False

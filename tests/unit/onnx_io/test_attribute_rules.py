@@ -171,6 +171,47 @@ def _loads(schema: defs.OpSchema, name: str, value: Any) -> bool:
     return True
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("ReduceSum(x, far)", "input 'axes' is [9], expected -3 to 2, because these are axes of 3"),
+        ("ReduceMean(x, huge)", "input 'axes' is [4294967297], expected -3 to 2"),
+        ("Squeeze(x, far)", "input 'axes' is [9], expected -3 to 2"),
+        ("Unsqueeze(x, far)", "input 'axes' is [9], expected -4 to 3"),
+        ("Slice(x, one, one, huge)", "input 'axes' is [4294967297], expected -3 to 2"),
+        ("Pad(x, pair, , huge)", "input 'axes' is [4294967297], expected -3 to 2"),
+        ("CumSum(x, three)", "input 'axis' is 3, expected -3 to 2"),
+        ("Reshape(x, pair)", "input 'shape' is [1, 1], expected that of 24 elements"),
+        ("Reshape(x, none)", "input 'shape' is [0, 7], expected that of 24 elements"),
+        ("Resize(x, , , below)", "input 'sizes' is [2, -3, 4], expected sizes of 1 or more"),
+        ("ReverseSequence(x, long)", "is [4294967297, 1, 1], expected lengths up to 2, the size"),
+        ("PRelu(x, wide)", "input 'slope' is of shape [4, 1, 4], expected what is repeated"),
+    ],
+)
+def test_a_constant_input_that_steers_is_judged_as_an_attribute_is(call: str, says: str) -> None:
+    said = refusal(steered(call))
+    assert said.startswith("[SGK218] node #0 ")
+    assert says in said
+
+
+def steered(call: str, inputs: str = "float[2,3,4] x, float[4,1,4] wide") -> onnx.ModelProto:
+    """Make a model of one node, with constants by which it may be steered."""
+    return onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 20]> g ({inputs}) => (y) '
+        "<int64[1] far = {9}, int64[1] huge = {4294967297}, int64[1] one = {1}, int64 three = {3}, "
+        "int64[2] pair = {1, 1}, int64[3] below = {2, -3, 4}, int64[2] none = {0, 7}, "
+        "int64[3] long = {4294967297, 1, 1}, int64[3] kept = {0, -1, 0}, int64[3] free = {0, 0, 4}>"
+        f" {{ y = {call} }}"
+    )
+
+
+@pytest.mark.parametrize(
+    "call", ["ReduceSum(x, one)", "Reshape(x, kept)", "Reshape(x, free)", "PRelu(x, wide)"]
+)
+def test_an_input_that_steers_is_left_alone_where_shapes_are_open(call: str) -> None:
+    sk.bind(sk.load(steered(call, "float[N, M, 4] x, float[M, 4] wide")), backend="numpy")
+
+
 def test_what_a_shape_leaves_open_contradicts_nothing() -> None:
     model = one_node("Softmax", [None], axis=7)
     model.graph.node[0].input[0] = "x"

@@ -1,5 +1,6 @@
 """One session, many threads."""
 
+import asyncio
 import gc
 import os
 import threading
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.lazy import cached_property
 from subgraphkit.running.gate import Gate
 from tests.fakes import ReferenceOperator, WeightedOperator, claiming
 from tests.interrupting import interrupt
@@ -205,3 +207,56 @@ def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest() -> None:
     )
     sk.unregister_backend("crowded")
     assert np.array_equal(theirs.run(None, feeds), expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_computes_the_properties_that_a_thread_of_the_parent_was_computing() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        @cached_property
+        def value(self) -> int:
+            inside.set()
+            go_on.wait()
+            return 5
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(lambda: Slow().value)
+        inside.wait()
+
+        def in_child() -> str:
+            go_on.set()
+            return str(Slow().value)
+
+        try:
+            assert _in_child(in_child) == "5"
+        finally:
+            go_on.set()
+        assert asked.result() == 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_answers_and_counts_without_the_threads_of_its_parent() -> None:
+    feeds = {"x": np.full((1, 4), 2, np.float32)}
+    with sk.InferenceSession(parsed(CHAIN), "numpy") as session:
+        session.stats()
+        expected = asyncio.run(session.arun(feeds))
+        stream = session.stream([feeds] * 5, depth=2)
+        next(stream)
+        tally = session._observer.tally
+        assert tally is not None
+
+        def in_child() -> str:
+            (result,) = asyncio.run(session.arun(feeds, timeout=60))
+            ran = session.stats().runs
+            assert session.ping()
+            with pytest.raises(sk.SubgraphkitError, match="SGK127"):
+                next(stream)
+            session.close()
+            return f"{np.array_equal(result, expected[0])} {session.stats().runs - ran}"
+
+        with tally._lock:  # as another thread may have it at that moment
+            assert _in_child(in_child) == "True 1"
+        assert len(list(stream)) == 4

@@ -54,6 +54,20 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(
     assert stream.getvalue() == text
 
 
+def test_what_others_print_takes_the_place_of_the_bar(
+    monkeypatch: pytest.MonkeyPatch, passing: Callable[[float], None]
+) -> None:
+    stream = Stream(terminal=True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with shown("auto") as progress:
+        progress("compiling", 0)
+        passing(40)
+        progress("compiling", 1, 4)
+        sys.stderr.write("a warning\n")
+    assert "\r\x1b[Ka warning\n" in stream.getvalue()
+    assert sys.stderr is stream
+
+
 @pytest.mark.parametrize(("columns", "bar"), [(120, 30), (60, 25), (38, 0)])
 def test_a_bar_is_as_wide_as_its_line_has_room_for(
     monkeypatch: pytest.MonkeyPatch, passing: Callable[[float], None], columns: int, bar: int

@@ -348,7 +348,7 @@ BROADCASTING: Final = (
 )  # fmt: skip
 
 SPREADING: Final[Mapping[str, Sizer]] = {
-    **dict.fromkeys(BROADCASTING, _broadcast),
+    **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
     **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _windows),
     "Concat": _concat,
     "ConcatFromSequence": _sequence,

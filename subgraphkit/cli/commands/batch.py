@@ -1,0 +1,139 @@
+"""``subgraphkit batch``: a model over the rows of a Parquet file, and again where it stopped."""
+
+import os
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from importlib.util import find_spec
+from typing import Final
+
+from subgraphkit.cli.command import Command
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.parquet import Job, compute, missing_parts
+from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.road import spec_as_told
+from subgraphkit.cli.values import counting, merge_pairs
+from subgraphkit.configuration.config import resolve
+from subgraphkit.errors import CallerError
+from subgraphkit.texts import counted
+
+__all__ = ["COMMAND"]
+
+
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Compute the parts that are missing."""
+    if find_spec("pyarrow") is None:
+        raise CallerError(
+            "SGK301",
+            "'batch' reads and writes Parquet with pyarrow, which is not installed",
+            hint="pip install 'subgraphkit[parquet]'",
+        )
+    job = Job(
+        source=arguments.input,
+        folder=arguments.output,
+        spec=spec_as_told(arguments.spec, arguments.backend).to_json(),
+        columns=merge_pairs(arguments.column, "--column"),
+        outputs=merge_pairs(arguments.result, "--result"),
+        keep=tuple(arguments.keep),
+        batch_size=arguments.batch_size,
+        part_rows=arguments.part_rows,
+        threads=(resolve().threads or os.cpu_count() or 1) // arguments.replicas,
+    )
+    parts, count = missing_parts(job)
+    there = count - len(parts)
+    if there:
+        report.note(f"{counted(there, 'part')} of {count} {'is' if there == 1 else 'are'} there")
+    started, written = time.perf_counter(), 0
+    with report.doing("computing") as progress:
+        progress("computing", there, count, "parts")
+
+        def done() -> None:
+            nonlocal written
+            written += 1
+            progress("computing", there + written, count, "parts")
+
+        compute(job, parts, arguments.replicas, done)
+    seconds = time.perf_counter() - started
+    report.data = {
+        "output": job.folder,
+        "parts": count,
+        "parts_computed": len(parts),
+        "seconds": seconds,
+    }
+    report.show(f"{counted(len(parts), 'part')} in {seconds:.1f} s: {job.folder}")
+    return ExitCode.OK
+
+
+def _column(text: str) -> tuple[str, str]:
+    name, _, column = text.partition("=")
+    if not name or not column:
+        raise ArgumentTypeError(f"expected INPUT=COLUMN, got {text!r}")
+    return name, column
+
+
+def _result(text: str) -> tuple[str, str]:
+    name, found, column = text.partition("=")
+    if not name or (found and not column):
+        raise ArgumentTypeError(f"expected OUTPUT or OUTPUT=COLUMN, got {text!r}")
+    return name, column or name
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("input", metavar="IN.parquet", help="a Parquet file, a row for each input")
+    parser.add_argument(
+        "output",
+        metavar="OUT.parquet",
+        help="a folder that becomes a table; where it is one of this run, the rest is computed",
+    )
+    parser.add_argument(
+        "--spec",
+        metavar="SPEC",
+        required=True,
+        help="a spec that 'subgraphkit spec' wrote, a model or a bundle",
+    )
+    parser.add_argument("--backend", metavar="LIST", help="backends, unless a spec says them")
+    parser.add_argument(
+        "--replicas", metavar="N", type=counting(1), default=1, help="processes (default: 1)"
+    )
+    parser.add_argument(
+        "--column",
+        metavar="INPUT=COLUMN",
+        type=_column,
+        action="append",
+        default=[],
+        help="the column that an input is fed from (default: that of its name)",
+    )
+    parser.add_argument(
+        "--result",
+        metavar="OUTPUT[=COLUMN]",
+        type=_result,
+        action="append",
+        default=[],
+        help="an output to compute, and the column it becomes (default: all of them)",
+    )
+    parser.add_argument(
+        "--keep",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="a column that goes over, such as a key",
+    )
+    parser.add_argument(
+        "--batch-size", metavar="N", type=counting(1), default=32, help="rows at once (default: 32)"
+    )
+    parser.add_argument(
+        "--part-rows",
+        metavar="N",
+        type=counting(1),
+        default=10_000,
+        help="rows of a part, which is what may be lost (default: 10000)",
+    )
+
+
+COMMAND: Final = Command(
+    examples=(
+        "batch in.parquet out.parquet --spec spec.json --keep id --replicas 4",
+        "batch in.parquet out.parquet --spec model.onnx --column x=pixels --result y=label",
+    ),
+    add_arguments=_arguments,
+    execute=_execute,
+)

@@ -1,0 +1,47 @@
+"""``subgraphkit probe``: whether a model on a server answers, found out by an inference."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Final
+
+from subgraphkit.cli.command import Command
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.values import seconds
+from subgraphkit.serving.oip import probe
+from subgraphkit.texts import printable
+
+__all__ = ["COMMAND"]
+
+
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Ask for one inference; what is wrong fails the check."""
+    url, model, version = arguments.url, arguments.model, arguments.version
+    problem = probe(url, model, version, timeout_s=arguments.timeout)
+    report.data = {"model": model, "healthy": not problem, "problem": problem}
+    report.show(printable(f"{model} does not answer: {problem}" if problem else f"{model} answers"))
+    return ExitCode.CHECK_FAILED if problem else ExitCode.OK
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="the server, such as http://127.0.0.1:8000")
+    parser.add_argument("model", metavar="MODEL", help="name of the model there")
+    parser.add_argument(
+        "--version", metavar="V", help="which version of it (default: what the server chooses)"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=10.0,
+        help="how long the server may be silent (default: 10)",
+    )
+
+
+COMMAND: Final = Command(
+    examples=(
+        "probe http://127.0.0.1:8000 bert",
+        "probe http://127.0.0.1:8000 bert --version 2 --timeout 5",
+    ),
+    add_arguments=_arguments,
+    execute=_execute,
+)

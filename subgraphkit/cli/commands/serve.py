@@ -1,0 +1,134 @@
+"""``subgraphkit serve``: models behind the Open Inference Protocol, on an engine, until Ctrl-C."""
+
+import os
+import signal
+import socket
+import threading
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import PurePath
+from typing import Any, Final
+
+from subgraphkit.cli.command import Command
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.road import spec_as_told
+from subgraphkit.cli.values import counting, merge_pairs
+from subgraphkit.errors import CallerError
+
+__all__ = ["COMMAND"]
+
+
+def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Serve until somebody ends it, by Ctrl-C or SIGTERM."""
+    _check(arguments)
+    specs = {
+        name: spec_as_told(place, arguments.backend)
+        for name, place in merge_pairs(map(_named, arguments.specs), "serve").items()
+    }
+    ray, serve = import_module("ray"), import_module("ray.serve")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with report.doing("starting Ray"):
+            ray.init(address="local", include_dashboard=False, log_to_driver=False)
+            serve.start(http_options={"host": arguments.host, "port": arguments.port})
+            _deploy(serve, specs, arguments)
+        address = f"http://{arguments.host}:{arguments.port}/v2/models"
+        for name in specs:
+            report.note(f"GET {address}/{name} says what to POST to {address}/{name}/infer")
+        report.note("Ctrl-C ends it")
+        _wait()
+    except KeyboardInterrupt:
+        report.note("ending")
+    finally:
+        if ray.is_initialized():  # or asking Serve would start another Ray
+            serve.shutdown()
+        ray.shutdown()
+    report.data = {"models": list(specs)}
+    return ExitCode.OK
+
+
+def _wait() -> None:
+    threading.Event().wait()
+
+
+def _deploy(serve: Any, specs: Mapping[str, Any], arguments: Namespace) -> None:
+    made = import_module("subgraphkit.serving.ray_serve").deployment(
+        specs,
+        max_batch=arguments.max_batch,
+        max_wait_s=arguments.max_wait_ms / 1e3,
+        replicas=arguments.replicas,
+        num_cpus=arguments.num_cpus,
+    )
+    try:
+        serve.run(made.options(max_constructor_retry_count=1).bind(), name="subgraphkit")
+    except RuntimeError as error:
+        said = serve.status().applications["subgraphkit"].deployments.values()
+        why = "; ".join(one.message for one in said) or str(error)
+        raise CallerError("SGK341", f"Ray Serve could not start the models: {why}") from error
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, found, place = text.partition("=")
+    return (name, place) if found else (PurePath(text).stem, text)
+
+
+def _check(arguments: Namespace) -> None:
+    """Refuse what would not fail before Ray runs, or not at all.
+
+    Raises:
+        CallerError: Ray is missing, the machine is too small or the port is taken (SGK301).
+    """
+    if find_spec("ray") is None:
+        hint = "pip install 'subgraphkit[ray]'"
+        raise CallerError("SGK301", "the engine 'ray' is not installed", hint=hint)
+    wanted, there = arguments.replicas * arguments.num_cpus, os.cpu_count() or 1
+    if wanted > there:
+        problem = f"the replicas want {wanted} processors; this machine has {there}"
+        raise CallerError("SGK301", problem, hint="Lower --replicas or --num-cpus.")
+    try:
+        socket.create_server((arguments.host, arguments.port)).close()
+    except (OSError, ValueError) as error:
+        place = f"{arguments.host}:{arguments.port}"
+        raise CallerError("SGK301", f"{place!r} cannot be listened at: {error}") from error
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "specs",
+        metavar="[NAME=]SPEC",
+        nargs="+",
+        help="a spec that 'subgraphkit spec' wrote, a model or a bundle; named as its file if not",
+    )
+    parser.add_argument("--backend", metavar="LIST", help="backends of models that are no specs")
+    parser.add_argument(
+        "--engine", choices=["ray"], default="ray", help="what runs them (default: ray)"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen at (default: 127.0.0.1, this machine)",
+    )
+    for word, default, purpose in (
+        ("--port", 8000, "port to listen at"),
+        ("--replicas", 1, "processes"),
+        ("--num-cpus", 1, "processors, and threads, of each"),
+        ("--max-batch", 1, "requests that run together, at most"),
+        ("--max-wait-ms", 2, "how long a request waits for others, at most"),
+    ):
+        parser.add_argument(
+            word,
+            metavar="N",
+            type=counting(1),
+            default=default,
+            help=f"{purpose} (default: {default})",
+        )
+
+
+COMMAND: Final = Command(
+    examples=("serve spec.json", "serve minilm=model.onnx other=bundle --port 9000 --max-batch 8"),
+    add_arguments=_arguments,
+    execute=_execute,
+)

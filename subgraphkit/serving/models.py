@@ -1,0 +1,144 @@
+"""Models of a server by name, opened from specs, and exchanged while they are asked."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NoReturn
+
+import subgraphkit as sk
+
+__all__ = ["LiveModel", "Models", "refuse", "with_threads"]
+
+_RECENT_SECONDS: Final = 10.0
+
+
+def with_threads(spec: sk.SessionSpec, processors: float) -> sk.SessionSpec:
+    """Return a spec with as many threads as its process has processors, unless it says how many."""
+    return replace(spec, settings={"threads": max(1, int(processors)), **spec.settings})
+
+
+class Models:
+    """Models by name, each with a session of its own.
+
+    Thread-safety: used by one event loop, which no run and no opening holds up.
+    """
+
+    def __init__(self) -> None:
+        self._served: dict[str, LiveModel] = {}
+
+    async def exchange(
+        self, specs: Mapping[str, str], batching: Mapping[str, Any] | None = None
+    ) -> None:
+        """Serve these models from now on.
+
+        What is new is opened first; then all are exchanged at once, and what has gone is closed
+        when its requests are over. Models whose spec is the same stay as they are.
+
+        Args:
+            specs: By name, what ``SessionSpec.to_json`` returns.
+            batching: Arguments of ``Batcher``; none if each request runs by itself.
+
+        Raises:
+            SubgraphkitError: A model cannot be opened; all is as before.
+        """
+        before, after = self._served, dict[str, LiveModel]()
+        try:
+            for name, spec in specs.items():
+                one, words = before.get(name), (spec, dict(batching or {}))
+                if one is None or one.words != words:
+                    one = await asyncio.to_thread(LiveModel, *words)
+                after[name] = one
+        except BaseException:
+            await _close(after, before)
+            raise
+        self._served = after
+        await _close(before, after)
+
+    async def ping(self, name: str = "", version: str = "") -> None:
+        """Make sure that every model answers, or one of them.
+
+        A model that just answered a request does, and so does one that nobody can make inputs for.
+
+        Raises:
+            InputError: There is none of that name, or it has another version (SGK341).
+            SubgraphkitError: As for ``InferenceSession.ping``.
+        """
+        for model in [self.find(name, version)] if name else list(self._served.values()):
+            try:
+                await asyncio.to_thread(model.session.ping, recent_s=_RECENT_SECONDS)
+            except sk.errors.CallerError as error:
+                if error.code != "SGK197":
+                    raise
+
+    async def run(
+        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, name: str = ""
+    ) -> list[Any]:
+        """Compute outputs of a model, whose name may be left out where there is one.
+
+        Raises:
+            InputError: There is no such model (SGK341).
+            SubgraphkitError: As for ``InferenceSession.arun``.
+        """
+        return await self.find(name).run(feeds, outputs)
+
+    def find(self, name: str = "", version: str = "") -> "LiveModel":
+        """Return a model, whose name may be left out where there is one.
+
+        Raises:
+            InputError: There is none of that name, or it has another version (SGK341).
+        """
+        names = list(self._served)
+        model = self._served.get(name or names[0] if len(names) == 1 else name)
+        if model is None:
+            refuse(404, f"there is no model {name!r}", f"There are: {', '.join(names) or 'none'}.")
+        if version not in {"", model.version}:
+            refuse(404, f"model {name!r} has no version {version!r}", f"It has {model.version}.")
+        return model
+
+
+class LiveModel:
+    """A model as one spec has it.
+
+    Attributes:
+        session: Its session.
+        version: The beginning of its digest.
+        words: What it was made of.
+        idle: Set while no request is under way.
+    """
+
+    def __init__(self, spec: str, batching: dict[str, Any]) -> None:
+        self.words, said = (spec, batching), sk.SessionSpec.from_json(spec)
+        self.session, self.version = said.open(), said.digest.removeprefix("sha256:")[:12]
+        self._batcher = sk.Batcher(self.session, **batching) if batching else None
+        self._busy, self.idle = 0, asyncio.Event()
+        self.idle.set()
+
+    async def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None) -> list[Any]:
+        """Compute outputs, with other requests if there are batches."""
+        self._busy += 1
+        self.idle.clear()
+        try:
+            return await (self._batcher or self.session).arun(feeds, outputs)
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self.idle.set()
+
+    def close(self) -> None:
+        """Release what it holds."""
+        if self._batcher is not None:
+            self._batcher.close()
+        self.session.close()
+
+
+async def _close(some: Mapping[str, LiveModel], others: Mapping[str, LiveModel]) -> None:
+    """Close the models that others do not have as well, each when its requests are over."""
+    for model in some.values():
+        if all(model is not one for one in others.values()):
+            await model.idle.wait()
+            await asyncio.to_thread(model.close)
+
+
+def refuse(status: int, message: str, hint: str = "") -> NoReturn:
+    """Raise that a request cannot be answered (SGK341), with its status for HTTP."""
+    raise sk.errors.InputError("SGK341", message, hint=hint, status=status)

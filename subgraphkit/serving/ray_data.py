@@ -1,0 +1,110 @@
+"""Ray Data: a model over the rows of a dataset, on actors that hold a session each.
+
+``map_batches`` is ``Dataset.map_batches`` with a ``SessionSpec`` in the place of the function. Ray
+starts actors again that die, and has their blocks done by others: every row arrives exactly once,
+in an order of its own, so keep a column that says which row it is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ray.data import ActorPoolStrategy, Dataset
+from ray.exceptions import UserCodeException
+
+import subgraphkit as sk
+from subgraphkit.serving.models import with_threads
+from subgraphkit.serving.rows import Outputs, Rows
+
+__all__ = ["map_batches"]
+
+_BATCH: Final = 32
+
+
+def map_batches(  # noqa: PLR0913 (those of Dataset.map_batches that matter here)
+    dataset: Dataset,
+    spec: sk.SessionSpec,
+    *,
+    columns: Mapping[str, str] | None = None,
+    outputs: Outputs = None,
+    keep: Sequence[str] = (),
+    batch_size: int = _BATCH,
+    replicas: int | tuple[int, int] = 1,
+    num_cpus: float = 1,
+    num_gpus: float | None = None,
+    **settings: Any,
+) -> Dataset:
+    """Run a model over a dataset; lazily, as Ray Data does.
+
+    Args:
+        dataset: The rows; each input of the model is fed from a column.
+        spec: The session that every actor opens, or finds open in its process.
+        columns: By input, the column that it is fed from; others are fed from those of their name.
+        outputs: The outputs to compute, or by output the column that it becomes; None for all.
+        keep: Columns of the dataset that go over into the result, such as a key.
+        batch_size: Rows that are run at once, at most. A model that is made for a fixed number gets
+            that many.
+        replicas: How many actors, or how many at least and at most.
+        num_cpus: Processors of an actor; a session has as many threads, unless the spec says.
+        num_gpus: Graphics processors of an actor.
+        **settings: Further arguments of ``Dataset.map_batches``, such as ``memory``,
+            ``runtime_env`` or ``max_restarts``.
+
+    Returns:
+        A dataset of the columns that are kept and those that are computed.
+
+    The driver is raised errors of a session as what they are, ``InputError`` with its ``code``,
+    which are Ray's ``RayTaskError`` as well; ``error.cause`` is the error of the session.
+    """
+    least, most = replicas if isinstance(replicas, tuple) else (replicas, replicas)
+    result: Dataset = dataset.map_batches(
+        _Replica,
+        batch_size=batch_size,
+        batch_format="numpy",
+        compute=ActorPoolStrategy(min_size=least, max_size=most),
+        fn_constructor_args=(with_threads(spec, num_cpus), columns, outputs, keep),
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        **settings,
+    )
+    return result
+
+
+class _Replica:
+    """What an actor holds.
+
+    An error of its construction is raised by the first batch: of what a constructor raises, Ray
+    hands on the mere text.
+    """
+
+    def __init__(
+        self,
+        spec: sk.SessionSpec,
+        columns: Mapping[str, str] | None,
+        outputs: Outputs,
+        keep: Sequence[str],
+    ) -> None:
+        self._rows: Rows | sk.SubgraphkitError
+        try:
+            self._rows = Rows(spec.get(), columns, outputs, keep)
+        except sk.SubgraphkitError as error:
+            self._rows = error
+
+    def __call__(self, batch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        # A generator, since Ray Data puts an error without a cause in the place of what the call
+        # itself raises, and leaves alone what is raised where results are taken.
+        try:
+            if isinstance(self._rows, sk.SubgraphkitError):
+                raise self._rows
+            yield self._rows(batch)
+        except sk.SubgraphkitError as error:
+            raise _in_user_code(error) from error
+
+
+def _in_user_code(error: sk.SubgraphkitError) -> sk.SubgraphkitError:
+    """Return an error as one that Ray Data knows for its user's, and not for a bug of its own."""
+    kind = type(error)
+    words = {"__module__": kind.__module__, "__reduce__": lambda _: (_in_user_code, (error,))}
+    both: type[Any] = type(kind.__name__, (kind, UserCodeException), words)
+    made: sk.SubgraphkitError = both.__new__(both, *error.args)
+    made.__dict__.update(error.__dict__)
+    return made

@@ -1,0 +1,150 @@
+"""Ray Serve: models behind handles, and behind the Open Inference Protocol over HTTP.
+
+``serve.run(deployment(spec).bind())`` serves a model. The same call with another spec updates it
+where it is: each replica opens the new session, exchanges it, and closes the old one when its
+requests are over. A handle takes feeds, ``await handle.remote({"x": array})``.
+
+Serve bounds queues, starts replicas anew that do not pass ``check_health``, and does not repeat a
+request that ended with its replica; a client may, since inference changes nothing.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ray import serve
+from starlette.requests import Request
+from starlette.responses import Response
+
+import subgraphkit as sk
+from subgraphkit.serving.http import answer, answer_to
+from subgraphkit.serving.models import Models, refuse, with_threads
+
+__all__ = ["Replica", "application", "deployment"]
+
+_MOST_BYTES: Final = 64 << 20
+
+
+class Replica:
+    """What a process of Serve's holds: models, as ``user_config`` says."""
+
+    def __init__(self) -> None:
+        self._models, self._most = Models(), _MOST_BYTES
+
+    async def reconfigure(self, config: Mapping[str, Any]) -> None:
+        """Serve what is said here from now on.
+
+        Args:
+            config: ``models``, a spec by name, as text or as what it is in JSON; ``batching``,
+                arguments of ``Batcher``; ``max_body_bytes``. All but the first may be missing.
+
+        Raises:
+            SubgraphkitError: A model cannot be opened.
+        """
+        specs = {
+            name: spec if isinstance(spec, str) else json.dumps(spec)
+            for name, spec in config["models"].items()
+        }
+        await self._models.exchange(specs, config.get("batching"))
+        self._most = config.get("max_body_bytes", _MOST_BYTES)
+
+    async def check_health(self) -> None:
+        """Have every model answer a ping; Serve starts a replica anew that does not."""
+        await self._models.ping()
+
+    async def __call__(
+        self, request: Any, outputs: Sequence[str] | None = None, model: str = ""
+    ) -> Any:
+        """Answer a request over HTTP, or feeds that come by a handle.
+
+        Args:
+            request: Arrays by input name.
+            outputs: The outputs to compute; None for all.
+            model: Name of the model; may be left out where there is one.
+
+        Returns:
+            The outputs, in order.
+
+        Raises:
+            InputError: There is no such model (SGK341).
+            SubgraphkitError: As for ``InferenceSession.arun``.
+        """
+        if not isinstance(request, Request):
+            return await self._models.run(request, outputs, model)
+        try:
+            body = await self._body(request)
+        except sk.SubgraphkitError as error:
+            status, headers, body = answer_to(error)
+        else:
+            status, headers, body = await answer(
+                self._models, request.method, request.url.path, request.headers, body
+            )
+        return Response(body, status, dict(headers))
+
+    async def _body(self, request: Request) -> bytes:
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > self._most:
+                refuse(413, f"the body of the request has more than {self._most} bytes")
+        return bytes(body)
+
+
+def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
+    spec: sk.SessionSpec | Mapping[str, sk.SessionSpec],
+    *,
+    name: str = "model",
+    max_batch: int = 1,
+    max_wait_s: float = 0.002,
+    replicas: int | tuple[int, int] = 1,
+    num_cpus: float = 1,
+    num_gpus: float = 0,
+    max_ongoing_requests: int | None = None,
+    max_queued_requests: int = 100,
+    max_body_bytes: int = _MOST_BYTES,
+) -> serve.Deployment:
+    """Return a deployment of Serve; ``bind`` makes an application of it.
+
+    Args:
+        spec: The session that each replica opens, or several by name of the model.
+        name: Name of the model, where there is one; it is in the path of requests.
+        max_batch: How many rows of requests run together at most; 1 for each request by itself.
+        max_wait_s: Seconds that a request waits for others at most, if there are batches.
+        replicas: How many processes, or how many at least and at most, as there is to do.
+        num_cpus: Processors of a replica; a session has as many threads, unless its spec says.
+        num_gpus: Graphics processors of a replica.
+        max_ongoing_requests: How many requests a replica has at once; None for two batches or 8.
+        max_queued_requests: How many others wait, for each proxy or handle. One more is refused:
+            over HTTP with the status 503, or what the option ``backpressure_config`` says; by a
+            handle with Serve's ``BackPressureError``.
+        max_body_bytes: Size of a request over HTTP, at most; a larger one gets the status 413.
+
+    For all else there is ``Deployment.options``.
+    """
+    specs = {name: spec} if isinstance(spec, sk.SessionSpec) else spec
+    config = {
+        "models": {one: with_threads(said, num_cpus).to_json() for one, said in specs.items()},
+        "max_body_bytes": max_body_bytes,
+        "batching": {"max_batch": max_batch, "max_wait_s": max_wait_s} if max_batch > 1 else {},
+    }
+    made = serve.deployment(Replica, name="models")
+    least, most = replicas if isinstance(replicas, tuple) else (replicas, replicas)
+    scaling: dict[str, Any] = {"num_replicas": least}
+    if least != most:
+        scaling = {"autoscaling_config": {"min_replicas": least, "max_replicas": most}}
+    return made.options(
+        user_config=config,
+        max_ongoing_requests=max_ongoing_requests or max(2 * max_batch, 8),
+        max_queued_requests=max_queued_requests,
+        ray_actor_options={"num_cpus": num_cpus, "num_gpus": num_gpus},
+        max_surge_percent=100,
+        # A version that stays has Serve update replicas where they are; it has no public word for
+        # that outside of its config files, by which versions stay as well.
+        version=sk.__version__,
+        _internal=True,
+        **scaling,
+    )
+
+
+application: Final = serve.deployment(Replica, name="models").bind()
+"""For config files: without models, which ``user_config`` names as ``Replica.reconfigure`` says."""

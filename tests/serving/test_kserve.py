@@ -1,0 +1,172 @@
+"""The manifest for KServe: fields that its definitions have, words that our command takes."""
+
+import re
+from argparse import ArgumentParser
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from subgraphkit.cli.commands import PURPOSES
+from tests.house.tree import ROOT
+
+jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+
+MANIFEST = ROOT / "examples" / "serving" / "kserve.yaml"
+
+TEXT = {"type": "string"}
+TEXTS = {"type": "array", "items": TEXT}
+WHOLE = {"type": "integer"}
+TRUTH = {"type": "boolean"}
+MAPPING = {"type": "object", "additionalProperties": TEXT}
+QUANTITY = {
+    "type": ["integer", "string"],
+    "pattern": r"^([0-9]+(\.[0-9]*)?)([KMGTPE]i|[numkMGTPE])?$",
+}
+
+
+def _object(*required: str, **properties: Any) -> dict[str, Any]:
+    """Return the schema of an object with these fields and no others, so that none is misspelt."""
+    closed = {"properties": properties, "required": list(required), "additionalProperties": False}
+    return {"type": "object", **closed}
+
+
+def _list(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item, "minItems": 1}
+
+
+# Fields and types are those of KServe's definitions of ServingRuntime (v1alpha1) and
+# InferenceService (v1beta1), as many as a manifest like ours may want.
+_HTTP = _object("port", host=TEXT, path=TEXT, port={"type": ["integer", "string"]}, scheme=TEXT)
+_PROBE = _object(
+    exec=_object(command=TEXTS),
+    httpGet=_HTTP,
+    failureThreshold=WHOLE,
+    initialDelaySeconds=WHOLE,
+    periodSeconds=WHOLE,
+    successThreshold=WHOLE,
+    timeoutSeconds=WHOLE,
+)
+_RESOURCES = _object(
+    limits={"type": "object", "additionalProperties": QUANTITY},
+    requests={"type": "object", "additionalProperties": QUANTITY},
+)
+_CONTAINER: dict[str, Any] = {
+    "name": TEXT,
+    "image": TEXT,
+    "command": TEXTS,
+    "args": TEXTS,
+    "env": _list(_object("name", name=TEXT, value=TEXT)),
+    "ports": _list(_object("containerPort", containerPort=WHOLE, name=TEXT, protocol=TEXT)),
+    "livenessProbe": _PROBE,
+    "readinessProbe": _PROBE,
+    "startupProbe": _PROBE,
+    "resources": _RESOURCES,
+    "securityContext": _object(
+        allowPrivilegeEscalation=TRUTH,
+        capabilities=_object(add=TEXTS, drop=TEXTS),
+        privileged=TRUTH,
+        readOnlyRootFilesystem=TRUTH,
+        runAsNonRoot=TRUTH,
+        runAsUser=WHOLE,
+    ),
+    "volumeMounts": _list(_object("mountPath", "name", mountPath=TEXT, name=TEXT, readOnly=TRUTH)),
+}
+_METADATA = _object("name", name=TEXT, namespace=TEXT, annotations=MAPPING, labels=MAPPING)
+_FORMAT = _object("name", autoSelect=TRUTH, name=TEXT, priority=WHOLE, version=TEXT)
+_VOLUME = _object("name", name=TEXT, emptyDir=_object(medium=TEXT, sizeLimit=QUANTITY))
+_MODEL = {
+    "modelFormat": _object("name", name=TEXT, version=TEXT),
+    "protocolVersion": TEXT,
+    "runtime": TEXT,
+    "storageUri": TEXT,
+}
+SCHEMAS = {
+    "ServingRuntime": _object(
+        "apiVersion",
+        "kind",
+        "metadata",
+        "spec",
+        apiVersion={"const": "serving.kserve.io/v1alpha1"},
+        kind=TEXT,
+        metadata=_METADATA,
+        spec=_object(
+            "containers",
+            annotations=MAPPING,
+            containers=_list(_object("name", **_CONTAINER)),
+            disabled=TRUTH,
+            multiModel=TRUTH,
+            nodeSelector=MAPPING,
+            protocolVersions=TEXTS,
+            replicas=WHOLE,
+            supportedModelFormats=_list(_FORMAT),
+            volumes=_list(_VOLUME),
+        ),
+    ),
+    "InferenceService": _object(
+        "apiVersion",
+        "kind",
+        "metadata",
+        "spec",
+        apiVersion={"const": "serving.kserve.io/v1beta1"},
+        kind=TEXT,
+        metadata=_METADATA,
+        spec=_object(
+            "predictor",
+            predictor=_object(
+                minReplicas=WHOLE,
+                maxReplicas=WHOLE,
+                timeout=WHOLE,
+                model=_object("modelFormat", **_MODEL, **_CONTAINER),
+            ),
+        ),
+    ),
+}
+
+
+@pytest.fixture
+def manifest() -> dict[str, Any]:
+    documents = list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))
+    return {document["kind"]: document for document in documents}
+
+
+def test_every_object_is_one_that_its_definition_allows(manifest: dict[str, Any]) -> None:
+    assert manifest.keys() == SCHEMAS.keys()
+    for kind, document in manifest.items():
+        jsonschema.validate(document, SCHEMAS[kind])
+
+
+def test_a_field_that_is_misspelt_or_of_another_kind_would_be_found(
+    manifest: dict[str, Any],
+) -> None:
+    container = manifest["ServingRuntime"]["spec"]["containers"][0]
+    for wrong in ({"arg": []}, {"args": [8080]}, {"readinessProbe": {"httpGet": {"path": "/"}}}):
+        spoiled = manifest["ServingRuntime"] | {"spec": {"containers": [container | wrong]}}
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(spoiled, SCHEMAS["ServingRuntime"])
+
+
+def test_the_service_names_the_runtime_and_a_format_that_it_has(manifest: dict[str, Any]) -> None:
+    runtime, model = manifest["ServingRuntime"], manifest["InferenceService"]
+    asked = model["spec"]["predictor"]["model"]
+    assert asked["runtime"] == runtime["metadata"]["name"]
+    formats = [one["name"] for one in runtime["spec"]["supportedModelFormats"]]
+    assert asked["modelFormat"]["name"] in formats
+    assert asked["protocolVersion"] in runtime["spec"]["protocolVersions"]
+
+
+def test_the_command_takes_every_word_and_listens_where_kserve_asks(
+    manifest: dict[str, Any],
+) -> None:
+    (container,) = manifest["ServingRuntime"]["spec"]["containers"]
+    program, command, *words = container["command"] + container["args"]
+    assert (program, command in PURPOSES) == ("subgraphkit", True)
+    parser = ArgumentParser()
+    import_module(f"subgraphkit.cli.commands.{command}").COMMAND.add_arguments(parser)
+    asked = parser.parse_args(words)
+    assert (asked.host, asked.port) == ("0.0.0.0", container["ports"][0]["containerPort"])
+    assert asked.replicas * asked.num_cpus == int(container["resources"]["limits"]["cpu"])
+    for probe in ("readinessProbe", "startupProbe"):
+        assert container[probe]["httpGet"]["port"] == asked.port
+        assert re.fullmatch(r"/v2/.+", container[probe]["httpGet"]["path"])

@@ -1,0 +1,131 @@
+"""Models are asked by name over the Open Inference Protocol, and exchanged while they are asked."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.errors import InputError, ModelNotFoundError
+from subgraphkit.serving import oip
+from subgraphkit.serving.http import answer
+from subgraphkit.serving.models import Models
+
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+
+def text(models: Path, name: str) -> str:
+    return sk.SessionSpec.of(models / f"{name}.onnx", backend="numpy", threads=1).to_json()
+
+
+def ask(models: Models, path: str, body: bytes = b"", **headers: str) -> tuple[int, Any]:
+    """Ask once, outside of a loop; JSON is read."""
+    method = "POST" if path.endswith("infer") else "GET"
+    status, found, sent = asyncio.run(answer(models, method, path, headers, body))
+    return status, json.loads(sent) if found["Content-Type"] == "application/json" else sent
+
+
+@pytest.fixture
+def served(models: Path) -> Models:
+    made = Models()
+    specs = {name: text(models, name) for name in ("negation", "doubling")}
+    asyncio.run(made.exchange(specs))
+    return made
+
+
+def test_a_server_says_what_it_is_and_what_its_models_take(served: Models) -> None:
+    assert ask(served, "/v2")[1]["name"] == "subgraphkit"
+    assert ask(served, "/v2/health/live") == (200, {"live": True})
+    assert ask(served, "/v2/health/ready/") == (200, {"ready": True})
+    status, said = ask(served, "/any/prefix/v2/models/doubling")
+    assert status == 200
+    assert said["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
+    version = f"/v2/models/doubling/versions/{said['versions'][0]}"
+    assert ask(served, version)[1] == said
+    assert ask(served, f"{version}/ready")[0] == 200
+
+
+def test_it_answers_in_json_and_in_binary(served: Models) -> None:
+    for binary in (False, True):
+        sent = oip.encode_request(oip.InferenceRequest({"x": X}, {"z": binary}, binary, "seven"))
+        headers = {name: value for name, value in sent.headers.items() if name == oip.HEADER}
+        asked = answer(served, "POST", "/v2/models/negation/infer", headers, sent.body)
+        status, said, body = asyncio.run(asked)
+        assert status == 200
+        found = oip.decode_response(body, said.get(oip.HEADER))
+        assert list(found) == ["z"]
+        assert np.array_equal(found["z"], -X.reshape(-1, 2, 2))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/v2/models/other", b"", 404, "SGK341"),
+        ("/v2/models/doubling/versions/9", b"", 404, "SGK341"),
+        ("/v2/modules", b"", 404, "SGK341"),
+        ("/", b"", 404, "SGK341"),
+        ("/v2/models/doubling/infer", b"{", 400, "SGK343"),
+        ("/v2/models/doubling/infer", b'{"inputs": []}', 400, "SGK142"),
+    ],
+)
+def test_what_cannot_be_answered_has_a_status_and_a_code(
+    served: Models, path: str, body: bytes, status: int, code: str
+) -> None:
+    found, said = ask(served, path, body)
+    assert found == status
+    assert said["error"].startswith(f"[{code}]")
+
+
+def test_methods_of_http_have_a_meaning(served: Models) -> None:
+    assert asyncio.run(answer(served, "GET", "/v2/models/doubling/infer", {}, b""))[0] == 405
+
+
+def test_a_model_is_named_where_there_are_several(served: Models) -> None:
+    with pytest.raises(InputError, match="no model ''") as caught:
+        asyncio.run(served.run({"x": X}))
+    assert caught.value.code == "SGK341"
+    assert np.array_equal(asyncio.run(served.run({"x": X}, None, "doubling"))[0], X + X)
+
+
+async def _exchanged_meanwhile(before: str, after: str) -> None:
+    served = Models()
+    await served.exchange({"m": before})
+    old = served.find("m")
+    under_way = [asyncio.create_task(served.run({"x": X})) for _ in range(20)]
+    await asyncio.sleep(0)
+    await served.exchange({"m": after})
+    results = [(await one)[0] for one in under_way]
+    assert all(np.array_equal(one, -X) for one in results)
+    assert np.array_equal((await served.run({"x": X}))[0], X + X)
+    with pytest.raises(sk.SubgraphkitError) as caught:
+        old.session.run(None, {"x": X})
+    assert caught.value.code == "SGK144"  # closed, and only when nobody waited for it
+
+
+def test_an_exchange_lets_requests_end_where_they_began(models: Path) -> None:
+    asyncio.run(_exchanged_meanwhile(text(models, "negation"), text(models, "doubling")))
+
+
+def test_a_session_that_does_not_answer_is_not_ready(served: Models) -> None:
+    served.find("doubling").session.close()
+    status, said = ask(served, "/v2/health/ready")
+    assert status == 503
+    assert said["error"].startswith("[SGK144]")
+    assert ask(served, "/v2/models/negation/ready")[0] == 200
+    with pytest.raises(sk.SubgraphkitError):
+        asyncio.run(served.ping())
+
+
+def test_what_cannot_be_opened_leaves_everything_as_it_was(
+    served: Models, models: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "gone.onnx").write_bytes((models / "eight.onnx").read_bytes())
+    gone = sk.SessionSpec.of(tmp_path / "gone.onnx", backend="numpy").to_json()
+    (tmp_path / "gone.onnx").unlink()
+    with pytest.raises(ModelNotFoundError):
+        asyncio.run(served.exchange({"new": text(models, "eight"), "gone": gone}))
+    assert np.array_equal(asyncio.run(served.run({"x": X}, None, "doubling"))[0], X + X)
+    assert ask(served, "/v2/models/new")[0] == 404

@@ -1,0 +1,99 @@
+"""``subgraphkit serve`` starts an engine for this machine alone, and ends it whatever happens."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from subgraphkit.cli import main
+from subgraphkit.cli.commands import serve as command
+
+
+class Engine:
+    """Stands for Ray and Ray Serve, and notes what it is asked to do."""
+
+    def __init__(self, problem: str = "") -> None:
+        self.done: list[str] = []
+        self.http: dict[str, Any] = {}
+        self.specs: dict[str, Any] = {}
+        self._problem = problem
+
+    def init(self, **_: Any) -> None:
+        self.done.append("init")
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def start(self, http_options: dict[str, Any]) -> None:
+        self.http = http_options
+
+    def deployment(self, specs: dict[str, Any], **_: Any) -> Any:
+        self.specs = specs
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(bind=lambda: None))
+
+    def run(self, _: Any, name: str) -> None:
+        self.done.append(name)
+        if self._problem:
+            raise RuntimeError("deploying failed")
+
+    def status(self) -> Any:
+        one = SimpleNamespace(deployments={"models": SimpleNamespace(message=self._problem)})
+        return SimpleNamespace(applications={"subgraphkit": one})
+
+    def shutdown(self) -> None:
+        self.done.append("shutdown")
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, models: Path) -> Callable[..., tuple[int, Engine]]:
+    """Carry out the command; Ctrl-C comes as soon as it waits."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    def call(engine: Engine, *words: str) -> tuple[int, Engine]:
+        monkeypatch.setattr(command, "import_module", lambda _: engine)
+        monkeypatch.setattr(command, "find_spec", lambda _: engine)
+        monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+        monkeypatch.setattr(command, "_wait", interrupt)
+        model = f"one={models / 'negation.onnx'}"
+        return main(["serve", model, "--backend", "numpy", "--port", "18439", *words]), engine
+
+    return call
+
+
+def test_it_listens_to_this_machine_unless_told_and_ends_with_ctrl_c(
+    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, engine = served(Engine())
+    assert code == 0
+    assert engine.http == {"host": "127.0.0.1", "port": 18439}
+    assert list(engine.specs) == ["one"]
+    assert engine.done == ["init", "subgraphkit", "shutdown", "shutdown"]
+    assert "POST to http://127.0.0.1:18439/v2/models/one/infer" in capsys.readouterr().err
+    assert served(Engine(), "--host", "0.0.0.0")[1].http["host"] == "0.0.0.0"
+
+
+def test_what_the_engine_cannot_start_has_a_code_and_is_ended(
+    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, engine = served(Engine("[SGK194] another model"))
+    assert code == 2
+    assert engine.done[-2:] == ["shutdown", "shutdown"]
+    said = capsys.readouterr().err
+    assert "[SGK341]" in said
+    assert "[SGK194] another model" in said
+
+
+def test_what_this_machine_cannot_do_is_said_before_anything_starts(
+    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, problem in (
+        (["--replicas", "10000"], "10000 processors"),
+        (["--host", "256.0.0.1"], "cannot be listened at"),
+    ):
+        code, engine = served(Engine(), *words)
+        assert (code, engine.done) == (2, [])
+        assert problem in " ".join(capsys.readouterr().err.split())

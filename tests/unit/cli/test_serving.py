@@ -1,0 +1,113 @@
+"""``export-triton`` and ``probe``: what they write, say and exit with."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.serving import oip
+from tests.models import LINEAR, parsed
+from tests.unit.cli.conftest import Cli
+
+
+def test_a_model_and_a_spec_of_it_are_exported_alike(cli: Cli, tmp_path: Path) -> None:
+    onnx.save(parsed(LINEAR), "linear.onnx")
+    Path("spec.json").write_text(sk.SessionSpec.of("linear.onnx", "numpy").to_json())
+    ended = cli("export-triton", "linear.onnx", "models", "--backend", "numpy", "--json")
+    data = json.loads(ended.out)["data"]
+    assert (ended.code, data["name"], data["version"]) == (0, "linear", 1)
+    second = cli("export-triton", "spec.json", "models", "--version", 2, "--max-batch", 4)
+    assert second.code == 0
+    assert "subgraphkit probe http://127.0.0.1:8000 linear" in second.err
+    first, other = (Path("models/linear", one, "spec.json").read_text() for one in "12")
+    assert first == other
+    again = cli("export-triton", "spec.json", "models", "--version", 2)
+    assert (again.code, "SGK345" in again.err) == (2, True)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A server of one model, which answers as ``status`` and ``text`` say unless they are None."""
+
+    status: int | None = None
+    text = ""
+    asked: Any = None
+
+    def do_GET(self) -> None:
+        names = ("BOOL", "FP16", "INT64", "BYTES")
+        inputs = [{"name": one, "datatype": one, "shape": [-1, 2]} for one in names]
+        self._send(200, json.dumps({"inputs": inputs}).encode(), {})
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        Handler.asked = (self.path, oip.decode_request(body, self.headers[oip.HEADER]))
+        if Handler.status is not None:
+            return self._send(Handler.status, Handler.text.encode(), {})
+        sent = oip.encode_response(Handler.asked[1], {"y": np.float16([1])}, "m")
+        return self._send(200, sent.body, sent.headers)
+
+    def _send(self, status: int, body: bytes, headers: Any) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(Handler, "status", None)
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_model_is_healthy_if_it_answers_an_inference_of_zeros(cli: Cli, url: str) -> None:
+    ended = cli("probe", url, "a model", "--version", "3")
+    assert (ended.code, ended.out) == (0, "a model answers\n")
+    path, request = Handler.asked
+    assert path == "/v2/models/a%20model/versions/3/infer"
+    assert {name: one.tolist() for name, one in request.inputs.items()} == {
+        "BOOL": [[False, False]],
+        "FP16": [[0, 0]],
+        "INT64": [[0, 0]],
+        "BYTES": [["", ""]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "code"),
+    [
+        (400, '{"error":"[SGK140] input has the wrong shape"}', 0),
+        (400, '{"error":"Request for unknown model"}', 1),
+        (500, '{"error":"Stub process is not healthy."}', 1),
+        (500, '{"error":"[SGK131] a subgraph failed"}', 1),
+        (200, "no JSON", 1),
+    ],
+)
+def test_a_model_is_healthy_if_it_finds_fault_itself_with_what_it_was_asked(
+    cli: Cli, url: str, monkeypatch: pytest.MonkeyPatch, status: int, text: str, code: int
+) -> None:
+    monkeypatch.setattr(Handler, "status", status)
+    monkeypatch.setattr(Handler, "text", text)
+    ended = cli("probe", url, "m", "--json")
+    assert (ended.code, json.loads(ended.out)["data"]["healthy"]) == (code, not code)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "file:///etc/passwd", "localhost:8000"])
+def test_a_server_that_is_not_there_fails_the_check(cli: Cli, url: str) -> None:
+    ended = cli("probe", url, "m", "--timeout", 2)
+    assert (ended.code, "m does not answer: " in ended.out) == (1, True)

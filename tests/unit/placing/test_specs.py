@@ -1,0 +1,290 @@
+"""Specs of sessions: what they hold, how they travel, and the sessions they open."""
+
+import copy
+import json
+import pickle  # noqa: TID251 (what engines do with specs)
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import subgraphkit as sk
+from subgraphkit.configuration.settings import SETTINGS, OtherSettings
+from subgraphkit.partitioning import Constraints
+from tests.models import LINEAR, parsed
+from tests.unit.placing.spec_support import ones_for, refusal, save_with_data
+
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
+DIGEST = "0" * 64
+
+
+# -- what a spec is --------------------------------------------------------------------------
+
+
+def test_a_spec_is_what_a_session_with_the_same_arguments_has() -> None:
+    arguments: dict[str, Any] = {
+        "backend": "numpy",
+        "options": {"numpy": {}},
+        "threads": 1,
+        "timeout_s": 90,
+        "limits": {"max_nodes": 1000},
+        "constraints": Constraints(pins={0: "numpy"}),
+        "isolate": "none",
+        "progress": "log",
+    }
+    spec = sk.SessionSpec.of("m.onnx", **arguments)
+    with sk.InferenceSession("m.onnx", **arguments) as session:
+        assert session.spec == spec
+        assert hash(session.spec) == hash(spec)
+        with spec.open() as again:
+            assert again.spec == spec
+            feeds = ones_for(session)
+            for one, other in zip(session.run(None, feeds), again.run(None, feeds), strict=True):
+                np.testing.assert_array_equal(one, other)
+    assert spec != sk.SessionSpec.of("m.onnx", "numpy")
+    assert dict(spec.settings) == {
+        "threads": 1,
+        "timeout_s": 90.0,
+        "limits": "max_nodes=1000",
+        "pin": ("#0=numpy",),
+        "isolate": (),
+        "progress": "log",
+    }
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_spec_is_pickled_small_and_comes_back_equal(protocol: int) -> None:
+    spec = sk.SessionSpec.of("m.onnx", "numpy,onnxruntime?", {"n": 4}, threads=2, warm_up=True)
+    data = pickle.dumps(spec, protocol)
+    assert len(data) < 4096
+    for again in (pickle.loads(data), copy.copy(spec), copy.deepcopy(spec)):
+        assert again == spec
+        assert (again.shapes["n"], again.settings["threads"], again.warm_up) == (4, 2, True)
+
+
+_NAMES = st.text(min_size=1, max_size=8)
+_JSON = st.recursive(
+    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+_OBJECTS = st.dictionaries(_NAMES, _JSON, max_size=3)
+
+
+@settings(max_examples=30)
+@given(
+    source=_NAMES,
+    backend=st.none() | _NAMES,
+    shapes=_OBJECTS,
+    options=st.dictionaries(_NAMES, _OBJECTS, max_size=2),
+    others=_OBJECTS,
+    flags=st.tuples(st.booleans(), st.booleans()),
+)
+def test_any_spec_comes_back_from_json_and_pickle(
+    source: str, backend: Any, shapes: Any, options: Any, others: Any, flags: tuple[bool, bool]
+) -> None:
+    spec = sk.SessionSpec(source, DIGEST, backend, shapes, options, others, *flags)
+    for again in (sk.SessionSpec.from_json(spec.to_json()), pickle.loads(pickle.dumps(spec))):
+        assert (again, hash(again)) == (spec, hash(spec))
+        assert again.to_json() == spec.to_json()
+
+
+def test_a_spec_cannot_be_changed_nor_by_what_it_was_made_of() -> None:
+    options: dict[str, Any] = {"numpy": {"a": [1, {"b": 2}]}}
+    spec = sk.SessionSpec("m.onnx", DIGEST, options=options)
+    before = spec.to_json()
+    options["numpy"]["a"][1]["b"] = 3
+    assert spec.to_json() == before
+    with pytest.raises(TypeError):
+        spec.options["numpy"]["a"][1]["b"] = 3
+    with pytest.raises(AttributeError):
+        spec.source = "other.onnx"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"subgraphkit_spec": 2}, "schema 2"),
+        ({"subgraphkit_spec": "1"}, "schema '1'"),
+        ({"subgraphkit_spec": True}, "schema True"),
+        ({"secret": 1}, "member 'secret' is unknown"),
+        ({"source": ""}, "'source'"),
+        ({"source": 3}, "'source'"),
+        ({"digest": "abc"}, "'digest'"),
+        ({"digest": None}, "'digest'"),
+        ({"backend": ["numpy"]}, "'backend'"),
+        ({"shapes": [1]}, "'shapes'"),
+        ({"options": "x"}, "'options'"),
+        ({"settings": None}, "'settings'"),
+        ({"trust": 1}, "'trust'"),
+        ({"warm_up": "yes"}, "'warm_up'"),
+    ],
+)
+def test_what_is_no_spec_of_this_schema_is_refused(change: dict[str, Any], problem: str) -> None:
+    members = json.loads(sk.SessionSpec("m.onnx", DIGEST).to_json()) | change
+    assert problem in refusal("SGK193", lambda: sk.SessionSpec.from_json(json.dumps(members)))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "3", "{", "[" * 100_000, b"\xff\xfe\x00"])
+def test_what_is_no_spec_at_all_is_refused(text: str | bytes) -> None:
+    refusal("SGK193", lambda: sk.SessionSpec.from_json(text))
+
+
+@pytest.mark.parametrize("missing", ["source", "digest", "subgraphkit_spec"])
+def test_a_spec_without_what_it_must_have_is_refused(missing: str) -> None:
+    members = json.loads(sk.SessionSpec("m.onnx", DIGEST).to_json())
+    del members[missing]
+    assert missing in refusal("SGK193", lambda: sk.SessionSpec.from_json(json.dumps(members)))
+
+
+# -- what travels ----------------------------------------------------------------------------
+
+
+def test_what_holds_here_travels_and_what_is_of_this_machine_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy")
+    monkeypatch.setenv("SUBGRAPH_THREADS", "3")
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", "/their/cache")
+    monkeypatch.setenv("SUBGRAPH_VERBOSE", "1")
+    with sk.config(strict=False, on_run_error="fallback"):
+        spec = sk.SessionSpec.of("m.onnx", threads=2)
+    assert spec.backend == "numpy"
+    expected = {"strict": False, "on_run_error": "fallback", "threads": 2}
+    assert dict(spec.settings) == expected
+    said = sk.SessionSpec.of("m.onnx", cache_dir="/scratch")
+    assert said.settings["cache_dir"] == "/scratch"
+    monkeypatch.delenv("SUBGRAPH_THREADS")
+    assert "threads" not in sk.SessionSpec.of("m.onnx").settings
+
+
+SAID: dict[str, Any] = {
+    "strict": True,
+    "on_missing": "warn",
+    "fallback": "none",
+    "on_fallback": "ok",
+    "require": {"numpy": 0.5},
+    "on_unsupported": "raise",
+    "on_compile_error": "fallback",
+    "on_run_error": "fallback",
+    "checked": False,
+    "nan_policy": "propagate",
+    "fold": False,
+    "pin": {"a, b": "numpy", 3: "numpy"},
+    "keep_off": "Relu=openvino, Relu=tvm",
+    "block": {"x", "y"},
+    "plugins": "none",
+    "cache": False,
+    "cache_dir": Path("/cache"),
+    "cache_size": "2GiB",
+    "threads": 3,
+    "max_memory": "1.5GiB",
+    "limits": "max_nodes=7, max_value_bytes=2GiB",
+    "tune": "first",
+    "tune_seconds": 1.5,
+    "build": "background",
+    "timeout_s": 90,
+    "isolate": "openvino, tvm",
+    "data_roots": [Path("/a"), "/b"],
+    "trusted_folders": "/d",
+    "verbose": 2,
+    "raise_plugin_errors": True,
+}
+
+
+def test_every_setting_arrives_as_it_was_said() -> None:
+    left = {"progress", "backend", "model_root"}
+    assert set(SETTINGS) - left == set(SAID)
+    assert set(OtherSettings.__annotations__) == set(SAID)
+    spec = pickle.loads(pickle.dumps(sk.SessionSpec.of("m.onnx", **SAID)))
+    said, arrived = sk.config.resolve(**SAID), sk.config.resolve(**spec.settings)
+    assert {name: getattr(arrived, name) for name in SAID} == {
+        name: getattr(said, name) for name in SAID
+    }
+    assert {arrived.sources[name][0] for name in SAID} == {"call"}
+
+
+def test_of_a_file_that_nobody_vouches_for_no_option_travels_that_may_name_code(
+    monkeypatch: pytest.MonkeyPatch, elsewhere: Path
+) -> None:
+    monkeypatch.delenv("SUBGRAPH_CONFIG")
+    (elsewhere / "subgraphkit.toml").write_text(
+        'backend = "numpy"\n[options.tensorrt]\nmodules = "evil"\nprecision = "fp16"\n'
+        "[options.nobody_knows]\nx = 1\n"
+    )
+    spec = sk.SessionSpec.of("m.onnx")
+    assert spec.backend == "numpy"
+    assert "modules" not in spec.options.get("tensorrt", {})
+    assert "nobody_knows" not in spec.options
+    with sk.config(trusted_folders=[elsewhere]):
+        assert sk.SessionSpec.of("m.onnx").options["tensorrt"]["modules"] == "evil"
+
+
+def test_a_source_is_named_from_the_root_or_as_it_was_given(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere / "models").mkdir()
+    (elsewhere / "m.onnx").rename(elsewhere / "models" / "m.onnx")
+    full = elsewhere / "models" / "m.onnx"
+    assert sk.SessionSpec.of("models/m.onnx").source == "models/m.onnx"
+    assert sk.SessionSpec.of(full).source == str(full)
+    assert sk.SessionSpec.of(full, root=elsewhere / "other").source == str(full)
+    assert sk.SessionSpec.of(full, root="models").source == "m.onnx"
+    monkeypatch.setenv("SUBGRAPH_MODEL_ROOT", str(elsewhere))
+    spec = sk.SessionSpec.of("models/m.onnx", "numpy")
+    assert spec.source == "models/m.onnx"
+    monkeypatch.chdir("/")
+    spec.open().close()
+    monkeypatch.delenv("SUBGRAPH_MODEL_ROOT")
+    spec.open(root=elsewhere).close()
+    assert "models/m.onnx" in refusal("SGK201", spec.open)
+    # a worker may keep all models in one folder
+    sk.SessionSpec.of(full, "numpy").open(root=elsewhere / "models").close()
+    absent = sk.SessionSpec("/their/m.onnx", spec.digest, "numpy")
+    absent.open(root=elsewhere / "models").close()
+
+
+def test_a_plan_file_travels_by_its_path(elsewhere: Path) -> None:
+    tuned = sk.SessionSpec.of("m.onnx", f"@{elsewhere / 'plan.json'}", root=elsewhere)
+    assert tuned.backend == "@plan.json"
+    assert "plan.json" in refusal("SGK124", lambda: tuned.open(root=elsewhere))
+
+
+# -- digests ---------------------------------------------------------------------------------
+
+
+def test_a_model_that_was_changed_is_refused_with_both_digests() -> None:
+    spec = sk.SessionSpec.of("m.onnx", "numpy")
+    onnx.save(parsed(LINEAR, opset=19), "m.onnx")
+    found = sk.SessionSpec.of("m.onnx", "numpy").digest
+    text = refusal("SGK194", spec.open)
+    assert spec.digest[:12] in text
+    assert found[:12] in text
+
+
+def test_external_data_is_part_of_the_digest() -> None:
+    save_with_data("big.onnx", 1.0)
+    spec = sk.SessionSpec.of("big.onnx", "numpy")
+    spec.open().close()
+    before = Path("big.onnx").read_bytes()
+    Path("w.bin").write_bytes(np.full((4, 4), 2.0, np.float32).tobytes())
+    assert Path("big.onnx").read_bytes() == before
+    refusal("SGK194", spec.open)
+
+
+def test_of_a_bundle_the_manifest_is_what_counts() -> None:
+    with sk.InferenceSession("m.onnx", "numpy") as session:
+        session.export("bundle")
+    spec = sk.SessionSpec.of("bundle", threads=1)
+    manifest = json.loads(Path("bundle/manifest.json").read_text())
+    assert (spec.digest, spec.backend) == (manifest["sha256"], None)
+    with spec.open() as opened:
+        assert opened.spec == spec
+    with sk.InferenceSession("m.onnx", "numpy", {"N": 3}) as session:
+        session.export("bundle", overwrite=True)
+    refusal("SGK194", spec.open)
