@@ -131,7 +131,7 @@ class Answering(ABC):
                 runs are counted from the first ping that says so on, see ``stats``.
 
         Returns:
-            True: it answers.
+            The word True, for it answers.
 
         Raises:
             RunTimeoutError: It does not, in time (SGK138).
