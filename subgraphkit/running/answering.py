@@ -131,7 +131,7 @@ class Answering(ABC):
                 runs are counted from the first ping that says so on, see ``stats``.
 
         Returns:
-            The word True, for it answers.
+            True, as otherwise it raises.
 
         Raises:
             RunTimeoutError: It does not, in time (SGK138).
