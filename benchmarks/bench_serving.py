@@ -11,7 +11,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from measuring import Table, base_parser, limit_threads, show
@@ -161,13 +161,19 @@ def _serving(path: Path, arguments: argparse.Namespace, end: float) -> Table:
                 started = time.perf_counter()
                 call()
                 times[name].append((time.perf_counter() - started) * 1e3)
-    direct, *_ = middle = [median(one[5:]) for one in times.values()]
+    middle = [median(one[5:]) for one in times.values()]
+    quick = [quantiles(one[5:], n=10)[0] for one in times.values()]
     cells = [
-        [name, f"{one:.1f} ms", f"{one - direct:.1f} ms"]
-        for name, one in zip(asked, middle, strict=True)
+        [name, *(f"{one:.1f} ms" for one in (half, half - middle[0], tenth, tenth - quick[0]))]
+        for name, half, tenth in zip(asked, middle, quick, strict=True)
     ]
     notes = [f"Medians of {len(times['HTTP, binary tensors']) - 5}, in turns; one row of 192 KiB."]
-    return Table("Ray Serve", ["asked by", "answered after", "added"], cells, notes)
+    return Table(
+        "Ray Serve",
+        ["asked by", "answered after", "added", "first tenth", "added then"],
+        cells,
+        notes,
+    )
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ nitpick_ignore_regex = [
     ("py:class", r"array|(dict|tuple)\[str"),
     ("py:class", r"subgraphkit\.finding\.(loading\.HookFactory|extensions\.ExtensionManager)"),
     ("py:class", r"subgraphkit\.partitioning\.claiming\.turns\.Turns"),
+    ("py:class", r"subgraphkit\.bundling\.reading\.BundleFiles"),
     ("py:class", r"subgraphkit\.binding\.(folding\.BoundFolding|model_process\.ModelProcess)"),
     ("py:class", r"subgraphkit\.onnx_io\.(external_data\.DataFolders|inference\.Inferred)"),
 ]

@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--random-graphs",
         type=int,
-        default=2000,
+        default=1000,
         help="random graphs that are partitioned by random backends (10000 is the full check)",
     )
     parser.addoption(
@@ -96,6 +96,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--foreign-operators",
         action="store_true",
         help="a new backend's own test runs the official cases of operators it leaves alone, too",
+    )
+    parser.addoption(
+        "--older-versions",
+        action="store_true",
+        help="the older versions of every operator are run by NumPy with all of their element "
+        "types, not one in four",
     )
     parser.addoption(
         "--followed-cases",

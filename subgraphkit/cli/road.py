@@ -11,7 +11,14 @@ from subgraphkit.onnx_io import Model
 from subgraphkit.placing import SessionSpec
 from subgraphkit.types import Dim
 
-__all__ = ["bind_as_told", "chosen_backends", "load_as_told", "shapes_as_told", "spec_as_told"]
+__all__ = [
+    "bind_as_told",
+    "chosen_backends",
+    "load_as_told",
+    "read_spec",
+    "shapes_as_told",
+    "spec_as_told",
+]
 
 
 def load_as_told(arguments: Namespace) -> Model:
@@ -82,8 +89,18 @@ def spec_as_told(place: str, backend: str | None) -> SessionSpec:
         return SessionSpec.of(place, backend=backend)
     if backend is not None:
         raise CallerError("SGK301", f"--backend is given, and {place!r} says backends already")
+    return read_spec(place)
+
+
+def read_spec(file: str) -> SessionSpec:
+    """Read a spec.
+
+    Raises:
+        CallerError: The file cannot be read (SGK301).
+        SubgraphkitError: As for ``SessionSpec.from_json``.
+    """
     try:
-        text = Path(place).read_text(encoding="utf-8")
+        text = Path(file).read_bytes()
     except (OSError, ValueError) as error:
-        raise CallerError("SGK301", f"cannot read {place!r}: {error}") from error
+        raise CallerError("SGK301", f"cannot read the spec {file!r}: {error}") from error
     return SessionSpec.from_json(text)

@@ -162,7 +162,7 @@ class InferenceSession(ImprovingSession):
                 f"the file {call.source!r} is not the one that it was opened from any more",
                 "Open the session again.",
             )
-        return SessionSpec.of_call(call, self.resolved_config, digest)
+        return SessionSpec._of_call(call, self.resolved_config, digest)  # noqa: SLF001 (of the same module)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send the spec; what is unpickled, or copied, is another session that was opened by it."""
@@ -208,7 +208,7 @@ class SessionSpec:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     trust: bool = False
-    warm_up: bool | Shapes = False
+    warm_up: Any = False
     _text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -261,10 +261,10 @@ class SessionSpec:
         digest = digest_of(call)
         if digest is None:
             raise no_spec(f"{os.fspath(source)!r} is no file that stays as it is", "Copy it first.")
-        return cls.of_call(call, resolved, digest, warm_up=warm_up)
+        return cls._of_call(call, resolved, digest, warm_up=warm_up)
 
     @classmethod
-    def of_call(
+    def _of_call(
         cls,
         call: OpenCall,
         settings: ResolvedConfig,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import IO, Any, Final, cast
 
 from subgraphkit.processes.child_process import (
-    Tail,
+    KeptEnd,
     child_command,
     child_environment,
     stop_child,
@@ -62,7 +62,7 @@ class AnsweringChild:
         inherited: Sequence[int] = (),
     ) -> None:
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        with Tail(_MOST_PRINTED) as self._printed:
+        with KeptEnd(_MOST_PRINTED) as self._printed:
             self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
                 child_command(module, words),
                 stdin=subprocess.PIPE,

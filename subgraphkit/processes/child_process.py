@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 __all__ = [
     "Ended",
-    "Tail",
+    "KeptEnd",
     "child_command",
     "child_environment",
     "how_it_ended",
@@ -48,7 +48,7 @@ class Ended:
     seconds: float
 
 
-class Tail:
+class KeptEnd:
     """The end of what a process prints, which may go on for ever; read by a thread as it comes.
 
     A file would grow as long as the process prints. What a process that outlives it holds open is
@@ -132,7 +132,7 @@ def run_child(
     Thread-safety: may be called from any thread; several children may run at once.
     """
     started = time.monotonic()
-    with Tail(_MOST_ANSWERED) as answer, Tail(_MOST_PRINTED) as printed:
+    with KeptEnd(_MOST_ANSWERED) as answer, KeptEnd(_MOST_PRINTED) as printed:
         command = child_command(module, words)
         code = _run(command, answer, printed, timeout_seconds, child_environment(variables))
         return Ended(code, answer.text(), printed.text(), time.monotonic() - started)
@@ -140,8 +140,8 @@ def run_child(
 
 def _run(
     command: Sequence[str],
-    answer: Tail,
-    printed: Tail,
+    answer: KeptEnd,
+    printed: KeptEnd,
     timeout_seconds: float,
     environment: Mapping[str, str],
 ) -> int | None:

@@ -70,6 +70,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(JOBS)}")
     names = parser.parse_args().names or list(JOBS)
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started ends too
     lines = {name: carried_out(name, JOBS[name]) for name in names}
     sys.stdout.writelines(f"{name:8} {line}\n" for name, line in lines.items())
     return any(line.startswith("FAILED") for line in lines.values())

@@ -125,7 +125,7 @@ def test_a_model_with_strings_does_not_load_where_the_bridge_to_numpy_does_not_w
     assert (status, b"SGK345" in body, b"'x' has strings" in body) == (400, True, True)
 
 
-def test_a_model_whose_processes_are_gone_is_ready_but_not_healthy_and_a_new_version_heals_it(
+def test_a_model_whose_processes_are_gone_is_ready_but_not_healthy_until_it_is_loaded(
     server: Server, spec: sk.SessionSpec
 ) -> None:
     assert oip.probe(server.url, "small") == ""
@@ -136,9 +136,11 @@ def test_a_model_whose_processes_are_gone_is_ready_but_not_healthy_and_a_new_ver
     time.sleep(0.2)
     assert server.ask("models/small/ready")[0] == 200
     assert "is not healthy" in oip.probe(server.url, "small", timeout_s=20)
+    assert server.load("small")[0] == 200
+    assert oip.probe(server.url, "small") == ""
+    assert not before & server.stubs()
     repository = server.log.parent / "models"
     export_triton(spec, repository, name="small", version=2, max_batch=16)
     assert server.load("small")[0] == 200
     assert oip.probe(server.url, "small", "2") == ""
     assert _asked(server, _feeds(np.random.default_rng(7)))[0] == 200
-    assert not before & server.stubs()

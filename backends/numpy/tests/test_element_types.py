@@ -67,6 +67,17 @@ NAMES = {
 }
 
 
+OLDER = 4
+"""Of the combinations of a version that a newer one replaced, one in so many is run."""
+
+
+def sample(schema: Any, *, is_newest: bool) -> list[Combination]:
+    """Return what is run of a version: everything, or other types in each version."""
+    found = [candidate for of_type in combinations(schema) for candidate in of_type]
+    step = 1 if is_newest else OLDER
+    return found[schema.since_version % max(1, min(step, len(found))) :: step]
+
+
 def run(combination: Combination, dtype: DataType | None = None) -> tuple[str, Any]:
     """Return how far a combination came, and what there is to say about it."""
     model, feeds = model_of(combination, dtype)
@@ -156,19 +167,25 @@ def alike(expected: Any, actual: Any, tolerance: float) -> bool:
 
 
 @pytest.mark.parametrize(("domain", "name"), NAMES, ids=[f"{d}::{n}" for d, n in NAMES])
-def test_an_operator_runs_with_every_element_type_or_is_refused(domain: str, name: str) -> None:
+def test_an_operator_runs_with_every_element_type_or_is_refused(
+    domain: str, name: str, pytestconfig: pytest.Config
+) -> None:
     faults: list[str] = []
+    newest = NAMES[domain, name][-1]
+    is_full = pytestconfig.getoption("--older-versions")
     never_ran: list[str] = []
     with warnings.catch_warnings():
         # the reference converts NaN to integers and takes logarithms of zero
         warnings.simplefilter("ignore")
         for schema in NAMES[domain, name]:
             outcomes = set()
-            for candidate in (c for found in combinations(schema) for c in found):
+            for candidate in sample(schema, is_newest=is_full or schema is newest):
                 outcome, details = run(candidate)
                 outcomes.add(outcome)
                 found = fault(candidate, outcome, details)
                 faults += [] if found is None else [found]
+            if "failed" in outcomes and "ran" not in outcomes:
+                outcomes |= {run(candidate)[0] for candidate in sample(schema, is_newest=True)}
             if "failed" in outcomes and "ran" not in outcomes:
                 never_ran.append(f"{name}-{schema.since_version}")
     assert not faults, "\n".join(faults)

@@ -37,7 +37,7 @@ from subgraphkit_onnxruntime.profiling import ProfiledOperator
 from subgraphkit_onnxruntime.settings import NAME, SessionSettings, read_settings
 from subgraphkit_onnxruntime.tensors import is_plain
 from subgraphkit_onnxruntime.versions import write_for_library
-from subgraphkit_onnxruntime.weights import Weights
+from subgraphkit_onnxruntime.weights import HandedWeights
 
 __all__ = ["OnnxRuntimeBackend", "OnnxRuntimeProperty"]
 
@@ -138,18 +138,18 @@ class OnnxRuntimeProperty(SubgraphProperty):
 
     def _session(
         self, subgraph: Subgraph, settings: SessionSettings, prefix: str, progress: Progress
-    ) -> tuple[Any, Weights]:
+    ) -> tuple[Any, HandedWeights]:
         """Open a session; its weights come from files, unless these were replaced meanwhile."""
         model = subgraph.to_model(weights="outside")
         _name_nodes(model.graph, subgraph)
         _fill_types(model.graph, self._about(subgraph.graph))
-        weights = Weights.of(model, subgraph)
+        weights = HandedWeights.of(model, subgraph)
         try:
             return settings.open(write_for_library(model), weights, prefix, progress), weights
         except Exception:
             if weights.are_there:
                 raise
-        weights = Weights.in_memory(model, subgraph)
+        weights = HandedWeights.in_memory(model, subgraph)
         return settings.open(write_for_library(model), weights, prefix, progress), weights
 
     def _about(self, graph: Any) -> Claims:

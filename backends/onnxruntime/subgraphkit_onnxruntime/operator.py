@@ -13,7 +13,7 @@ from subgraphkit.backend import InnerTime, Progress, SubgraphOperator
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
-from subgraphkit_onnxruntime.weights import Weights
+from subgraphkit_onnxruntime.weights import HandedWeights
 
 __all__ = ["OnnxRuntimeOperator"]
 
@@ -48,7 +48,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         session: Any,
         inputs: Mapping[str, ValueType],
         outputs: Mapping[str, ValueType],
-        weights: Weights,
+        weights: HandedWeights,
         facts: Mapping[str, Any],
         profiled: Callable[[_Record], SubgraphOperator],
     ) -> None:
@@ -122,7 +122,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         if session is not None and "profiling" in self._facts:
             self._profile = str(Path(session.end_profiling()).absolute())
         self._call = _closed
-        self._weights = Weights({})
+        self._weights = HandedWeights({})
 
     def _with_text(self, inputs: Sequence[Any]) -> list[Any]:
         """Turn bytes into text: ONNX Runtime would take what ``str`` makes of them."""

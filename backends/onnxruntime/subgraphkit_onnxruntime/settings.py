@@ -10,7 +10,7 @@ from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.versions import small_model
-from subgraphkit_onnxruntime.weights import Weights
+from subgraphkit_onnxruntime.weights import HandedWeights
 
 __all__ = ["NAME", "SessionSettings", "read_settings"]
 
@@ -90,7 +90,7 @@ class SessionSettings:
     def open(
         self,
         model: bytes,
-        weights: Weights,
+        weights: HandedWeights,
         profile: str = "",
         progress: Progress | None = None,
     ) -> Any:

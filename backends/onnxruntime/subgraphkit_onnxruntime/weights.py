@@ -20,7 +20,7 @@ from subgraphkit.onnx_io import outside_weights
 from subgraphkit.types import DataType
 from subgraphkit_onnxruntime.library import onnxruntime
 
-__all__ = ["Weights"]
+__all__ = ["HandedWeights"]
 
 _FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
@@ -39,7 +39,7 @@ trial (float[1, {_SIDE}] x, int64[1] i)
 
 
 @dataclass(slots=True)
-class Weights:
+class HandedWeights:
     """The weights that a model leaves out.
 
     Attributes:
@@ -53,7 +53,7 @@ class Weights:
     values: list[Any] = field(default_factory=list)
 
     @classmethod
-    def of(cls, model: onnx.ModelProto, subgraph: Subgraph) -> "Weights":
+    def of(cls, model: onnx.ModelProto, subgraph: Subgraph) -> "HandedWeights":
         """Take the weights of a subgraph, and have its model name the files of those in files.
 
         Args:
@@ -75,7 +75,7 @@ class Weights:
         return cls(arrays, frozenset(files))
 
     @classmethod
-    def in_memory(cls, model: onnx.ModelProto, subgraph: Subgraph) -> "Weights":
+    def in_memory(cls, model: onnx.ModelProto, subgraph: Subgraph) -> "HandedWeights":
         """Take the weights of a subgraph as arrays, whether files have them or not."""
         return cls(outside_weights(model, subgraph))
 
@@ -103,9 +103,9 @@ class Weights:
             for name, value in zip(self.arrays, self.values, strict=True):
                 options.add_initializer(name, value)
 
-    def kept(self) -> "Weights":
+    def kept(self) -> "HandedWeights":
         """Return what is to be held once the session is open: nothing, where it has copies."""
-        return Weights({}) if are_copied() else self
+        return HandedWeights({}) if are_copied() else self
 
 
 @cache
@@ -120,7 +120,7 @@ def are_copied() -> bool:
         for key, value in place.items():
             tensor.external_data.add(key=key, value=str(value))
     library = onnxruntime()
-    weights, options = Weights(dict.fromkeys(_NAMES, array)), library.SessionOptions()
+    weights, options = HandedWeights(dict.fromkeys(_NAMES, array)), library.SessionOptions()
     options.intra_op_num_threads = 1
     make = library.OrtValue.ortvalue_from_numpy_with_onnx_type
     weights.values = [make(array, int(DataType.FLOAT)) for _ in _NAMES]

@@ -2,16 +2,14 @@
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import shapes_as_told
+from subgraphkit.cli.road import read_spec, shapes_as_told
 from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs
 from subgraphkit.cli.words import add_road_words
-from subgraphkit.errors import CallerError
 from subgraphkit.placing import SessionSpec
 
 __all__ = ["COMMAND"]
@@ -24,7 +22,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         SubgraphkitError: There is no spec (SGK192), or it does not open; see ``SessionSpec``.
     """
     target = file_to_write(arguments.output, "the spec cannot be written")
-    spec = _read(arguments.model) if arguments.check else _made(arguments)
+    spec = read_spec(arguments.model) if arguments.check else _made(arguments)
     report.data = {"spec": json.loads(spec.to_json()), "file": None, "checked": arguments.check}
     if arguments.check:
         with report.doing("opening"), spec.open(root=arguments.root) as session:
@@ -37,14 +35,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     else:
         report.show(json.dumps(report.data["spec"], indent=1))
     return ExitCode.OK
-
-
-def _read(file: str) -> SessionSpec:
-    try:
-        text = Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        raise CallerError("SGK301", f"cannot read the spec {file!r}: {error}") from error
-    return SessionSpec.from_json(text)
 
 
 def _made(arguments: Namespace) -> SessionSpec:

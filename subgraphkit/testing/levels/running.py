@@ -4,7 +4,7 @@ import copy
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -67,6 +67,7 @@ _STUMBLES: Final = """stumbles (float[4,8] x, int64[4] i) => (float[4,8] y)
     { m = Mul(x, w) a = Add(m, x) h = Gather<axis=0>(a, i) b = Add(h, x) y = Mul(b, w) }"""
 _RIGHT_PLACES: Final = (2, 0, 3, 1)
 _WRONG_PLACES: Final = (2, 0, 99, 1)
+_BY_NAME: Final = "under_test"
 _NOT_IN_A_CHILD: Final = "SGK127"
 
 
@@ -277,14 +278,18 @@ def _fed_or_refused(subject: Subject, model: SmallModel, session: Session) -> Fi
 def _opened_by_spec(subject: Subject) -> Finding:
     """What the spec of an open session opens beside it computes the same."""
     model = next(iter(small_models()))
-    by_class = registered(subject.backend_class, replace=True) if subject.target else nullcontext()
-    with tempfile.TemporaryDirectory() as folder, by_class:
+    named = subject
+    registering: AbstractContextManager[object] = nullcontext()
+    if subject.target:  # a spec has names, no classes
+        named = replace(subject, installed=_BY_NAME, target="")
+        registering = registered(subject.backend_class, _BY_NAME, replace=True)
+    with tempfile.TemporaryDirectory() as folder, registering:
         path = Path(folder, "model.onnx")
         path.write_bytes(model.proto.SerializeToString())
-        name = f"{subject.name}@{subject.distribution}".removesuffix("@")
-        options = {subject.name: dict(subject.options)}
+        name = f"{named.name}@{named.distribution}".removesuffix("@")
+        options = {named.name: dict(named.options)}
         with InferenceSession(path, name, options=options, **SETTINGS) as session:
-            taken = subject.operators_taken(session.partitioning)
+            taken = named.operators_taken(session.partitioning)
             try:
                 other = SessionSpec.from_json(session.spec.to_json()).open()
             except SubgraphkitError as error:

@@ -13,7 +13,7 @@ from subgraphkit.cli.commands import PURPOSES
 from tests.models import parsed
 from tests.unit.cli.conftest import Cli
 
-PLAIN = {"manifest", "new-backend", "completion", "calibrate", "profile", "batch", "serve"}
+PLAIN = {"manifest", "new-backend", "completion", "calibrate", "profile", "batch", "serve", "spec"}
 PLAIN |= {"export-triton", "probe"}
 """Commands that print no table."""
 

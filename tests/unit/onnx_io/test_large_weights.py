@@ -1,5 +1,6 @@
 """Large weights leave the protobuf message, so that they are in memory once."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
@@ -84,3 +85,44 @@ def test_a_model_written_from_a_subgraph_has_the_weight() -> None:
     with sk.InferenceSession(proto.SerializeToString(), backend="numpy") as session:
         (y,) = session.run(None, {"x": np.ones(60, np.float32)})
     np.testing.assert_allclose(y, values.sum(0), rtol=1e-5)
+
+
+def outcome(data: bytes) -> object:
+    """Return what loading comes to: the weights, or the code of an error."""
+    try:
+        constants = sk.load(data).graph.constants
+    except sk.errors.SubgraphkitError as error:
+        return error.code
+    return {name: one.array().tobytes() for name, one in constants.items()}
+
+
+def said_twice() -> Iterator[bytes]:
+    """Yield messages that say things twice, which protobuf merges or takes the last of."""
+    proto, _ = model()
+    data = proto.SerializeToString()
+    yield data + data
+    stored = proto.graph.initializer[0]
+    twice = (
+        stored.SerializeToString() + onnx.TensorProto(raw_data=bytes(24_000)).SerializeToString()
+    )
+    proto.graph.ClearField("initializer")
+    frame = proto.graph.SerializeToString() + b"\x2a" + _length(twice) + twice
+    proto.ClearField("graph")
+    yield proto.SerializeToString() + b"\x3a" + _length(frame) + frame
+
+
+def _length(data: bytes) -> bytes:
+    low, middle, high = len(data) & 0x7F, len(data) >> 7 & 0x7F, len(data) >> 14
+    return bytes([low | 0x80, middle | 0x80, high])
+
+
+def test_a_damaged_or_unusual_message_is_what_protobuf_takes_it_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = model()[0].SerializeToString()
+    cut = [whole[:end] for end in range(1, len(whole), 997)]
+    flipped = [whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :] for at in range(0, 120, 3)]
+    tried = [*cut, *flipped, *said_twice()]
+    apart = [outcome(data) for data in tried]
+    monkeypatch.setattr(payloads, "_WORTH_TAKING", 1 << 40)
+    assert apart == [outcome(data) for data in tried]
