@@ -61,7 +61,10 @@ nitpick_ignore_regex = [
     ("py:class", r"subgraphkit\.finding\.(loading\.HookFactory|extensions\.ExtensionManager)"),
     ("py:class", r"subgraphkit\.partitioning\.claiming\.turns\.Turns"),
     ("py:class", r"subgraphkit\.binding\.(folding\.BoundFolding|model_process\.ModelProcess)"),
-    ("py:class", r"subgraphkit\.onnx_io\.(external_data\.DataFolders|inference\.Inferred)"),
+    (
+        "py:class",
+        r"subgraphkit\.onnx_io\.(external_data\.DataFolders|inference\.Inferred|payloads\.Payload)",
+    ),
 ]
 # `type` is a builtin in a signature, and also an attribute of some classes.
 suppress_warnings = ["ref.python"]
