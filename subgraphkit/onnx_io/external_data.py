@@ -42,8 +42,8 @@ _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(o
 
 _Parts = tuple[str, ...]
 _Read = TypeVar("_Read")
-_State = tuple[int, int, int]
-"""Size, time of the last change, and number of a file."""
+_State = tuple[int, ...]
+"""Size, times of the last change, and number of a file. One of the times can be set back."""
 
 
 class _RefusedError(Exception):
@@ -141,18 +141,21 @@ class DataFolders:
         )
 
     def digest(self) -> str | None:
-        """Return the digest of the model and of all files it has data in; None if one was changed.
+        """Return the digest of the model and of all its data files; None if one is not as it was.
 
         Of a model in one file it is the SHA-256 of that file. Otherwise it is the one of a JSON
         object with the digest of each file by location, that of the model under an empty name.
 
         Raises:
-            InvalidModelError: As ``open``.
-            OSError: A file cannot be read.
+            OSError: A file cannot be read from its disk.
         """
         found: dict[str, str] = {}
         for location, state in sorted(self._seen.items()):
-            with self._again(location) as file:
+            try:
+                opened = self._again(location)
+            except (_RefusedError, OSError):
+                return None
+            with opened as file:
                 found[location] = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
                 if _state(file) != state:
                     return None
@@ -160,7 +163,7 @@ class DataFolders:
 
     def _again(self, location: str) -> BinaryIO:
         if location:
-            return self.open(location, "external data")
+            return self._judged(_checked(location))
         return self._opened(self._name, self._trust_folder_of)
 
     def open(self, location: str, subject: str) -> BinaryIO:
@@ -317,7 +320,7 @@ def _real(path: Path) -> Path:
 
 def _state(file: BinaryIO) -> _State:
     status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns, status.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _plain(descriptor: int) -> BinaryIO:
