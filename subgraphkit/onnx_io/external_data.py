@@ -87,6 +87,7 @@ class DataFolders:
         self._trusted = {self._own}
         self._more = more
         self._seen: dict[str, _State] = {}
+        self._read: dict[str, _State] = {}
 
     def read_model(self, read: Callable[[BinaryIO, int], _Read]) -> _Read | None:
         """Read the model itself, and trust the folder that its path leads to.
@@ -139,6 +140,23 @@ class DataFolders:
             "InferenceSession(subgraphkit.load(path)).",
             location=self._name,
         )
+
+    def require_same(self, location: str, file: BinaryIO) -> None:
+        """Refuse a data file that was written to since something was first read from it.
+
+        Raises:
+            InvalidModelError: It was (SGK188).
+        """
+        # Not the number: file systems over a network give a file another one now and then.
+        state = _state(file)[:2]
+        if self._read.setdefault(location, state) != state:
+            raise InvalidModelError(
+                "SGK188",
+                f"weights in {location!r} are needed, and the file was changed since others were "
+                "read from it",
+                hint="Load the model again. Replace model and data by new files in a new folder.",
+                location=location,
+            )
 
     def digest(self) -> str | None:
         """Return the digest of the model and of all its data files; None if one is not as it was.
