@@ -93,7 +93,22 @@ def test_what_this_machine_cannot_do_is_said_before_anything_starts(
     for words, problem in (
         (["--replicas", "10000"], "10000 processors"),
         (["--host", "256.0.0.1"], "cannot be listened at"),
+        (["--port", "70000"], "expected a whole number, 1 to 65535, got '70000'"),
     ):
         code, engine = served(Engine(), *words)
         assert (code, engine.done) == (2, [])
+        assert problem in " ".join(capsys.readouterr().err.split())
+
+
+def test_models_have_names_that_fit_into_a_path_and_one_each(
+    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    served(Engine())
+    for words, problem in (
+        (["a/b=model.onnx"], "without '/' in the name, got 'a/b=model.onnx'"),
+        (["=model.onnx"], "expected SPEC or NAME=SPEC"),
+        (["one.onnx", "one=other.onnx"], "[NAME=]SPEC gives 'one' twice"),
+        (["nothing.onnx"], "[SGK201]"),
+    ):
+        assert main(["serve", *words, "--port", "18439"]) in {2, 4}
         assert problem in " ".join(capsys.readouterr().err.split())

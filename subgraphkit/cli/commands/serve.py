@@ -4,7 +4,7 @@ import os
 import signal
 import socket
 import threading
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -26,7 +26,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     _check(arguments)
     specs = {
         name: spec_as_told(place, arguments.backend)
-        for name, place in merge_pairs(map(_named, arguments.specs), "serve").items()
+        for name, place in merge_pairs(arguments.specs, "[NAME=]SPEC").items()
     }
     ray, serve = import_module("ray"), import_module("ray.serve")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -72,7 +72,11 @@ def _deploy(serve: Any, specs: Mapping[str, Any], arguments: Namespace) -> None:
 
 def _named(text: str) -> tuple[str, str]:
     name, found, place = text.partition("=")
-    return (name, place) if found else (PurePath(text).stem, text)
+    if not found:
+        return PurePath(text).stem, text
+    if not name or "/" in name or not place:
+        raise ArgumentTypeError(f"expected SPEC or NAME=SPEC without '/' in the name, got {text!r}")
+    return name, place
 
 
 def _check(arguments: Namespace) -> None:
@@ -99,8 +103,10 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "specs",
         metavar="[NAME=]SPEC",
+        type=_named,
         nargs="+",
-        help="a spec that 'subgraphkit spec' wrote, a model or a bundle; named as its file if not",
+        help="a spec that 'subgraphkit spec' wrote, a model or a bundle; without NAME, it is "
+        "named as its file",
     )
     parser.add_argument("--backend", metavar="LIST", help="backends of models that are no specs")
     parser.add_argument(
@@ -121,7 +127,7 @@ def _arguments(parser: ArgumentParser) -> None:
         parser.add_argument(
             word,
             metavar="N",
-            type=counting(1),
+            type=counting(1, 65535 if word == "--port" else None),
             default=default,
             help=f"{purpose} (default: {default})",
         )
