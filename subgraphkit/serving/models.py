@@ -49,7 +49,8 @@ class Models:
                     if one is None or one.words != words:
                         one = await asyncio.to_thread(LiveModel, *words)
                     after[name] = one
-            except BaseException:
+            except BaseException as error:
+                error.add_note(f"This was model {name!r}.")
                 await _close(after, before)
                 raise
             self._served = after

@@ -149,7 +149,7 @@ def test_what_cannot_be_opened_leaves_everything_as_it_was(
     (tmp_path / "gone.onnx").write_bytes((models / "eight.onnx").read_bytes())
     gone = sk.SessionSpec.of(tmp_path / "gone.onnx", backend="numpy").to_json()
     (tmp_path / "gone.onnx").unlink()
-    with pytest.raises(ModelNotFoundError):
+    with pytest.raises(ModelNotFoundError, match="This was model 'gone'"):
         asyncio.run(served.exchange({"new": text(models, "eight"), "gone": gone}))
     assert np.array_equal(asyncio.run(served.find("doubling").run({"x": X}))[0], X + X)
     assert ask(served, "/v2/models/new")[0] == 404

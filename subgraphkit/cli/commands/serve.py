@@ -1,6 +1,7 @@
 """``subgraphkit serve``: models behind the Open Inference Protocol, on an engine, until Ctrl-C."""
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -14,19 +15,24 @@ from typing import Any, Final
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import spec_as_told
+from subgraphkit.cli.road import is_spec, spec_as_told
 from subgraphkit.cli.values import counting, merge_pairs
 from subgraphkit.errors import CallerError
 
 __all__ = ["COMMAND"]
 
+_OURS: Final = r"Error: (?=\[SGK)"
+"""What is before the text of an error of subgraphkit in a traceback."""
+
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Serve until somebody ends it, by Ctrl-C or SIGTERM."""
     _check(arguments)
+    places = merge_pairs(arguments.specs, "[NAME=]SPEC")
+    mixed = not all(map(is_spec, places.values()))
     specs = {
-        name: spec_as_told(place, arguments.backend)
-        for name, place in merge_pairs(arguments.specs, "[NAME=]SPEC").items()
+        name: spec_as_told(place, None if mixed and is_spec(place) else arguments.backend)
+        for name, place in places.items()
     }
     ray, serve = import_module("ray"), import_module("ray.serve")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -67,6 +73,8 @@ def _deploy(serve: Any, specs: Mapping[str, Any], arguments: Namespace) -> None:
     except RuntimeError as error:
         said = serve.status().applications["subgraphkit"].deployments.values()
         why = "; ".join(one.message for one in said) or str(error)
+        # Of an error in a replica, Serve has the traceback, a screen long.
+        why = "\n".join(map(str.strip, re.split(_OURS, why)[-1].splitlines()))
         raise CallerError("SGK341", f"Ray Serve could not start the models: {why}") from error
 
 
