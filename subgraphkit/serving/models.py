@@ -42,7 +42,7 @@ class Models:
             SubgraphkitError: A model cannot be opened; all is as before.
         """
         async with self._turn:
-            before, after = self._served, dict[str, LiveModel]()
+            before, after, name = self._served, dict[str, LiveModel](), ""
             try:
                 for name, spec in specs.items():
                     one, words = before.get(name), (spec, dict(batching or {}))
