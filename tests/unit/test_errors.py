@@ -88,13 +88,17 @@ class OddError(SubgraphkitError):
 
 
 def _classes() -> Iterator[type[Any]]:
-    """Yield every class there is, whoever wrote it, so that a new one is tested unasked."""
+    """Yield every class there is, whoever wrote it, so that a new one is tested unasked.
+
+    Those of the kit's faulty backends are left out: they are faulty.
+    """
     pending = [Travelling]
     while pending:
         kind = pending.pop()
         pending += kind.__subclasses__()
+        is_faulty = kind.__module__.startswith("subgraphkit.testing.faulty.")
         if issubclass(kind, BaseException) and kind.__module__.split(".")[0] == "subgraphkit":
-            yield kind
+            yield from [] if is_faulty else [kind]
 
 
 CLASSES = sorted(set(_classes()), key=lambda kind: kind.__name__)
