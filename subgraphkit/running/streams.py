@@ -36,7 +36,7 @@ def submitted(pool: Executor, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
 
 def patience(timeout: float | None) -> float | None:
     """Return how many seconds to wait for a run that may take so long; None for ever."""
-    if timeout is None or timeout >= TIMEOUT_MAX:  # more than Python can wait
+    if timeout is None or timeout >= TIMEOUT_MAX:  # Python can wait for no longer
         return None
     return timeout + _PATIENCE_SECONDS
 
