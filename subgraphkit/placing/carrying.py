@@ -165,7 +165,7 @@ def carried_call(call: OpenCall, settings: ResolvedConfig) -> dict[str, Any]:
         CallerError: Something of it is no plain data (SGK192).
     """
     is_bundle = is_folder(call.source)
-    carried = _settings(settings, without={"fold"} if is_bundle else set())
+    carried = _settings(settings, call.settings, without={"fold"} if is_bundle else set())
     return {
         "backend": None if is_bundle else _selection(settings),
         "options": _options(settings),
@@ -210,12 +210,16 @@ def _is_harmless(backend: str, name: str) -> bool:
     return bool(mine) and not any(option.needs_trust for option in mine)
 
 
-def _settings(settings: ResolvedConfig, without: Collection[str]) -> dict[str, Any]:
+def _settings(
+    settings: ResolvedConfig, told: Mapping[str, Any], without: Collection[str]
+) -> dict[str, Any]:
     found = {}
     for name, (layer, _) in settings.sources.items():
         if name in _APART or name in without or layer == "default":
             continue
-        if layer == "call" or name not in _OF_THE_PLACE:
+        if layer == "call" and name in _OF_THE_PLACE & told.keys():
+            found[name] = plain_json(told[name], name)  # "~" is the home of whoever opens
+        elif layer == "call" or name not in _OF_THE_PLACE:
             value = getattr(settings, name)
             found[name] = sorted(value) if isinstance(value, frozenset) else plain_value(value)
     return found

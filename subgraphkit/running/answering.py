@@ -147,7 +147,7 @@ class Answering(ABC):
         pulse = self._pulse
         if pulse is None or pulse.done():
             pulse = self._pulse = Future()
-            given = pulse, timeout_s, recent_s > 0
+            given = pulse, timeout_s, recent_s
             try:
                 threading.Thread(
                     target=self._beat, args=given, name="subgraphkit ping", daemon=True
@@ -167,9 +167,9 @@ class Answering(ABC):
             "take another run for an answer, with recent_s.",
         )
 
-    def _beat(self, pulse: "Future[bool]", timeout_s: float, counts: bool) -> None:  # noqa: FBT001
+    def _beat(self, pulse: "Future[bool]", timeout_s: float, recent_s: float) -> None:
         try:
-            if counts:
+            if recent_s > 0:
                 self.stats()  # here, as it waits for the runs that are under way
             if self._small_feeds is None:
                 self._small_feeds = self.made_up()

@@ -184,6 +184,11 @@ def test_what_holds_here_travels_and_what_is_of_this_machine_does_not(
     assert dict(spec.settings) == expected
     said = sk.SessionSpec.of("m.onnx", cache_dir="/scratch")
     assert said.settings["cache_dir"] == "/scratch"
+    monkeypatch.setenv("HOME", str(Path.cwd() / "home"))
+    of_a_home = sk.SessionSpec.of("m.onnx", cache_dir="~/c", data_roots=[Path("~/d")])
+    assert str(Path.home()) not in of_a_home.to_json()
+    with of_a_home.open() as session:
+        assert session.spec == of_a_home
     monkeypatch.delenv("SUBGRAPH_THREADS")
     assert "threads" not in sk.SessionSpec.of("m.onnx").settings
 
