@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from subgraphkit.errors import CallerError
 from subgraphkit.processes import AnsweringChild, NoAnswer, how_it_ended
-from subgraphkit.storing.files import write_whole
+from subgraphkit.storing.files import remove_left_over, write_whole
 from subgraphkit.transport import rebuilt
 
 __all__ = ["Job", "compute", "missing_parts", "refuse_other"]
@@ -62,6 +62,10 @@ class Job:
         """Return the file of a part."""
         return Path(self.folder) / f"part-{number:06}.parquet"
 
+    def parts(self) -> Iterator[Path]:
+        """Return the parts that are there, in any order."""
+        return Path(self.folder).glob("part-*.parquet")
+
 
 def missing_parts(job: Job) -> tuple[list[int], int]:
     """Make the folder of a job, or find what is missing in it.
@@ -88,6 +92,8 @@ def missing_parts(job: Job) -> tuple[list[int], int]:
     try:
         Path(job.folder).mkdir(exist_ok=True)
         found = json.loads(manifest.read_bytes()) if manifest.exists() else None
+        for one in Path(job.folder).glob(".*.part"):
+            remove_left_over(one)
         if found is None and not any(Path(job.folder).iterdir()):
             found = words
             write_whole(manifest, json.dumps(words, indent=2).encode(), mode=0o666)

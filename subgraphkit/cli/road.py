@@ -14,6 +14,7 @@ from subgraphkit.types import Dim
 __all__ = [
     "bind_as_told",
     "chosen_backends",
+    "is_spec",
     "load_as_told",
     "read_spec",
     "shapes_as_told",
@@ -74,6 +75,11 @@ def chosen_backends(bound: BoundModel) -> str:
     return f"{names} (from {settings.sources['backend'][1]})"
 
 
+def is_spec(place: str) -> bool:
+    """Say whether a file is a spec, by its name."""
+    return Path(place).suffix == ".json"
+
+
 def spec_as_told(place: str, backend: str | None) -> SessionSpec:
     """Read a spec, or make one of a model or a bundle.
 
@@ -85,7 +91,7 @@ def spec_as_told(place: str, backend: str | None) -> SessionSpec:
         CallerError: The file cannot be read, or backends are given beside a spec (SGK301).
         SubgraphkitError: As for ``SessionSpec.of`` and ``SessionSpec.from_json``.
     """
-    if Path(place).suffix != ".json":
+    if not is_spec(place):
         return SessionSpec.of(place, backend=backend)
     if backend is not None:
         raise CallerError("SGK301", f"--backend is given, and {place!r} says backends already")

@@ -85,15 +85,16 @@ def seconds(text: str) -> float:
     return value
 
 
-def counting(least: int) -> Callable[[str], int]:
-    """Return what reads a whole number that is not below ``least``."""
+def counting(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return what reads a whole number that is not below ``least``, nor above ``most``."""
+    end = "or more" if most is None else f"to {most}"
 
     def read(text: str) -> int:
-        if not text.strip().isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number, {least} or more, got {text!r}"
-            )
-        return int(text)
+        value = int(text) if text.strip().isdecimal() else -1
+        if value < least or (most is not None and value > most):
+            wanted = f"a whole number, {least} {end}"
+            raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+        return value
 
     return read
 

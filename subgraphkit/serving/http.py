@@ -17,7 +17,7 @@ Answer = tuple[int, Mapping[str, str], bytes]
 _UNAVAILABLE: Final = 503
 _JSON: Final = {"Content-Type": "application/json"}
 _PATH: Final = re.compile(
-    "(?:.*/)?v2(?:/health/(live|ready)|/models/([^/]+)(?:/versions/([^/]+))?(?:/(ready|infer))?)?/?"
+    "(?:.*?/)?v2(?:/health/(live|ready)|/models/([^/]+)(?:/versions/([^/]+))?(?:/(ready|infer))?)?/?"
 )
 """What is asked: the server, or a model."""
 

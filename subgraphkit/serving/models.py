@@ -1,7 +1,8 @@
 """Models of a server by name, opened from specs, and exchanged while they are asked."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
@@ -25,61 +26,54 @@ class Models:
 
     def __init__(self) -> None:
         self._served: dict[str, LiveModel] = {}
+        self._turn = asyncio.Lock()
 
-    async def exchange(
-        self, specs: Mapping[str, str], batching: Mapping[str, Any] | None = None
-    ) -> None:
+    async def exchange(self, specs: Mapping[str, str], batching: Any = None) -> None:
         """Serve these models from now on.
 
         What is new is opened first; then all are exchanged at once, and what has gone is closed
-        when its requests are over. Models whose spec is the same stay as they are.
+        when its requests are over. Equal specs keep their models, and exchanges take turns.
 
         Args:
             specs: By name, what ``SessionSpec.to_json`` returns.
-            batching: Arguments of ``Batcher``; none if each request runs by itself.
+            batching: Arguments of ``Batcher`` by name; none if each request runs by itself.
 
         Raises:
             SubgraphkitError: A model cannot be opened; all is as before.
         """
-        before, after = self._served, dict[str, LiveModel]()
-        try:
-            for name, spec in specs.items():
-                one, words = before.get(name), (spec, dict(batching or {}))
-                if one is None or one.words != words:
-                    one = await asyncio.to_thread(LiveModel, *words)
-                after[name] = one
-        except BaseException:
-            await _close(after, before)
-            raise
-        self._served = after
-        await _close(before, after)
+        async with self._turn:
+            before, after, name = self._served, dict[str, LiveModel](), ""
+            try:
+                for name, spec in specs.items():
+                    one, words = before.get(name), (spec, dict(batching or {}))
+                    if one is None or one.words != words:
+                        one = await asyncio.to_thread(LiveModel, *words)
+                    after[name] = one
+            except BaseException as error:
+                error.add_note(f"This was model {name!r}.")
+                await _close(after, before)
+                raise
+            self._served = after
+            await _close(before, after)
 
-    async def ping(self, name: str = "", version: str = "") -> None:
+    async def ping(self, name: str = "") -> None:
         """Make sure that every model answers, or one of them.
 
         A model that just answered a request does, and so does one that nobody can make inputs for.
 
         Raises:
-            InputError: There is none of that name, or it has another version (SGK341).
-            SubgraphkitError: As for ``InferenceSession.ping``.
+            SubgraphkitError: As for ``find`` and ``InferenceSession.ping``.
         """
-        for model in [self.find(name, version)] if name else list(self._served.values()):
-            try:
-                await asyncio.to_thread(model.session.ping, recent_s=_RECENT_SECONDS)
-            except sk.errors.CallerError as error:
-                if error.code != "SGK197":
-                    raise
-
-    async def run(
-        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, name: str = ""
-    ) -> list[Any]:
-        """Compute outputs of a model, whose name may be left out where there is one.
-
-        Raises:
-            InputError: There is no such model (SGK341).
-            SubgraphkitError: As for ``InferenceSession.arun``.
-        """
-        return await self.find(name).run(feeds, outputs)
+        asked = [self.find(name)] if name else list(self._served.values())
+        with ExitStack() as uses:  # of all at once, lest an exchange closes the last of them
+            for model in asked:
+                uses.enter_context(model.in_use())
+            for model in asked:
+                try:
+                    await asyncio.to_thread(model.session.ping, recent_s=_RECENT_SECONDS)
+                except sk.errors.CallerError as error:
+                    if error.code != "SGK197":
+                        raise
 
     def find(self, name: str = "", version: str = "") -> "LiveModel":
         """Return a model, whose name may be left out where there is one.
@@ -103,7 +97,7 @@ class LiveModel:
         session: Its session.
         version: The beginning of its digest.
         words: What it was made of.
-        idle: Set while no request is under way.
+        idle: Set while nobody uses it.
     """
 
     def __init__(self, spec: str, batching: dict[str, Any]) -> None:
@@ -113,12 +107,24 @@ class LiveModel:
         self._busy, self.idle = 0, asyncio.Event()
         self.idle.set()
 
-    async def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None) -> list[Any]:
-        """Compute outputs, with other requests if there are batches."""
+    async def run(
+        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None
+    ) -> list[Any]:
+        """Compute outputs, with other requests if there are batches.
+
+        Raises:
+            SubgraphkitError: As for ``InferenceSession.arun``.
+        """
+        with self.in_use():
+            return await (self._batcher or self.session).arun(feeds, outputs)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the session open."""
         self._busy += 1
         self.idle.clear()
         try:
-            return await (self._batcher or self.session).arun(feeds, outputs)
+            yield
         finally:
             self._busy -= 1
             if not self._busy:

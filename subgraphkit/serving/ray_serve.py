@@ -70,7 +70,7 @@ class Replica:
             SubgraphkitError: As for ``InferenceSession.arun``.
         """
         if not isinstance(request, Request):
-            return await self._models.run(request, outputs, model)
+            return await self._models.find(model).run(request, outputs)
         try:
             body = await self._body(request)
         except sk.SubgraphkitError as error:

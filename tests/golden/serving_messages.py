@@ -1,6 +1,5 @@
 """The messages of serving: of a protocol that is broken, and of what cannot be served."""
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,7 +24,7 @@ def _rows(**words: Any) -> Rows:
 MESSAGES: dict[str, Callable[[], object]] = {
     "SGK340_no_column": lambda: _rows()({"id": np.zeros(2), "w": np.zeros((2, 3), np.float32)}),
     "SGK340_one_name": lambda: _rows(keep=["y"]),
-    "SGK341_no_model": lambda: asyncio.run(Models().run({})),
+    "SGK341_no_model": lambda: Models().find(),
     "SGK342_another_input": lambda: refuse_other("out.parquet", {"input": "a"}, {"input": "b"}),
     "SGK342_not_ours": lambda: refuse_other("out.parquet", None, {"input": "b"}),
     "SGK343_too_few_values": partial(oip.decode_request, _SHORT),

@@ -53,6 +53,15 @@ MODELS = {
         s = ReduceMax <keepdims: int = 0> (x)
     }""",
     "brain": "g (float[N,4] x) => (bfloat16[N,4] y) { y = Cast <to: int = 16> (x) }",
+    "sized": """g (float[N,4] x) => (float[N,K] y) {
+        found = NonZero (x)
+        size = Shape <start: int = 1> (found)
+        rows = Shape <start: int = 0, end: int = 1> (x)
+        shape = Concat <axis: int = 0> (rows, size)
+        zero = Constant <value_float: float = 0.0> ()
+        y = Expand (zero, shape)
+    }""",
+    "words": "g (string[N,2] x) => (string[N,2] y) { y = Identity (x) }",
     "text": "g (string[N] s) => (string[N] t) { t = Identity (s) }",
 }
 

@@ -48,6 +48,14 @@ def test_a_server_says_what_it_is_and_what_its_models_take(served: Models) -> No
     assert ask(served, f"{version}/ready")[0] == 200
 
 
+def test_a_model_may_be_named_as_the_protocol_is(models: Path) -> None:
+    served = Models()
+    asyncio.run(served.exchange({"v2": text(models, "doubling")}))
+    assert ask(served, "/v2/models/v2")[1]["name"] == "v2"
+    assert ask(served, "/any/v2/models/v2/ready")[0] == 200
+    assert ask(served, "/v2/models/v2/versions/v2")[0] == 404
+
+
 def test_it_answers_in_json_and_in_binary(served: Models) -> None:
     for binary in (False, True):
         sent = oip.encode_request(oip.InferenceRequest({"x": X}, {"z": binary}, binary, "seven"))
@@ -85,21 +93,21 @@ def test_methods_of_http_have_a_meaning(served: Models) -> None:
 
 def test_a_model_is_named_where_there_are_several(served: Models) -> None:
     with pytest.raises(InputError, match="no model ''") as caught:
-        asyncio.run(served.run({"x": X}))
+        served.find()
     assert caught.value.code == "SGK341"
-    assert np.array_equal(asyncio.run(served.run({"x": X}, None, "doubling"))[0], X + X)
+    assert np.array_equal(asyncio.run(served.find("doubling").run({"x": X}))[0], X + X)
 
 
 async def _exchanged_meanwhile(before: str, after: str) -> None:
     served = Models()
     await served.exchange({"m": before})
     old = served.find("m")
-    under_way = [asyncio.create_task(served.run({"x": X})) for _ in range(20)]
+    under_way = [asyncio.create_task(served.find().run({"x": X})) for _ in range(20)]
     await asyncio.sleep(0)
     await served.exchange({"m": after})
     results = [(await one)[0] for one in under_way]
     assert all(np.array_equal(one, -X) for one in results)
-    assert np.array_equal((await served.run({"x": X}))[0], X + X)
+    assert np.array_equal((await served.find().run({"x": X}))[0], X + X)
     with pytest.raises(sk.SubgraphkitError) as caught:
         old.session.run(None, {"x": X})
     assert caught.value.code == "SGK144"  # closed, and only when nobody waited for it
@@ -107,6 +115,22 @@ async def _exchanged_meanwhile(before: str, after: str) -> None:
 
 def test_an_exchange_lets_requests_end_where_they_began(models: Path) -> None:
     asyncio.run(_exchanged_meanwhile(text(models, "negation"), text(models, "doubling")))
+
+
+async def _pinged_meanwhile(specs: dict[str, str]) -> None:
+    served = Models()
+    await served.exchange(specs)
+    for after in ({"m": one} for one in specs.values()):
+        ping = asyncio.create_task(served.ping())
+        await asyncio.sleep(0)
+        await asyncio.gather(served.exchange(after), served.exchange(after))
+        await ping  # of sessions that were exchanged by then
+        await served.exchange(specs)
+
+
+def test_an_exchange_waits_for_pings_and_for_other_exchanges(models: Path) -> None:
+    specs = {name: text(models, name) for name in ("negation", "doubling", "eight")}
+    asyncio.run(_pinged_meanwhile(specs))
 
 
 def test_a_session_that_does_not_answer_is_not_ready(served: Models) -> None:
@@ -125,7 +149,7 @@ def test_what_cannot_be_opened_leaves_everything_as_it_was(
     (tmp_path / "gone.onnx").write_bytes((models / "eight.onnx").read_bytes())
     gone = sk.SessionSpec.of(tmp_path / "gone.onnx", backend="numpy").to_json()
     (tmp_path / "gone.onnx").unlink()
-    with pytest.raises(ModelNotFoundError):
+    with pytest.raises(ModelNotFoundError, match="This was model 'gone'"):
         asyncio.run(served.exchange({"new": text(models, "eight"), "gone": gone}))
-    assert np.array_equal(asyncio.run(served.run({"x": X}, None, "doubling"))[0], X + X)
+    assert np.array_equal(asyncio.run(served.find("doubling").run({"x": X}))[0], X + X)
     assert ask(served, "/v2/models/new")[0] == 404

@@ -181,6 +181,9 @@ WRONG: dict[str, tuple[tuple[bytes, Any], str]] = {
     "overflow": (_body(_x(shape=[2**32, 2**32])), r"less than 2\*\*63 bytes"),
     "empty overflow": (_body(_x(shape=[0, 2**62, 2**62], data=[])), r"less than 2\*\*63 bytes"),
     "one size": (_body(_x(shape=[2**63])), r"less than 2\*\*63 bytes"),
+    "surrogate": (
+        _body(_x(datatype="BYTES", data=["a", "\ud800"])), r"has '\\ud800', which is in no text"
+    ),
     "axes": (_body(_x(shape=[1] * 65)), "65 axes"),
     "few": (_body(_x(shape=[3])), r"2 values; shape \[3\] takes 3"),
     "ragged": (_body(_x(shape=[2, 2], data=[[1, 2], [3]])), "nested otherwise .* at axis 1"),

@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import subgraphkit as sk
 from subgraphkit.cli import main
+from subgraphkit.cli.parquet import Job
+from subgraphkit.errors import InputError
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make serving")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: make serving")
+
+from subgraphkit.cli.parquet_child import Parts  # noqa: E402 (it needs pyarrow)
 
 ROWS, PART = 50, 8
 MANIFEST = "_subgraphkit.json"
@@ -94,6 +99,67 @@ def test_parts_of_something_else_are_refused(
     assert times(tmp_path / "out.parquet") == before
     (tmp_path / "out.parquet" / MANIFEST).unlink()
     assert main(batch("negation", 9)) == 2
+
+
+def test_a_run_goes_on_that_was_killed_before_it_had_a_manifest(
+    batch: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    left_over = tmp_path / "out.parquet" / f".subgraphkit-{'0' * 16}.part"
+    left_over.parent.mkdir()
+    left_over.write_bytes(b"half")
+    assert main(batch("negation", 9)) == 0
+    assert {one.name for one in left_over.parent.iterdir()} >= {MANIFEST, "part-000001.parquet"}
+    assert not left_over.exists()
+
+
+@pytest.fixture
+def parts(models: Path, tmp_path: Path) -> Callable[..., Any]:
+    """Compute a column in parts of three rows and batches of two, and return the table."""
+
+    def computed(model: str, x: Any) -> Any:
+        folder = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        pq.write_table(pa.table({"x": x}), folder.with_suffix(".parquet"), row_group_size=4)
+        spec = sk.SessionSpec.of(models / f"{model}.onnx", backend="numpy").to_json()
+        job = Job(str(folder.with_suffix(".parquet")), str(folder), spec, {}, {}, (), 2, 3, 1)
+        made = Parts(job)
+        for number in range(max(1, -(-len(x) // 3))):
+            made.write(number)
+        return pq.read_table(folder)["y"]
+
+    return computed
+
+
+def test_columns_of_tensors_and_of_lists_of_text_come_and_go(parts: Callable[..., Any]) -> None:
+    rows = np.arange(40, dtype=np.float32).reshape(10, 4)
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(rows)
+    assert parts("negation", tensors).to_pylist() == (-rows).tolist()
+    assert parts("negation", tensors[:0]).to_pylist() == []
+    assert parts("words", pa.array([["a", "b"]] * 4)).to_pylist() == [["a", "b"]] * 4
+    assert parts("words", pa.array([], pa.list_(pa.string()))).type == pa.list_(pa.string())
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        pa.array([[1, 2, 3, 4], None], pa.list_(pa.float32())),
+        pa.array([[1, None, 3, 4]], pa.list_(pa.float32(), 4)),
+        pa.array([1, None], pa.float32()),
+        pa.array(["one", None]),
+    ],
+    ids=["row", "element", "number", "text"],
+)
+def test_null_is_a_gap_and_never_a_number(parts: Callable[..., Any], x: Any) -> None:
+    with pytest.raises(InputError, match="column 'x' has gaps") as caught:
+        parts("negation", x)
+    assert caught.value.code == "SGK340"
+
+
+def test_rows_of_other_shapes_than_those_before_are_refused(parts: Callable[..., Any]) -> None:
+    for count in (1, 3):  # within a part, and in the next one
+        ones = [[1.0] * 4] * count + [[0.0, 0, 0, 1]] * 3
+        with pytest.raises(InputError, match=r"'y' would be .* in one place and .* in another"):
+            parts("sized", pa.array(ones, pa.list_(pa.float32())))
 
 
 def test_a_table_without_rows_is_one_afterwards(

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+import subgraphkit as sk
 from subgraphkit.cli import main
 from subgraphkit.cli.commands import serve as command
+
+WORDS = ["--backend", "numpy", "--port", "18439"]
 
 
 class Engine:
@@ -59,7 +62,7 @@ def served(monkeypatch: pytest.MonkeyPatch, models: Path) -> Callable[..., tuple
         monkeypatch.setattr(command.signal, "signal", lambda *_: None)
         monkeypatch.setattr(command, "_wait", interrupt)
         model = f"one={models / 'negation.onnx'}"
-        return main(["serve", model, "--backend", "numpy", "--port", "18439", *words]), engine
+        return main(["serve", model, *WORDS, *words]), engine
 
     return call
 
@@ -79,12 +82,12 @@ def test_it_listens_to_this_machine_unless_told_and_ends_with_ctrl_c(
 def test_what_the_engine_cannot_start_has_a_code_and_is_ended(
     served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, engine = served(Engine("[SGK194] another model"))
+    problem = "subgraphkit.errors.BundleError: [SGK194] another model"
+    code, engine = served(Engine(f"Error:\n  Traceback:\n  RuntimeError: \n    {problem}\n"))
     assert code == 2
     assert engine.done[-2:] == ["shutdown", "shutdown"]
     said = capsys.readouterr().err
-    assert "[SGK341]" in said
-    assert "[SGK194] another model" in said
+    assert "[SGK341] Ray Serve could not start the models: [SGK194] another model\n" in said
 
 
 def test_what_this_machine_cannot_do_is_said_before_anything_starts(
@@ -93,7 +96,39 @@ def test_what_this_machine_cannot_do_is_said_before_anything_starts(
     for words, problem in (
         (["--replicas", "10000"], "10000 processors"),
         (["--host", "256.0.0.1"], "cannot be listened at"),
+        (["--port", "70000"], "expected a whole number, 1 to 65535, got '70000'"),
     ):
         code, engine = served(Engine(), *words)
         assert (code, engine.done) == (2, [])
+        assert problem in " ".join(capsys.readouterr().err.split())
+
+
+def test_backends_are_those_of_models_that_are_no_specs(
+    served: Callable[..., tuple[int, Engine]],
+    models: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "two.json").write_text(
+        sk.SessionSpec.of(models / "doubling.onnx", "numpy,onnxruntime?").to_json()
+    )
+    engine = served(Engine())[1]
+    assert main(["serve", str(tmp_path / "two.json"), str(models / "eight.onnx"), *WORDS]) == 0
+    assert engine.specs["eight"].backend == "numpy"
+    assert engine.specs["two"].backend == "numpy,onnxruntime?"
+    assert main(["serve", str(tmp_path / "two.json"), *WORDS]) == 2
+    assert "says backends already" in capsys.readouterr().err
+
+
+def test_models_have_names_that_fit_into_a_path_and_one_each(
+    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    served(Engine())
+    for words, problem in (
+        (["a/b=model.onnx"], "without '/' in the name, got 'a/b=model.onnx'"),
+        (["=model.onnx"], "expected SPEC or NAME=SPEC"),
+        (["one.onnx", "one=other.onnx"], "[NAME=]SPEC gives 'one' twice"),
+        (["nothing.onnx"], "[SGK201]"),
+    ):
+        assert main(["serve", *words, "--port", "18439"]) in {2, 4}
         assert problem in " ".join(capsys.readouterr().err.split())

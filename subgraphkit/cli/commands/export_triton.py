@@ -9,6 +9,7 @@ from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import spec_as_told
 from subgraphkit.cli.values import counting, seconds
+from subgraphkit.configuration.config import resolve
 from subgraphkit.serving.triton import export_triton
 from subgraphkit.texts import printable
 
@@ -33,9 +34,15 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         )
     report.data = {"name": name, "version": arguments.version, "folder": str(place)}
     report.show(printable(str(place)))
-    report.note(printable(f"tritonserver --model-repository={arguments.folder} serves it"))
+    root = "" if PurePath(spec.source).is_absolute() else f"SUBGRAPH_MODEL_ROOT={_root()} "
+    report.note(printable(f"{root}tritonserver --model-repository={arguments.folder} serves it"))
     report.note(f"subgraphkit probe http://127.0.0.1:8000 {name} says whether it answers")
     return ExitCode.OK
+
+
+def _root() -> Path:
+    """Return the folder that the spec names its file from, which is not the server's."""
+    return Path(resolve().model_root or "").absolute()
 
 
 def _arguments(parser: ArgumentParser) -> None:

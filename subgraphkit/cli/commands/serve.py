@@ -1,10 +1,11 @@
 """``subgraphkit serve``: models behind the Open Inference Protocol, on an engine, until Ctrl-C."""
 
 import os
+import re
 import signal
 import socket
 import threading
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,19 +15,24 @@ from typing import Any, Final
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import spec_as_told
+from subgraphkit.cli.road import is_spec, spec_as_told
 from subgraphkit.cli.values import counting, merge_pairs
 from subgraphkit.errors import CallerError
 
 __all__ = ["COMMAND"]
 
+_OURS: Final = r"Error: (?=\[SGK)"
+"""What is before the text of an error of subgraphkit in a traceback."""
+
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Serve until somebody ends it, by Ctrl-C or SIGTERM."""
     _check(arguments)
+    places = merge_pairs(arguments.specs, "[NAME=]SPEC")
+    mixed = not all(map(is_spec, places.values()))
     specs = {
-        name: spec_as_told(place, arguments.backend)
-        for name, place in merge_pairs(map(_named, arguments.specs), "serve").items()
+        name: spec_as_told(place, None if mixed and is_spec(place) else arguments.backend)
+        for name, place in places.items()
     }
     ray, serve = import_module("ray"), import_module("ray.serve")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -67,12 +73,18 @@ def _deploy(serve: Any, specs: Mapping[str, Any], arguments: Namespace) -> None:
     except RuntimeError as error:
         said = serve.status().applications["subgraphkit"].deployments.values()
         why = "; ".join(one.message for one in said) or str(error)
+        # Of an error in a replica, Serve has the traceback, a screen long.
+        why = "\n".join(map(str.strip, re.split(_OURS, why)[-1].splitlines()))
         raise CallerError("SGK341", f"Ray Serve could not start the models: {why}") from error
 
 
 def _named(text: str) -> tuple[str, str]:
     name, found, place = text.partition("=")
-    return (name, place) if found else (PurePath(text).stem, text)
+    if not found:
+        return PurePath(text).stem, text
+    if not name or "/" in name or not place:
+        raise ArgumentTypeError(f"expected SPEC or NAME=SPEC without '/' in the name, got {text!r}")
+    return name, place
 
 
 def _check(arguments: Namespace) -> None:
@@ -99,8 +111,10 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "specs",
         metavar="[NAME=]SPEC",
+        type=_named,
         nargs="+",
-        help="a spec that 'subgraphkit spec' wrote, a model or a bundle; named as its file if not",
+        help="a spec that 'subgraphkit spec' wrote, a model or a bundle; without NAME, it is "
+        "named as its file",
     )
     parser.add_argument("--backend", metavar="LIST", help="backends of models that are no specs")
     parser.add_argument(
@@ -121,7 +135,7 @@ def _arguments(parser: ArgumentParser) -> None:
         parser.add_argument(
             word,
             metavar="N",
-            type=counting(1),
+            type=counting(1, 65535 if word == "--port" else None),
             default=default,
             help=f"{purpose} (default: {default})",
         )

@@ -17,9 +17,13 @@ from subgraphkit.serving.oip.messages import (
     encode_request,
     encode_response,
 )
-from subgraphkit.serving.oip.metadata import encode_error, model_metadata, server_metadata
+from subgraphkit.serving.oip.metadata import (
+    encode_error,
+    model_metadata,
+    probe,
+    server_metadata,
+)
 from subgraphkit.serving.oip.parsing import HEADER
-from subgraphkit.serving.oip.probing import probe
 
 __all__ = [
     "HEADER",

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from subgraphkit.serving.oip.datatypes import datatype_of, refuse
+from subgraphkit.serving.oip.datatypes import datatype_of, refuse, to_binary, to_json
 from subgraphkit.serving.oip.parsing import HEADER, flag, named, parameters, parted
 from subgraphkit.serving.oip.reading import from_binary, from_json, type_and_shape
-from subgraphkit.serving.oip.writing import to_binary, to_json
 
 __all__ = [
     "InferenceRequest",

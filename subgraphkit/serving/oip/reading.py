@@ -6,7 +6,6 @@ views, never copies. Nothing is cast in silence: 1.5 is no INT32, 300 no INT8, t
 
 import math
 import reprlib
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
@@ -14,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.serving.oip.datatypes import BINARY_ONLY, DATATYPES, refuse
+from subgraphkit.serving.oip.datatypes import BINARY_ONLY, DATATYPES, LENGTH, refuse
 
 __all__ = ["from_binary", "from_json", "type_and_shape"]
 
@@ -29,7 +28,6 @@ _KINDS: Final[dict[str, set[type]]] = {
 }
 _MOST_BYTES: Final = 2**63 - 1
 _MOST_AXES: Final = 64  # of NumPy's arrays
-_LENGTH: Final = struct.Struct("<I")
 
 
 def type_and_shape(tensor: Mapping[str, Any], where: str) -> tuple[str, tuple[int, ...]]:
@@ -72,12 +70,12 @@ def from_binary(datatype: str, shape: tuple[int, ...], data: memoryview, where: 
 
 
 def _strings(data: memoryview, count: int, where: str) -> Iterator[str]:
-    if count * _LENGTH.size > len(data):
+    if count * LENGTH.size > len(data):
         refuse(f"{where} has {len(data)} bytes of data, too few for the lengths of {count} BYTES")
     place = 0
     for index in range(count):
-        start = place + _LENGTH.size
-        place = start + (_LENGTH.unpack_from(data, place)[0] if start <= len(data) else 0)
+        start = place + LENGTH.size
+        place = start + (LENGTH.unpack_from(data, place)[0] if start <= len(data) else 0)
         if place > len(data):
             refuse(f"element {index} of {where} ends at byte {place} of {len(data)}")
         try:
@@ -104,6 +102,10 @@ def from_json(datatype: str, shape: tuple[int, ...], data: Any, where: str) -> _
         found = next(one for one in values if type(one) in others)
         refuse(f"{where} has the value {reprlib.repr(found)}, which is no {datatype}")
     if datatype == "BYTES":
+        try:
+            "".join(values).encode()
+        except UnicodeEncodeError as error:
+            refuse(f"{where} has {error.object[error.start]!r}, which is in no text")
         return _objects(values, shape)
     try:
         with np.errstate(over="raise"):

@@ -103,6 +103,7 @@ ONES = {"x": np.ones(2, np.float32)}
         (KeyError("weights"), "backend"),
         (MemoryError("no room"), "machine"),
         (RuntimeError("CUDA failure 2: out of memory"), "machine"),
+        (RuntimeError("cannot write: No space left on device"), "machine"),
         (RuntimeError("INVALID_ARGUMENT: indices"), "caller"),
     ],
     ids=repr,
@@ -119,6 +120,13 @@ def test_whoever_raises_an_error_may_say_whose_fault_it_is() -> None:
     error.fault = "caller"
     with _broken(error) as session:
         assert _fault(session, ONES) == "caller"
+
+
+def test_causes_in_a_circle_are_followed_once() -> None:
+    error, cause = ValueError("no"), ValueError("since")
+    error.__cause__, cause.__cause__ = cause, error
+    with _broken(error) as session:
+        assert _fault(session, ONES) == "backend"
 
 
 @pytest.mark.filterwarnings("ignore")
