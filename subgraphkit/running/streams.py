@@ -36,8 +36,9 @@ def submitted(pool: Executor, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
 
 def patience(timeout: float | None) -> float | None:
     """Return how many seconds to wait for a run that may take so long; None for ever."""
-    is_limited = timeout is not None and timeout < TIMEOUT_MAX  # what Python can wait
-    return timeout + _PATIENCE_SECONDS if is_limited else None
+    if timeout is None or timeout >= TIMEOUT_MAX:  # Python can wait for no longer
+        return None
+    return timeout + _PATIENCE_SECONDS
 
 
 async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results:  # noqa: ASYNC109 (see ``Answering.arun``)
