@@ -167,7 +167,7 @@ class Answering(ABC):
             "take another run for an answer, with recent_s.",
         )
 
-    def _beat(self, pulse: "Future[bool]", timeout_s: float, counts: bool) -> None:  # noqa: FBT001
+    def _beat(self, pulse: "Future[bool]", timeout_s: float, counts: bool) -> None:  # noqa: FBT001 (a thread passes it)
         try:
             if counts:
                 self.stats()  # here, as it waits for the runs that are under way
