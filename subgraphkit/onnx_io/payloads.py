@@ -25,6 +25,8 @@ _LARGE: Final = 4096
 _WORTH_TAKING: Final = 1 << 20
 """Bytes of a model below which it is parsed as it is."""
 _ALIGNMENT: Final = 64
+_ROOM_OF_ITS_OWN: Final = 1 << 21
+"""Bytes from which on a payload is given back alone; the smaller ones, all or none."""
 
 _MARK: Final = f"payload-{secrets.token_hex(16)}"
 """What stands for a file name where a payload was taken out; no model can name it."""
@@ -83,7 +85,10 @@ def read_into(file: BinaryIO, data: npt.NDArray[np.uint8]) -> bool:
 
 def _room(size: int) -> npt.NDArray[np.uint8]:
     """Return memory that is taken in large pages where it is used; small ones take longest."""
-    memory = mmap.mmap(-1, size)
+    try:
+        memory = mmap.mmap(-1, size)
+    except OSError:  # too little memory, which is said as always
+        raise _OtherwiseError from None
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a system without them
             memory.madvise(mmap.MADV_HUGEPAGE)
@@ -91,7 +96,7 @@ def _room(size: int) -> npt.NDArray[np.uint8]:
 
 
 class _OtherwiseError(Exception):
-    """The message is damaged, or says something twice, or has little weight."""
+    """The message is damaged, or says something twice, or has little weight or too much."""
 
 
 def read_apart(file: BinaryIO, size: int) -> tuple[bytes, list[Payload]]:
@@ -222,12 +227,15 @@ class _Reader:
         written.write(data)
 
     def _payload(self, length: int) -> Payload:
-        if not self._payloads:
-            self._room = _room(self._size + self._size // _LARGE * _ALIGNMENT + _ALIGNMENT)
-        payload = Payload(self._at, self._room[self._taken : self._taken + length])
+        if length >= _ROOM_OF_ITS_OWN:
+            payload = Payload(self._at, _room(length))
+        else:
+            if not self._taken:
+                self._shared = _room(self._size + self._size // _LARGE * _ALIGNMENT + _ALIGNMENT)
+            payload = Payload(self._at, self._shared[self._taken : self._taken + length])
+            self._taken += length + -length % _ALIGNMENT
         self._require(read_into(self._file, payload.data()))
         self._at += length
-        self._taken += length + -length % _ALIGNMENT
         return payload
 
     def _read(self, length: int) -> bytes:

@@ -1,7 +1,11 @@
 """Large weights leave the protobuf message, so that they are in memory once."""
 
+import errno
+import mmap
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -56,6 +60,45 @@ def test_a_file_is_read_the_same_way(tmp_path: Path) -> None:
     onnx.save(proto, tmp_path / "m.onnx")
     loaded = sk.load(tmp_path / "m.onnx")
     assert loaded.taken_out == {"w"}
+    np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
+
+
+def test_a_large_weight_is_given_back_though_a_smaller_one_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payloads, "_ROOM_OF_ITS_OWN", 20_000)
+    proto, values = model()
+    proto.graph.initializer.append(numpy_helper.from_array(values[:20], "part"))
+    onnx.save(proto, tmp_path / "m.onnx")
+    loaded = sk.load(tmp_path / "m.onnx")
+    assert loaded.taken_out == {"w", "part"}
+    part = loaded.graph.constants["part"].array()
+    memory = [
+        weakref.ref(mapping_of(loaded.graph.constants[name].array())) for name in ("w", "part")
+    ]
+    loaded.let_go()
+    assert [one() is None for one in memory] == [True, False]
+    np.testing.assert_array_equal(part, values[:20])
+    np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
+
+
+def mapping_of(array: np.ndarray) -> mmap.mmap:
+    base: Any = array
+    while not isinstance(base, mmap.mmap):
+        base = base.obj if isinstance(base, memoryview) else base.base
+    return base
+
+
+def test_a_model_too_large_to_be_read_apart_is_read_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: int) -> mmap.mmap:
+        raise OSError(errno.ENOMEM, "")
+
+    monkeypatch.setattr(mmap, "mmap", full)
+    proto, values = model()
+    loaded = sk.load(proto.SerializeToString())
+    assert not loaded.taken_out
     np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
 
 
