@@ -5,7 +5,7 @@ from pathlib import Path
 
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.cli.values import merge_options, merge_pairs
-from subgraphkit.errors import CallerError
+from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
 from subgraphkit.placing import SessionSpec
@@ -109,4 +109,8 @@ def read_spec(file: str) -> SessionSpec:
         text = Path(file).read_bytes()
     except (OSError, ValueError) as error:
         raise CallerError("SGK301", f"cannot read the spec {file!r}: {error}") from error
-    return SessionSpec.from_json(text)
+    try:
+        return SessionSpec.from_json(text)
+    except SubgraphkitError as error:
+        error.add_note(f"This was {file!r}.")
+        raise

@@ -15,7 +15,8 @@ __all__ = [
 
 def add_bind_words(parser: argparse.ArgumentParser) -> None:
     """Add the model, and the arguments of a bind beside the backends."""
-    parser.add_argument("model", metavar="MODEL", help="an ONNX file, or for 'run' a bundle")
+    purpose = "an ONNX file, or for 'run' and 'spec' a bundle"
+    parser.add_argument("model", metavar="MODEL", help=purpose)
     parser.add_argument(
         "--data-root",
         metavar="FOLDER",

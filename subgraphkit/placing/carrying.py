@@ -164,10 +164,10 @@ def carried_call(call: OpenCall, settings: ResolvedConfig) -> dict[str, Any]:
     Raises:
         CallerError: Something of it is no plain data (SGK192).
     """
-    is_bundle = is_folder(call.source)
+    is_bundle, is_chosen = is_folder(call.source), settings.sources["backend"][0] == "call"
     carried = _settings(settings, call.settings, without={"fold"} if is_bundle else set())
     return {
-        "backend": None if is_bundle else _selection(settings),
+        "backend": None if is_bundle and not is_chosen else _selection(settings),
         "options": _options(settings),
         "settings": carried | _demands(settings, call.constraints),
     }

@@ -77,7 +77,7 @@ class Replica:
             status, headers, body = answer_to(error)
         else:
             status, headers, body = await answer(
-                self._models, request.method, request.url.path, request.headers, body
+                self._models, request.method, request.scope["path"], request.headers, body
             )
         return Response(body, status, dict(headers))
 

@@ -1,5 +1,6 @@
 """Ray Serve answers over handles and HTTP, bounds what waits, and is updated while it is used."""
 
+import asyncio
 import json
 import os
 import signal
@@ -27,7 +28,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Ray warns of settings of its own
     pytest.importorskip("ray.serve", reason="Ray is not installed: make serving")
 
-from subgraphkit.serving.ray_serve import deployment
+from subgraphkit.serving.ray_serve import Replica, deployment
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray warns of settings of its own
 
@@ -37,6 +38,24 @@ BURST = 60
 
 def spec(models: Path, name: str) -> sk.SessionSpec:
     return sk.SessionSpec.of(models / f"{name}.onnx", backend="numpy", threads=1)
+
+
+def test_a_model_is_found_by_whatever_name_it_has(models: Path) -> None:
+    async def asked(name: str) -> int:
+        from starlette.requests import Request  # noqa: PLC0415 (imported where it is installed)
+
+        replica = Replica()
+        await replica.reconfigure({"models": {name: spec(models, "negation").to_json()}})
+        scope = {"type": "http", "method": "GET", "path": f"/v2/models/{name}", "headers": []}
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        answer = await replica(Request(scope, receive))
+        return int(answer.status_code)
+
+    for name in ("what?", "c#", "a b", "\N{SNOWMAN}", "p%41"):
+        assert asyncio.run(asked(name)) == 200
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,7 @@ def probe(url: str, model: str, version: str | None = None, *, timeout_s: float 
         text = error.read().decode(errors="replace")
         is_of_model = error.code == HTTPStatus.BAD_REQUEST and '"[SGK' in text.replace(" ", "")
         return "" if is_of_model else f"HTTP {error.code}: {text}"
-    except (HTTPException, KeyError, OSError, TypeError, ValueError) as error:
+    except (HTTPException, KeyError, MemoryError, OSError, TypeError, ValueError) as error:
         return describe_exception(error)
     return ""
 

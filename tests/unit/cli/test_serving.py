@@ -26,6 +26,7 @@ def test_a_model_and_a_spec_of_it_are_exported_alike(cli: Cli, tmp_path: Path) -
     second = cli("export-triton", "spec.json", "models", "--version", 2, "--max-batch", 4)
     assert second.code == 0
     assert "subgraphkit probe http://127.0.0.1:8000 linear" in second.err
+    assert f"SUBGRAPH_MODEL_ROOT={tmp_path} tritonserver" in " ".join(second.err.split())
     first, other = (Path("models/linear", one, "spec.json").read_text() for one in "12")
     assert first == other
     again = cli("export-triton", "spec.json", "models", "--version", 2)
@@ -37,11 +38,12 @@ class Handler(BaseHTTPRequestHandler):
 
     status: int | None = None
     text = ""
+    shape = (-1, 2)
     asked: Any = None
 
     def do_GET(self) -> None:
         names = ("BOOL", "FP16", "INT64", "BYTES")
-        inputs = [{"name": one, "datatype": one, "shape": [-1, 2]} for one in names]
+        inputs = [{"name": one, "datatype": one, "shape": Handler.shape} for one in names]
         self._send(200, json.dumps({"inputs": inputs}).encode(), {})
 
     def do_POST(self) -> None:
@@ -66,6 +68,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(Handler, "status", None)
+    monkeypatch.setattr(Handler, "shape", (-1, 2))
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -111,3 +114,9 @@ def test_a_model_is_healthy_if_it_finds_fault_itself_with_what_it_was_asked(
 def test_a_server_that_is_not_there_fails_the_check(cli: Cli, url: str) -> None:
     ended = cli("probe", url, "m", "--timeout", 2)
     assert (ended.code, "m does not answer: " in ended.out) == (1, True)
+
+
+def test_a_server_that_describes_what_no_memory_holds_is_not_healthy(cli: Cli, url: str) -> None:
+    Handler.shape = (1 << 40, 1 << 10)
+    ended = cli("probe", url, "m")
+    assert (ended.code, "MemoryError" in ended.out) == (1, True)

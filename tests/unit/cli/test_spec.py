@@ -38,7 +38,9 @@ def test_what_cannot_be_a_spec_or_is_of_another_model_is_an_error(cli: Cli) -> N
     assert cli("spec", "m.onnx", "-o", "spec.json").code == 0
     onnx.save(parsed(LINEAR, opset=19), "m.onnx")
     assert "SGK194" in cli("spec", "spec.json", "--check").err
-    assert "SGK193" in cli("spec", "m.onnx", "--check").err
+    said = cli("spec", "m.onnx", "--check").err
+    assert "SGK193" in said
+    assert "This was 'm.onnx'." in said
     assert "SGK301" in cli("spec", "absent.json", "--check").err
     assert "SGK114" in cli("spec", "m.onnx", "--set", "colour=red").err
     assert "NAME=VALUE" in cli("spec", "m.onnx", "--set", "colour").err

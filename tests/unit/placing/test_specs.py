@@ -315,6 +315,9 @@ def test_of_a_bundle_the_manifest_is_what_counts() -> None:
     assert (spec.digest, spec.backend) == (manifest["sha256"], None)
     with spec.open() as opened:
         assert opened.spec == spec
+    with sk.SessionSpec.of("bundle", "numpy").open() as opened:
+        assert opened.spec.backend is None  # it was the bundle's
+    refusal("SGK185", sk.SessionSpec.of("bundle", "onnxruntime?,numpy").open)
     with sk.InferenceSession("m.onnx", "numpy", {"N": 3}) as session:
         session.export("bundle", overwrite=True)
     refusal("SGK194", spec.open)
