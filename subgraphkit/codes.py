@@ -98,7 +98,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK186": "a bundle was made for something else than is here",
         "SGK187": "a backend failed to store or to restore an engine of a bundle",
         # extensions
-        "SGK188": "weights were let go once they were compiled, and their file was changed since",
+        "SGK188": "weights are to be read, or read again, from a file that was changed meanwhile",
         "SGK190": "an extension failed and was switched off",
         "SGK191": "an extension implements a hook that does not exist",
         # sessions elsewhere

@@ -10,6 +10,7 @@ All of them can be pickled and copied; see ``SubgraphkitError`` for what arrives
 
 import errno
 import re
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final, Literal
 
 from subgraphkit.codes import CODES, OF_THE_MACHINE
@@ -48,6 +49,7 @@ __all__ = [
     "UnclaimedNodesError",
     "UnsupportedModelError",
     "WeightUpdateError",
+    "causes_of",
     "describe_exception",
     "fault_of",
     "text_of",
@@ -61,14 +63,25 @@ _OF_THE_MACHINE: Final = frozenset(
     | {errno.EACCES, errno.EPERM, errno.ENODEV, errno.ENXIO, errno.EAGAIN, errno.ESTALE}
 )
 _MOST_CAUSES: Final = 8
-_SAYS_MEMORY: Final = re.compile(
-    r"out of memory|bad_alloc|(failed|cannot|unable|not enough memory) to alloc", re.IGNORECASE
+_SAYS_MACHINE: Final = re.compile(
+    r"out of memory|bad_alloc|(failed|cannot|unable|not enough memory) to alloc"
+    r"|no space left on device|disk quota exceeded|too many open files",
+    re.IGNORECASE,
 )
 _SAYS_VALUES: Final = re.compile(
     r"INVALID_?ARGUMENT|out of (data )?bounds|(?<!list )(?<!tuple )index out of range",
     re.IGNORECASE,
 )
 """How libraries put it that an input has a value that a node cannot take, such as an index."""
+
+
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and what caused it; they may cause one another in a circle."""
+    at: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if at is not None:
+            yield at
+            at = at.__cause__
 
 
 def fault_of(error: BaseException, *, running: bool = False) -> Fault | None:
@@ -87,7 +100,7 @@ def fault_of(error: BaseException, *, running: bool = False) -> Fault | None:
     if isinstance(error, OSError):
         return "machine" if error.errno in _OF_THE_MACHINE else None
     text = text_of(error)
-    if _SAYS_MEMORY.search(text):
+    if _SAYS_MACHINE.search(text):
         return "machine"
     return "caller" if running and _SAYS_VALUES.search(text) else None
 
@@ -146,15 +159,11 @@ class SubgraphkitError(Travelling, Exception):
         It is what was said by setting it, else by the code, else by a cause, else by the class.
         """
         usual = self.usual_fault
-        at: BaseException | None = self
-        for _ in range(_MOST_CAUSES):
-            if at is None:
-                break
+        for at in causes_of(self):
             if (found := fault_of(at)) is not None:
                 return found
             if usual == "backend":  # the class of what wraps an error says less than the error's
                 usual = getattr(at, "usual_fault", usual)
-            at = at.__cause__
         return usual
 
     @fault.setter

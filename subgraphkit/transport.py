@@ -14,6 +14,7 @@ from dataclasses import is_dataclass
 from functools import reduce
 from importlib import import_module
 from itertools import islice
+from types import MemberDescriptorType
 from typing import Any, ClassVar, Final
 
 __all__ = ["Travelling", "carried", "describe_exception", "plain_value", "rebuilt", "text_of"]
@@ -23,7 +24,7 @@ _WHOLE: Final = frozenset({"code", "message", "hint"})
 """Attributes that are text of ours, and never cut."""
 
 _NATIVE: Final = ("errno", "strerror", "filename", "name", "path")
-"""Attributes of ``OSError`` and ``ImportError`` that no dictionary holds."""
+"""Attributes of ``OSError`` and ``ImportError`` that no dictionary holds, as those of slots."""
 
 _MOST_DEPTH: Final = 4
 _MOST_BITS: Final = 1024
@@ -53,7 +54,8 @@ def carried(error: Any) -> tuple[list[str], tuple[Any, ...], dict[str, Any], dic
     """Return what ``rebuilt`` takes to make a travelling exception anew; JSON can hold it.
 
     Returns:
-        The class and its public bases, the arguments, the attributes, and those of Python's own.
+        The class and its public bases, the arguments, the attributes, and those of slots and of
+        Python's own classes.
     """
     kinds = [
         kind
@@ -67,9 +69,9 @@ def carried(error: Any) -> tuple[list[str], tuple[Any, ...], dict[str, Any], dic
     ]
     room = error._room  # noqa: SLF001 (of the same module)
     held = dict(vars(error))
-    if (fault := getattr(error, "fault", None)) is not None:
+    if (fault := _attribute(error, "fault")) is not None:
         held["_fault"] = fault
-    notes = [str(note) for note in held.pop(_NOTES, ())]
+    notes = [str(note) for note in held.pop(_NOTES, None) or ()]
     notes += _origin(error)
     state = {
         name: str(value) if name in _WHOLE and isinstance(value, str) else plain_value(value, room)
@@ -77,12 +79,26 @@ def carried(error: Any) -> tuple[list[str], tuple[Any, ...], dict[str, Any], dic
     }
     if notes:
         state[_NOTES] = [note[:_MOST_TEXT] for note in notes]
+    slots = [
+        name
+        for kind in kinds
+        for name, one in vars(kind).items()
+        if isinstance(one, MemberDescriptorType)
+    ]
     natives = {
-        name: plain_value(getattr(error, name, None)) for name in _NATIVE if name not in held
+        name: plain_value(_attribute(error, name))
+        for name in (*_NATIVE, *slots)
+        if name not in held
     }
-    known = {name: value for name, value in natives.items() if value is not None}
+    known = {name: one for name, one in natives.items() if one is not None or name in slots}
     texts = tuple(one if type(one) is str else plain_value(one) for one in error.args)
     return names, texts, state, known
+
+
+def _attribute(error: Any, name: str) -> Any:
+    with suppress(Exception):  # code of whoever wrote the class
+        return getattr(error, name, None)
+    return None
 
 
 def rebuilt(
@@ -99,7 +115,7 @@ def rebuilt(
         names: The classes, the first that is found is taken.
         args: Its arguments.
         state: Its attributes.
-        natives: Those of Python's own.
+        natives: Those of slots and of Python's own classes.
         imports: Whether to import the module of a class; otherwise it must have been.
     """
     for name in names:
@@ -119,7 +135,8 @@ def _made(
     error.args = tuple(args)
     vars(error).update({name: _tupled(one, name) for name, one in state.items()})
     for name, value in natives.items():
-        setattr(error, name, value)
+        with suppress(AttributeError):  # what a class computes cannot be set
+            setattr(error, name, value)
     return error
 
 

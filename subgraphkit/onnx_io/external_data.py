@@ -42,8 +42,8 @@ _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(o
 
 _Parts = tuple[str, ...]
 _Read = TypeVar("_Read")
-_State = tuple[int, int, int]
-"""Size, time of the last change, and number of a file."""
+_State = tuple[int, ...]
+"""Size, times of the last change, and number of a file. One of the times can be set back."""
 
 
 class _RefusedError(Exception):
@@ -87,6 +87,7 @@ class DataFolders:
         self._trusted = {self._own}
         self._more = more
         self._seen: dict[str, _State] = {}
+        self._read: dict[str, _State] = {}
 
     def read_model(self, read: Callable[[BinaryIO, int], _Read]) -> _Read | None:
         """Read the model itself, and trust the folder that its path leads to.
@@ -140,19 +141,39 @@ class DataFolders:
             location=self._name,
         )
 
+    def require_same(self, location: str, file: BinaryIO) -> None:
+        """Refuse a data file that was written to since something was first read from it.
+
+        Raises:
+            InvalidModelError: It was (SGK188).
+        """
+        # Not the number: file systems over a network give a file another one now and then.
+        state = _state(file)[:2]
+        if self._read.setdefault(location, state) != state:
+            raise InvalidModelError(
+                "SGK188",
+                f"weights in {location!r} are needed, and the file was changed since others were "
+                "read from it",
+                hint="Load the model again. Replace model and data by new files in a new folder.",
+                location=location,
+            )
+
     def digest(self) -> str | None:
-        """Return the digest of the model and of all files it has data in; None if one was changed.
+        """Return the digest of the model and of all its data files; None if one is not as it was.
 
         Of a model in one file it is the SHA-256 of that file. Otherwise it is the one of a JSON
         object with the digest of each file by location, that of the model under an empty name.
 
         Raises:
-            InvalidModelError: As ``open``.
-            OSError: A file cannot be read.
+            OSError: A file cannot be read from its disk.
         """
         found: dict[str, str] = {}
         for location, state in sorted(self._seen.items()):
-            with self._again(location) as file:
+            try:
+                opened = self._again(location)
+            except (_RefusedError, OSError):
+                return None
+            with opened as file:
                 found[location] = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
                 if _state(file) != state:
                     return None
@@ -160,7 +181,7 @@ class DataFolders:
 
     def _again(self, location: str) -> BinaryIO:
         if location:
-            return self.open(location, "external data")
+            return self._judged(_checked(location))
         return self._opened(self._name, self._trust_folder_of)
 
     def open(self, location: str, subject: str) -> BinaryIO:
@@ -317,7 +338,7 @@ def _real(path: Path) -> Path:
 
 def _state(file: BinaryIO) -> _State:
     status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns, status.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _plain(descriptor: int) -> BinaryIO:

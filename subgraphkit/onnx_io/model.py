@@ -76,7 +76,7 @@ class Model:
 
         Who asks for them later has them read again, from the file as it was.
         """
-        if self.folders is not None:
+        if self.folders is not None and self.path is not None:
             for payload in self.apart:
                 payload.let_go(self.folders.read_again)
 

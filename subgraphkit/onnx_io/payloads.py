@@ -31,6 +31,9 @@ _MARK: Final = f"payload-{secrets.token_hex(16)}"
 
 _GRAPH, _INITIALIZER, _DATA_TYPE, _RAW_DATA, _DATA_LOCATION = 7, 5, 2, 9, 14
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_BYTES_OF_A_LENGTH, _BYTES_OF_A_NUMBER = 5, 10
+"""What 32 and 64 bits take at most; protobuf refuses longer ones, as it does field 0."""
+_LOWER_HALF: Final = (1 << 32) - 1
 _SMALL_FIELDS: Final = 1000
 _BYTES_OF_A_FIELD: Final = 4096
 """A model with more fields than one for each of so many bytes has too little weight to look for."""
@@ -167,7 +170,8 @@ class _Reader:
             if (field, kind) == (_RAW_DATA, _BYTES) and length > _LARGE:
                 taken.append(self._payload(length))
                 continue
-            is_string = field == _DATA_TYPE and length == onnx.TensorProto.STRING
+            # Of what is longer, protobuf takes the lower half.
+            is_string = field == _DATA_TYPE and length & _LOWER_HALF == onnx.TensorProto.STRING
             is_plain = is_plain and not is_string and field not in {_RAW_DATA, _DATA_LOCATION}
             self._copy(written, kind, tag, length)
         if taken:
@@ -185,20 +189,21 @@ class _Reader:
         while self._at < end:
             self._fields -= 1
             self._require(self._fields > 0)
-            key, tag = self._varint()
+            key, tag = self._varint(_BYTES_OF_A_LENGTH)
             kind = key & 7
             self._require(kind in {_VARINT, _EIGHT, _BYTES, _FOUR})
             length = {_EIGHT: 8, _FOUR: 4}.get(kind, 0)
             if kind in {_VARINT, _BYTES}:
-                length, _ = self._varint()
+                most = _BYTES_OF_A_LENGTH if kind == _BYTES else _BYTES_OF_A_NUMBER
+                length, _ = self._varint(most)
             self._require(kind == _VARINT or self._at + length <= end)
             yield key >> 3, kind, tag, length
         self._require(self._at == end)
 
-    def _varint(self) -> tuple[int, bytes]:
+    def _varint(self, most: int) -> tuple[int, bytes]:
         value, read = 0, bytearray()
         while not read or read[-1] & 0x80:
-            self._require(len(read) < 10)  # noqa: PLR2004 (bytes that 64 bits take at most)
+            self._require(len(read) < most)
             read += self._read(1)
             value |= (read[-1] & 0x7F) << 7 * (len(read) - 1)
         return value, bytes(read)

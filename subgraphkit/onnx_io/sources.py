@@ -190,23 +190,33 @@ def _refuse_url(path: str) -> None:
 def _read_file(
     path: Path, more: MoreFolders
 ) -> tuple[bytes, Sequence[Payload], DataFolders | None]:
-    folders = DataFolders(path, more)
-    found = folders.read_model(read_apart)
-    if found is not None:
-        return *found, folders
+    if _is_name(path):
+        folders = DataFolders(path, more)
+        found = folders.read_model(read_apart)
+        if found is not None:
+            return *found, folders
     try:
         # What is no plain file, such as a pipe, has no data beside it.
         return path.read_bytes(), (), None
-    except OSError as error:
+    except (OSError, ValueError) as error:
         hint = f"Looked in {str(Path.cwd())!r}." if not path.is_absolute() else ""
         if isinstance(error, IsADirectoryError):
             hint = "Bundles are opened by InferenceSession and by 'subgraphkit run' alone."
+        why = error.strerror if isinstance(error, OSError) else error
         raise ModelNotFoundError(
             "SGK201",
-            f"the model file {str(path)!r} cannot be opened: {error.strerror}",
+            f"the model file {str(path)!r} cannot be opened: {why}",
             hint=hint,
             path=str(path),
         ) from error
+
+
+def _is_name(path: Path) -> bool:
+    """Say whether the system can have a file of that name, be there one or not."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 def _require_size(size: int, subject: str, limits: LimitsOf) -> None:

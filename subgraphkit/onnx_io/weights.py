@@ -119,7 +119,7 @@ def array_of(tensor: onnx.TensorProto, folders: DataFolders | None) -> _Array:
 
     Raises:
         InvalidModelError: If external data is out of bounds, missing or short (SGK210, SGK211), or
-            was left out of a bundle (SGK184).
+            was left out of a bundle (SGK184), or the file was changed since (SGK188).
     """
     if is_left_out(tensor):
         raise InvalidModelError(
@@ -291,6 +291,7 @@ def _read_external(tensor: onnx.TensorProto, folders: DataFolders | None) -> npt
         data.require_within(size)
         file.seek(data.offset)
         payload = np.fromfile(file, dtype=np.uint8, count=data.length)
+        data.folders.require_same(data.location, file)
     if len(payload) != data.length:
         data.require_within(data.offset + len(payload))
     return payload

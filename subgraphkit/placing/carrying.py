@@ -5,7 +5,7 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -57,6 +57,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "trust": (bool, "true or false"),
     "warm_up": (bool | Mapping, "true, false or shapes"),
 }
+_MOST_DEPTH: Final = 16
 _HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit spec'."
 _PINS: Final = ("pin", "keep_off")
 _APART: Final = frozenset({"backend", "model_root", *_PINS})
@@ -164,7 +165,7 @@ def carried_call(call: OpenCall, settings: ResolvedConfig) -> dict[str, Any]:
         CallerError: Something of it is no plain data (SGK192).
     """
     is_bundle, is_chosen = is_folder(call.source), settings.sources["backend"][0] == "call"
-    carried = _settings(settings, without={"fold"} if is_bundle else set())
+    carried = _settings(settings, call.settings, without={"fold"} if is_bundle else set())
     return {
         "backend": None if is_bundle and not is_chosen else _selection(settings),
         "options": _options(settings),
@@ -209,12 +210,16 @@ def _is_harmless(backend: str, name: str) -> bool:
     return bool(mine) and not any(option.needs_trust for option in mine)
 
 
-def _settings(settings: ResolvedConfig, without: Collection[str]) -> dict[str, Any]:
+def _settings(
+    settings: ResolvedConfig, told: Mapping[str, Any], without: Collection[str]
+) -> dict[str, Any]:
     found = {}
     for name, (layer, _) in settings.sources.items():
         if name in _APART or name in without or layer == "default":
             continue
-        if layer == "call" or name not in _OF_THE_PLACE:
+        if layer == "call" and name in _OF_THE_PLACE & told.keys():
+            found[name] = plain_json(told[name], name)  # "~" is the home of whoever opens
+        elif layer == "call" or name not in _OF_THE_PLACE:
             value = getattr(settings, name)
             found[name] = sorted(value) if isinstance(value, frozenset) else plain_value(value)
     return found
@@ -246,12 +251,20 @@ def _each(nodes: Any) -> Iterator[Any]:
         yield from nodes
 
 
-def plain_json(value: Any, what: str) -> Any:
+def plain_json(value: Any, what: str, depth: int = 0) -> Any:
     """Return a value as JSON can hold it.
 
+    Args:
+        value: The value.
+        what: What it is of.
+        depth: How deep in that it is.
+
     Raises:
-        CallerError: It is of a kind that it cannot (SGK192).
+        CallerError: It is of a kind that it cannot, or nested too deep (SGK192).
     """
+    if depth > _MOST_DEPTH:
+        raise no_spec(f"{what} is nested deeper than {_MOST_DEPTH} levels", "Give it flatter.")
+    inner = what, depth + 1
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         value = value.item()  # the scalar of a library
     match value:
@@ -262,11 +275,10 @@ def plain_json(value: Any, what: str) -> Any:
         case os.PathLike():
             return os.fspath(value)
         case Mapping():
-            return {str(key): plain_json(one, what) for key, one in value.items()}
-        case set() | frozenset():
-            return sorted(plain_json(one, what) for one in value)
-        case list() | tuple():
-            return [plain_json(one, what) for one in value]
+            return {str(key): plain_json(one, *inner) for key, one in value.items()}
+        case set() | frozenset() | list() | tuple():
+            found = [plain_json(one, *inner) for one in value]
+            return found if isinstance(value, list | tuple) else sorted(found)
         case _:
             raise no_spec(
                 f"{what} is a {type(value).__name__}",
@@ -317,6 +329,7 @@ def checked_members(members: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         ConfigError: One is of another kind than it must be (SGK193).
+        CallerError: One is nested too deep (SGK192).
     """
     found = {}
     for name, value in members.items():
@@ -324,6 +337,8 @@ def checked_members(members: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(value, kind) or value == "":
             raise unreadable(f"its {name!r} is {reprlib.repr(value)}, expected {what}")
         found[name] = _frozen(plain_json(value, name))
+    for name in sorted({"model", *_KINDS} & found["settings"].keys()):
+        raise unreadable(f"its setting {name!r} is none", _HOW)
     if not _DIGEST.fullmatch(found["digest"]):
         raise unreadable(f"its 'digest' is {reprlib.repr(found['digest'])}, expected a SHA-256")
     return found
@@ -341,15 +356,29 @@ def written(members: Mapping[str, Any]) -> str:
     return json.dumps({MARK: _SCHEMA, **said}, sort_keys=True, allow_nan=False)
 
 
+def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        twice = next(name for name in members if [one for one, _ in pairs].count(name) > 1)
+        raise unreadable(f"its member {twice!r} is there more than once")
+    return members
+
+
+def _refused(name: str) -> None:
+    raise ValueError(name)  # NaN and the like, which JSON has not
+
+
 def read_members(text: str | bytes, known: Collection[str]) -> dict[str, Any]:
     """Read the members of a spec.
 
     Raises:
-        ConfigError: It is of another schema, has members that are not known, or is no spec
-            (SGK193).
+        ConfigError: It is of another schema, has members that are not known or there twice, or is
+            no spec (SGK193).
     """
     try:
-        members = json.loads(text)
+        members = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refused)
+    except ConfigError:
+        raise
     except (ValueError, RecursionError):
         raise unreadable("it is not JSON") from None
     if not isinstance(members, dict) or MARK not in members:

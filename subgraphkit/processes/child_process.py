@@ -4,6 +4,7 @@ Source: jax#24901, a plugin that crashed the process that asked for its version.
 """
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -29,6 +30,8 @@ _MOST_PRINTED: Final = 1 << 20
 _PIECE: Final = 1 << 16
 _SETTLING_SECONDS: Final = 0.1
 """How long to wait for the last words of a process that may have ended."""
+_READING_SECONDS: Final = 10.0
+"""How long to wait if there are some and they have not been read, as on a machine that is busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,16 @@ class KeptEnd:
         """Return what is kept, or the last bytes of it."""
         if self._thread is not None:
             self._thread.join(_SETTLING_SECONDS)
+            end = time.monotonic() + _READING_SECONDS
+            while self._thread.is_alive() and self._is_behind() and time.monotonic() < end:
+                self._thread.join(_SETTLING_SECONDS)
         return bytes(self._kept[-(most or self._most) :]).decode("utf-8", errors="replace")
+
+    def _is_behind(self) -> bool:
+        try:
+            return bool(select.select([self._source], (), (), 0)[0])
+        except (OSError, ValueError):  # the thread has closed it, or this system has no such thing
+            return False
 
     def _read(self) -> None:
         with open(self._source, "rb", buffering=0) as source:  # noqa: PTH123 (a descriptor)

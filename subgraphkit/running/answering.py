@@ -26,8 +26,8 @@ from subgraphkit.running.observing import Observer
 from subgraphkit.running.samples import samples
 from subgraphkit.running.stopping import RunOptions
 from subgraphkit.running.streams import (
-    PATIENCE_SECONDS,
     awaited,
+    patience,
     streamed,
     streamed_async,
     submitted,
@@ -139,29 +139,38 @@ class Answering(ABC):
                 (SGK127) or on a backend that fails (such as SGK131, SGK136).
             CallerError: An input cannot be made up (SGK197); call ``warm_up(feeds=...)`` before.
         """
-        check_seconds("timeout_s", timeout_s)
-        if recent_s > 0:
-            self.stats()
-            tally = self._observer.tally
-            if tally is not None and time.monotonic() - tally.last <= recent_s:
-                return True
+        check_seconds("timeout_s", timeout_s, may_be_none=False)
+        check_seconds("recent_s", recent_s, may_be_none=False)
+        tally, end = self._observer.tally, time.monotonic() + min(timeout_s, threading.TIMEOUT_MAX)
+        if recent_s > 0 and tally is not None and time.monotonic() - tally.last <= recent_s:
+            return True
         pulse = self._pulse
         if pulse is None or pulse.done():
             pulse = self._pulse = Future()
-            name, given = "subgraphkit ping", (pulse, timeout_s)
-            threading.Thread(target=self._beat, args=given, name=name, daemon=True).start()
-        wait([pulse], timeout_s + PATIENCE_SECONDS)
-        if not pulse.done():
-            raise RunTimeoutError(
-                "SGK138",
-                f"the session did not answer a ping within timeout_s={timeout_s:g}",
-                hint="A run hangs in a backend, or others take that long: give it more time, or "
-                "take another run for an answer, with recent_s.",
-            )
-        return pulse.result()
+            given = pulse, timeout_s, recent_s
+            try:
+                threading.Thread(
+                    target=self._beat, args=given, name="subgraphkit ping", daemon=True
+                ).start()
+            except RuntimeError as error:  # there are too many threads
+                pulse.set_exception(error)
+        wait([pulse], patience(timeout_s))
+        left = end - time.monotonic()
+        if pulse.done() and left > 0 and isinstance(pulse.exception(), RunTimeoutError):
+            return self.ping(left, recent_s=recent_s)  # who began it had less time
+        if pulse.done():
+            return pulse.result()
+        raise RunTimeoutError(
+            "SGK138",
+            f"the session did not answer a ping within timeout_s={timeout_s:g}",
+            hint="A run hangs in a backend, or others take that long: give it more time, or "
+            "take another run for an answer, with recent_s.",
+        )
 
-    def _beat(self, pulse: "Future[bool]", timeout_s: float) -> None:
+    def _beat(self, pulse: "Future[bool]", timeout_s: float, recent_s: float) -> None:
         try:
+            if recent_s > 0:
+                self.stats()  # here, as it waits for the runs that are under way
             if self._small_feeds is None:
                 self._small_feeds = self.made_up()
             self.run(None, self._small_feeds, timeout_s=timeout_s)
@@ -291,8 +300,7 @@ class Answering(ABC):
 
     def _end_workers(self) -> None:
         """Have no thread wait for requests; those that came before are answered."""
-        if self._workers is not None:
-            self._workers.shutdown(wait=False)
+        self._pool().shutdown(wait=False)  # one that is made later would not be ended
 
     def _forget_threads(self) -> None:
         """Go on in a forked child, without the threads of the parent."""

@@ -77,7 +77,7 @@ class Batcher:
 
     def __init__(self, session: Answering, max_batch: int = 32, max_wait_s: float = 0.002) -> None:
         check_count("max_batch", max_batch)
-        check_seconds("max_wait_s", max_wait_s)
+        check_seconds("max_wait_s", max_wait_s, may_be_none=False)
         graph = session.graph
         _check_rows(session, _common_dimension(graph))
         self._session, self._max_batch, self._max_wait_s = session, max_batch, max_wait_s
@@ -197,7 +197,7 @@ class Batcher:
                     return self._taken(kind)
                 if kind is None and self._closed:
                     break
-                if not self._changed.wait(left) and kind is None:
+                if not self._changed.wait(min(left, threading.TIMEOUT_MAX)) and kind is None:
                     break
             self._thread = None
             return []
@@ -249,7 +249,7 @@ class Batcher:
                 [array[end - one.rows : end].copy() for array in results]
                 for one, end in zip(requests, ends, strict=True)
             ]
-        except Exception:  # noqa: BLE001 (it comes up again where it belongs)
+        except BaseException:  # noqa: BLE001 (it comes up again where it belongs)
             return False
         for one, mine in zip(requests, shares, strict=True):
             one.future.set_result(mine if one.places is None else picked(mine, one.places))

@@ -13,6 +13,7 @@ from subgraphkit.errors import (
     InputError,
     InvalidModelError,
     SubgraphkitError,
+    causes_of,
     fault_of,
     text_of,
 )
@@ -119,9 +120,10 @@ def fails_again(emitted: Emitted, index: int, failure: ExecutionError, feeds: An
 def _fault_of_a_step(error: BaseException) -> Fault:
     """Return who is at fault for what a step raised, and have the error say so."""
     coded = error.fault if isinstance(error, SubgraphkitError) else None
-    at: BaseException | None = error
-    while coded in {None, "backend"} and at is not None:
-        coded, at = fault_of(at, running=True) or coded, at.__cause__
+    for at in causes_of(error):
+        if coded not in {None, "backend"}:
+            break
+        coded = fault_of(at, running=True) or coded
     if isinstance(error, SubgraphkitError) and coded is not None:
         error.fault = coded
     return coded or "backend"

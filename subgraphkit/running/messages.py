@@ -47,18 +47,24 @@ def check_count(name: str, value: object) -> None:
         raise CallerError("SGK142", f"{name} is {value!r}, expected a whole number from 1 on")
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Make sure that an argument says how long a run may take.
+def check_seconds(name: str, value: object, *, may_be_none: bool = True) -> None:
+    """Make sure that an argument says how long something may take.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        may_be_none: Whether None is taken, for as long as it takes.
 
     Raises:
         CallerError: It does not (SGK142).
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-    if value is not None and not is_number:
+    if not is_number and not (value is None and may_be_none):
+        hint = "Leave it out, or give None, for a run that takes as long as it takes."
         raise CallerError(
             "SGK142",
             f"{name} is {value!r}, expected a number of seconds, 0 or more",
-            hint="Leave it out, or give None, for a run that takes as long as it takes.",
+            hint=hint if may_be_none else "",
         )
 
 

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
 from typing import Any, Final
 
 from subgraphkit.backend.interruption import limited_to
@@ -85,7 +84,7 @@ class RunOptions:
         try:
             if ends:
                 progress.cancel(_cancelled())
-            if seconds is None or seconds == inf:
+            if seconds is None or seconds >= threading.TIMEOUT_MAX:
                 yield progress
                 return
             limit = float(seconds)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import islice
+from threading import TIMEOUT_MAX
 from typing import Any, Final
 
 from subgraphkit.errors import RunTimeoutError
@@ -13,13 +14,13 @@ from subgraphkit.running.forking import run_forked
 from subgraphkit.running.messages import run_closed
 from subgraphkit.running.stopping import RunOptions
 
-__all__ = ["PATIENCE_SECONDS", "awaited", "streamed", "streamed_async", "submitted"]
+__all__ = ["awaited", "patience", "streamed", "streamed_async", "submitted"]
 
 _Feeds = Mapping[str, Any]
 _Results = list[Any]
 _Run = Callable[..., _Results]
 
-PATIENCE_SECONDS: Final = 0.1
+_PATIENCE_SECONDS: Final = 0.1
 """What a run whose time is up gets to come to its next step before nobody waits for it any more."""
 
 
@@ -27,9 +28,17 @@ def submitted(pool: Executor, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
     """Have a run done by another thread, in the context of this one."""
     try:
         return pool.submit(copy_context().run, run, *feeds)
-    except RuntimeError:  # it is shut down, as the session is
-        run_closed({})
+    except RuntimeError as error:
+        if "shutdown" in str(error):  # and not that there are too many threads
+            run_closed({})
         raise
+
+
+def patience(timeout: float | None) -> float | None:
+    """Return how many seconds to wait for a run that may take so long; None for ever."""
+    if timeout is None or timeout >= TIMEOUT_MAX:  # Python can wait for no longer
+        return None
+    return timeout + _PATIENCE_SECONDS
 
 
 async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results:  # noqa: ASYNC109 (see ``Answering.arun``)
@@ -46,8 +55,7 @@ async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results
 
     mine = asyncio.wrap_future(future)
     try:
-        limit = None if timeout is None else timeout + PATIENCE_SECONDS
-        await asyncio.wait([mine], timeout=limit)
+        await asyncio.wait([mine], timeout=patience(timeout))
         if mine.done():
             return mine.result()
     finally:
@@ -145,5 +153,6 @@ async def streamed_async(
     finally:
         options.cancel()
         for one in (*filter(None, [reading]), *under_way):
-            one.cancel()
+            if not one.cancel() and not one.cancelled():
+                one.exception()  # nobody will ask for it, and asyncio would report that
         pool.shutdown(wait=False)

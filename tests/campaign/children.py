@@ -1,6 +1,7 @@
 """A child that carries trials out, with limits, and is started again when it dies of one."""
 
 import ctypes
+import faulthandler
 import json
 import os
 import resource
@@ -137,6 +138,7 @@ class Child:
                 said = os.open(self._said, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
                 for descriptor in (1, 2):
                     os.dup2(said, descriptor)
+                faulthandler.disable()  # pytest's writes to the screen whatever descriptor 2 is
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))

@@ -26,10 +26,10 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     ("SGK138", "SGK139", "SGK149", "SGK196", "SGK197"): running_messages.MESSAGES,
     ("SGK15",): cache_messages.MESSAGES,
     ("SGK18",): bundle_messages.MESSAGES,
-    ("SGK192", "SGK193", "SGK194"): spec_messages.MESSAGES,
+    ("SGK192", "SGK193", "SGK194", "SGK195"): spec_messages.MESSAGES,
     ("SGK23",): precision_messages.MESSAGES,
     ("SGK32",): comparing_messages.MESSAGES,
-    ("SGK343", "SGK344", "SGK345"): serving_messages.MESSAGES,
+    ("SGK34",): serving_messages.MESSAGES,
 }
 MESSAGES = {name: made for table in TABLES.values() for name, made in table.items()}
 

@@ -1,10 +1,12 @@
 """Child processes: what they print is bounded, however long they go on."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from subgraphkit.processes import AnsweringChild, NoAnswer, run_child
+from subgraphkit.processes.child_process import KeptEnd
 
 FLOOD = """import sys
 print("begun", flush=True)
@@ -53,6 +55,20 @@ def test_what_a_child_printed_before_it_answered_is_there(module: str) -> None:
     assert child.answer(30.0) == [1]
     assert child.printed(11) == "early late"
     child.stop()
+
+
+@pytest.mark.parametrize("module", ['print("[1]")'], indirect=True)
+def test_what_a_child_printed_is_there_however_late_it_is_read(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = KeptEnd._read
+
+    def late(end: KeptEnd) -> None:
+        time.sleep(0.5)
+        read(end)
+
+    monkeypatch.setattr(KeptEnd, "_read", late)
+    assert run_child(module, [], 60.0).answer == "[1]\n"
 
 
 @pytest.mark.parametrize("module", [OUTLIVED], indirect=True)

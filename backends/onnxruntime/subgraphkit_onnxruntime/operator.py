@@ -17,7 +17,10 @@ from subgraphkit_onnxruntime.weights import HandedWeights
 
 __all__ = ["OnnxRuntimeOperator"]
 
-_OF_VALUES: Final = re.compile(r"[Oo]ut of range value|cannot be reshaped|ttempting to broadcast")
+_OF_VALUES: Final = re.compile(
+    r"[Oo]ut of range value|cannot be reshaped|ttempting to broadcast"
+    r"|\b([Dd]imensions?|channels|axis)\b"
+)
 """How it puts it that fed values or shapes do not fit, where it says only that a node failed."""
 
 _Record = Callable[[InnerTime], object]

@@ -27,6 +27,7 @@ behind it is aligned."""
 
 _OF_VALUES: Final = re.compile(
     r"conflicts with the reshape pattern|[Ss]hape infer|non-existing data|out of (range|bound)"
+    r"|\bincompatible\b|channels must match|dim size|can't be negative"
 )
 """How OpenVINO puts it that fed values or shapes do not fit one another."""
 

@@ -186,6 +186,31 @@ class TestLettingGo:
             for one, other in zip(expected, answers(session), strict=True):
                 np.testing.assert_array_equal(one, other)
 
+    def test_a_file_whose_time_was_set_back_is_no_source_of_them(self, tmp_path: Path) -> None:
+        path = self.model(tmp_path)
+        status = path.stat()
+        with sk.InferenceSession(path, "onnxruntime") as session:
+            onnx.save(dense(seed=2, rows=8192), path)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+            with pytest.raises(SubgraphkitError, match="SGK188"):
+                session.export(tmp_path / "bundle")
+            path.unlink()
+            with pytest.raises(sk.errors.CallerError, match="SGK192"):
+                _ = session.spec
+
+    def test_a_model_that_is_in_no_file_keeps_them(self, tmp_path: Path) -> None:
+        onnx_ir = pytest.importorskip("onnx_ir", reason="a model of another library")
+        proto = dense(rows=8192)
+        onnx.external_data_helper.set_external_data(proto.graph.initializer[0], "data.bin")
+        onnx.save(proto, tmp_path / "m.onnx")
+        (tmp_path / "model").touch()
+        with sk.InferenceSession(onnx_ir.load(tmp_path / "m.onnx"), "onnxruntime") as session:
+            session.export(tmp_path / "bundle")
+            expected = answers(session)
+        with sk.InferenceSession(tmp_path / "bundle") as session:
+            for one, other in zip(expected, answers(session), strict=True):
+                np.testing.assert_array_equal(one, other)
+
     def test_a_model_that_somebody_has_loaded_keeps_them(self, tmp_path: Path) -> None:
         path = self.model(tmp_path)
         model = sk.load(path)

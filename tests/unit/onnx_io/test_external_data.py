@@ -300,6 +300,17 @@ def test_data_cut_short_after_loading_is_noticed(folder: Path) -> None:
         model.graph.initializers["w"].array()
 
 
+def test_data_written_over_while_it_is_in_use_is_noticed(folder: Path) -> None:
+    partitioning = sk.partition(
+        sk.bind(sk.load(save(folder, location="w.bin")), backend="numpy", fold=False)
+    )
+    partitioning.graph.constants["w"].array()  # which nobody holds
+    (folder / "w.bin").write_bytes(bytes(16))
+    os.utime(folder / "w.bin", (0, 0))
+    with pytest.raises(InvalidModelError, match=r"SGK188.*w\.bin"):
+        sk.compile_subgraphs(partitioning)
+
+
 def test_a_model_given_as_bytes_may_not_open_files(folder: Path) -> None:
     assert code(save(folder, location="w.bin").read_bytes()) == "SGK210"
 

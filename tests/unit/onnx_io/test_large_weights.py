@@ -92,7 +92,7 @@ def outcome(data: bytes) -> object:
     try:
         constants = sk.load(data).graph.constants
     except sk.errors.SubgraphkitError as error:
-        return error.code
+        return str(error)
     return {name: one.array().tobytes() for name, one in constants.items()}
 
 
@@ -111,6 +111,25 @@ def said_twice() -> Iterator[bytes]:
     yield proto.SerializeToString() + b"\x3a" + _length(frame) + frame
 
 
+def written_at_length() -> Iterator[bytes]:
+    """Yield messages with numbers of more bytes than they need, or than protobuf takes."""
+    proto, _ = model()
+    (raw,) = (one.raw_data for one in proto.graph.initializer[:1])
+    proto.graph.initializer[0].ClearField("raw_data")
+    head = proto.graph.initializer[0].SerializeToString()
+    proto.graph.ClearField("initializer")
+    for tag in (b"\x4a", b"\xca\x00", b"\xca\x80\x80\x80\x00", b"\xca\x80\x80\x80\x80\x00"):
+        for more in (b"", b"\x00", b"\x80\x00", b"\x80\x80\x00", b"\x80\x80\x80\x80\x00"):
+            for kind in (b"", b"\x10\x88\x80\x80\x80\x10"):  # text, in the lower half
+                length = _length(raw)
+                length = length[:2] + bytes([length[2] | 0x80]) + more if more else length
+                stored = head + kind + tag + length + raw
+                graph = proto.graph.SerializeToString() + b"\x2a" + _length(stored) + stored
+                whole = onnx.ModelProto.FromString(proto.SerializeToString())
+                whole.ClearField("graph")
+                yield whole.SerializeToString() + b"\x3a" + _length(graph) + graph
+
+
 def _length(data: bytes) -> bytes:
     low, middle, high = len(data) & 0x7F, len(data) >> 7 & 0x7F, len(data) >> 14
     return bytes([low | 0x80, middle | 0x80, high])
@@ -122,7 +141,7 @@ def test_a_damaged_or_unusual_message_is_what_protobuf_takes_it_for(
     whole = model()[0].SerializeToString()
     cut = [whole[:end] for end in range(1, len(whole), 997)]
     flipped = [whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :] for at in range(0, 120, 3)]
-    tried = [*cut, *flipped, *said_twice()]
+    tried = [*cut, *flipped, *said_twice(), *written_at_length()]
     apart = [outcome(data) for data in tried]
     monkeypatch.setattr(payloads, "_WORTH_TAKING", 1 << 40)
     assert apart == [outcome(data) for data in tried]

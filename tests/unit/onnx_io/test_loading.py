@@ -150,6 +150,8 @@ def test_a_missing_file_is_named() -> None:
     told = refusal("nowhere/m.onnx", ModelNotFoundError)
     assert "[SGK201]" in told
     assert "nowhere/m.onnx" in told
+    for no_name in ("a\0b.onnx", "a\0/b.onnx", "\udfff.onnx"):
+        assert "[SGK201]" in refusal(no_name, ModelNotFoundError)
 
 
 def test_a_directory_is_not_a_model(tmp_path: Path) -> None:

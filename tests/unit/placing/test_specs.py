@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle  # noqa: TID251 (what engines do with specs)
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import subgraphkit as sk
 from subgraphkit.configuration.settings import SETTINGS, OtherSettings
+from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Constraints
 from tests.models import LINEAR, parsed
 from tests.unit.placing.spec_support import ones_for, refusal, save_with_data
@@ -123,6 +125,8 @@ def test_a_spec_cannot_be_changed_nor_by_what_it_was_made_of() -> None:
         ({"settings": None}, "'settings'"),
         ({"trust": 1}, "'trust'"),
         ({"warm_up": "yes"}, "'warm_up'"),
+        ({"settings": {"backend": "numpy"}}, "setting 'backend' is none"),
+        ({"settings": {"model": 3, "strict": True}}, "setting 'model' is none"),
     ],
 )
 def test_what_is_no_spec_of_this_schema_is_refused(change: dict[str, Any], problem: str) -> None:
@@ -130,9 +134,30 @@ def test_what_is_no_spec_of_this_schema_is_refused(change: dict[str, Any], probl
     assert problem in refusal("SGK193", lambda: sk.SessionSpec.from_json(json.dumps(members)))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "3", "{", "[" * 100_000, b"\xff\xfe\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "3", "{", "[" * 100_000, b"\xff\xfe\x00", "[NaN]"]
+)
 def test_what_is_no_spec_at_all_is_refused(text: str | bytes) -> None:
     refusal("SGK193", lambda: sk.SessionSpec.from_json(text))
+
+
+@pytest.mark.parametrize("depth", [30, 450, 900])
+def test_a_spec_is_not_nested_deep(depth: int) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": [value]}
+    text = sk.SessionSpec("m.onnx", DIGEST, options={"numpy": {"x": 1}}).to_json()
+    with pytest.raises(CallerError, match=r"SGK19[23]"):
+        sk.SessionSpec.from_json(text.replace('"x": 1', '"x": ' + '{"a": [' * depth + "]}" * depth))
+    assert "nested" in refusal(
+        "SGK192", lambda: sk.SessionSpec("m.onnx", DIGEST, options={"numpy": {"x": value}})
+    )
+
+
+def test_a_member_that_is_there_twice_is_refused() -> None:
+    text = sk.SessionSpec("m.onnx", DIGEST, settings={"threads": 3}).to_json()
+    for twice in (text[:-1] + ', "source": "other.onnx"}', text.replace("3}", '3, "threads": 4}')):
+        assert "more than once" in refusal("SGK193", partial(sk.SessionSpec.from_json, twice))
 
 
 @pytest.mark.parametrize("missing", ["source", "digest", "subgraphkit_spec"])
@@ -159,6 +184,11 @@ def test_what_holds_here_travels_and_what_is_of_this_machine_does_not(
     assert dict(spec.settings) == expected
     said = sk.SessionSpec.of("m.onnx", cache_dir="/scratch")
     assert said.settings["cache_dir"] == "/scratch"
+    monkeypatch.setenv("HOME", str(Path.cwd() / "home"))
+    of_a_home = sk.SessionSpec.of("m.onnx", cache_dir="~/c", data_roots=[Path("~/d")])
+    assert str(Path.home()) not in of_a_home.to_json()
+    with of_a_home.open() as session:
+        assert session.spec == of_a_home
     monkeypatch.delenv("SUBGRAPH_THREADS")
     assert "threads" not in sk.SessionSpec.of("m.onnx").settings
 

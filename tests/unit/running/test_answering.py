@@ -3,9 +3,10 @@
 import asyncio
 import contextvars
 import gc
+import math
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,56 @@ def test_a_ping_is_over_in_time_though_the_backend_hangs(held: sk.InferenceSessi
     Held.go_on.set()
     while held._pulse is not None:
         pass
+    assert held.ping(math.inf)
+
+
+def test_nor_does_a_ping_that_begins_to_count_wait_for_others(held: sk.InferenceSession) -> None:
+    hanging = threading.Thread(target=held.run, args=(None, item(1)))
+    hanging.start()
+    Held.begun.acquire()
+    with pytest.raises(RunTimeoutError, match="SGK138"):
+        held.ping(0.01, recent_s=PATIENCE)
+    Held.go_on.set()
+    hanging.join(PATIENCE)
+    assert held.ping(recent_s=PATIENCE)
+
+
+def test_a_ping_that_shares_a_run_has_the_time_it_asked_for(held: sk.InferenceSession) -> None:
+    answers: list[bool] = []
+    patient = threading.Thread(target=lambda: answers.append(held.ping(PATIENCE)))
+    with pytest.raises(RunTimeoutError, match="SGK138"):
+        held.ping(0.01)
+    patient.start()  # the run of the first hangs, and ends too late for it
+    while held._pulse is not None and not held._pulse._waiters:
+        pass
+    Held.go_on.set()
+    patient.join(PATIENCE)
+    assert answers == [True]
+
+
+def test_where_no_thread_can_be_begun_nothing_waits_for_one(
+    held: sk.InferenceSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    Held.go_on.set()
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            held.ping()
+        with pytest.raises(RuntimeError, match="new thread"):
+            list(held.stream([item(1)]))
     assert held.ping()
+
+
+def test_a_session_that_was_closed_begins_no_threads() -> None:
+    before = set(threading.enumerate())
+    session = opened()
+    session.close()
+    with pytest.raises(CallerError, match="SGK144"):
+        asyncio.run(session.arun(item(1)))
+    assert not [one for one in set(threading.enumerate()) - before if "arun" in one.name]
 
 
 def test_runs_are_counted_by_who_was_at_fault(held: sk.InferenceSession) -> None:
@@ -246,71 +296,6 @@ def test_closing_answers_those_who_wait(held: sk.InferenceSession) -> None:
     assert codes == {"right", "SGK144"}
 
 
-def test_a_stream_keeps_the_order_and_reads_no_further_than_it_runs() -> None:
-    read = 0
-
-    def items() -> Iterator[dict[str, Any]]:
-        nonlocal read
-        for number in range(30):
-            read += 1
-            yield item(number)
-
-    with opened() as session:
-        got = 0
-        for place, (y,) in enumerate(session.stream(items(), depth=3)):
-            assert y == -place
-            got += 1
-            assert read <= place + 3
-        assert got == 30
-        assert list(session.stream([], 2)) == []
-        with pytest.raises(CallerError, match=r"SGK142.*depth"):
-            session.stream(items(), depth=0)
-
-
-def test_two_subgraphs_of_a_stream_work_at_the_same_time() -> None:
-    # Each waits in its run for the other: on the item before it, or after it.
-    both = threading.Barrier(2, timeout=PATIENCE)
-
-    def meeting(*, first: bool) -> Callable[[Any], ReferenceOperator]:
-        class Meeting(ReferenceOperator):
-            thread_safe = False
-
-            def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-                self.count = getattr(self, "count", 0) + 1
-                if self.count != (1 if first else 6):
-                    both.wait()
-                return super().run(inputs, outputs)
-
-        return Meeting
-
-    backends = [
-        claiming(["Relu"], "first", make=meeting(first=True)),
-        claiming(["Neg"], "second", make=meeting(first=False)),
-    ]
-    with opened(backend=backends) as session:
-        assert [y[0] for (y,) in session.stream(map(item, range(6)), depth=2)] == [
-            0, -1, -2, -3, -4, -5,
-        ]  # fmt: skip
-
-
-def test_an_error_in_a_stream_comes_at_its_place() -> None:
-    def broken() -> Iterator[dict[str, Any]]:
-        yield item(1)
-        yield item(2)
-        raise LookupError("no more")
-
-    with opened() as session:
-        for items, kind in (
-            ([item(1), item(2), {}, item(4)], CallerError),
-            (broken(), LookupError),
-        ):
-            results = session.stream(items, depth=4)
-            assert [next(results)[0][0], next(results)[0][0]] == [-1, -2]
-            with pytest.raises(kind):
-                next(results)
-            assert list(results) == []
-
-
 def test_a_stream_that_is_closed_ends_what_is_under_way(held: sk.InferenceSession) -> None:
     Held.go_on.set()
     results = held.stream(map(item, range(100)), depth=2)
@@ -323,26 +308,6 @@ def test_a_stream_that_is_closed_ends_what_is_under_way(held: sk.InferenceSessio
     ending.join(PATIENCE)
     assert held.stats().in_flight == 0
     assert len(Held.seen) <= 5
-
-
-def test_a_stream_of_what_arrives_answers_before_the_next_arrives() -> None:
-    async def main() -> None:
-        answers: asyncio.Queue[float] = asyncio.Queue()
-
-        async def items() -> AsyncIterator[dict[str, Any]]:
-            value = 1.0
-            for _ in range(5):
-                yield item(value)
-                value = 1 - await answers.get()
-
-        with opened() as session:
-            seen = []
-            async for (y,) in session.stream(items(), depth=4):
-                seen.append(y[0])
-                answers.put_nowait(float(y[0]))
-            assert seen == [-1, -2, -3, -4, -5]
-
-    asyncio.run(main())
 
 
 def test_a_session_that_answered_is_freed_when_it_is_dropped() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import os
 import re
 import threading
@@ -128,6 +129,26 @@ def test_a_request_waits_for_others_no_longer_than_it_may(session: sk.InferenceS
     assert Watched.rows == [2, 1]
     with sk.Batcher(session, max_batch=2, max_wait_s=0.001) as batcher:
         assert batcher.submit(feeds(1)).result(PATIENCE)[0] == -1
+    with sk.Batcher(session, max_batch=2, max_wait_s=math.inf) as batcher:
+        futures = [batcher.submit(feeds(1)), batcher.submit(feeds(2))]
+        assert [one.result(PATIENCE)[0][0] for one in futures] == [-1, -2]
+    with pytest.raises(CallerError, match="SGK142"):
+        sk.Batcher(session, max_wait_s=None)  # type: ignore[arg-type]
+
+
+def test_a_stacked_run_that_ends_its_thread_ends_no_other(rows: sk.InferenceSession) -> None:
+    class Leaving:
+        graph = rows.graph
+
+        def run(self, names: Any, fed: Any) -> Any:
+            if len(fed["x"]) > 1:
+                raise SystemExit(3)
+            return rows.run(names, fed)
+
+    fed = {"x": np.ones((1, 2), np.float32), "m": np.ones(1, np.int64)}
+    with sk.Batcher(Leaving(), max_batch=2, max_wait_s=PATIENCE) as batcher:  # type: ignore[arg-type]
+        for one in [batcher.submit(fed) for _ in range(4)]:
+            assert one.result(PATIENCE)[2] == -1
 
 
 def test_what_one_request_has_wrong_is_its_own(session: sk.InferenceSession) -> None:

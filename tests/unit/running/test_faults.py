@@ -70,6 +70,19 @@ def test_so_is_any_index_out_of_range(backend: str, operator: str) -> None:
         session.run(None, {"x": x, "i": np.zeros(shape, np.int64)})
 
 
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime", "openvino"])
+@pytest.mark.parametrize(
+    "node", ["MatMul(x, z)", "Gemm(x, z)", "Concat<axis=0>(x, z)", "Squeeze(x, first)"]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_so_are_shapes_that_do_not_fit_one_another(backend: str, node: str) -> None:
+    shape = "E" if "Squeeze" in node else "E,F"
+    text = f"g (float[A,B] x, float[C,D] z) => (float[{shape}] y) <int64[1] first = {{0}}> "
+    with sk.InferenceSession(parsed(f"{text} {{ y = {node} }}"), backend) as session:
+        feeds = {"x": np.ones((2, 4), np.float32), "z": np.ones((3, 5), np.float32)}
+        assert _fault(session, feeds) == "caller"
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_an_isolated_child_says_the_same() -> None:
     with sk.InferenceSession(_embedding(3), "numpy", isolate="process") as session:
@@ -103,6 +116,7 @@ ONES = {"x": np.ones(2, np.float32)}
         (KeyError("weights"), "backend"),
         (MemoryError("no room"), "machine"),
         (RuntimeError("CUDA failure 2: out of memory"), "machine"),
+        (RuntimeError("cannot write: No space left on device"), "machine"),
         (RuntimeError("INVALID_ARGUMENT: indices"), "caller"),
     ],
     ids=repr,
@@ -119,6 +133,13 @@ def test_whoever_raises_an_error_may_say_whose_fault_it_is() -> None:
     error.fault = "caller"
     with _broken(error) as session:
         assert _fault(session, ONES) == "caller"
+
+
+def test_causes_in_a_circle_are_followed_once() -> None:
+    error, cause = ValueError("no"), ValueError("since")
+    error.__cause__, cause.__cause__ = cause, error
+    with _broken(error) as session:
+        assert _fault(session, ONES) == "backend"
 
 
 @pytest.mark.filterwarnings("ignore")
