@@ -118,15 +118,22 @@ def file_to_write(given: str | None, what: str) -> Path | None:
         what: What is to be written, with a verb, such as "the outputs cannot be stored".
 
     Raises:
-        CallerError: It is a folder, or its folder is missing (SGK301).
+        CallerError: It is a folder, its folder is missing, or no file can have that name
+            (SGK301).
     """
     if given is None:
         return None
     path = Path(given)
-    if path.is_dir() or not path.parent.is_dir():
+    try:
+        problem = ""
+        if path.is_dir() or not path.parent.is_dir():
+            problem = "it is a folder, or its folder is missing"
+    except OSError as error:  # such as a name that is too long
+        problem = str(error.strerror)
+    if problem:
         raise CallerError(
             "SGK301",
-            f"{what} in {given!r}: it is a folder, or its folder is missing",
+            f"{what} in {given!r}: {problem}",
             hint="Give the path of a file in a folder that exists.",
         )
     return path

@@ -7,6 +7,7 @@ file to read instead of both, or is ``none``.
 """
 
 import contextlib
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -44,13 +45,13 @@ def config_paths(environ: Mapping[str, str], working_directory: Path) -> list[tu
         return []
     if chosen:
         path = Path(chosen).expanduser()
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 (no name makes it raise)
             problem = "it does not exist (named by environment variable SUBGRAPH_CONFIG)"
             raise messages.bad_file(str(path), None, problem)
         return [("file", path)]
     paths = [("file", path) for path in _project_file(working_directory)]
     own = user_file(environ)
-    return [*paths, ("user file", own)] if own.is_file() else paths
+    return [*paths, ("user file", own)] if os.path.isfile(own) else paths  # noqa: PTH113 (as above)
 
 
 def read_config_files(environ: Mapping[str, str], working_directory: Path) -> list[Layer]:
