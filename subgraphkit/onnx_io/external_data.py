@@ -88,6 +88,7 @@ class DataFolders:
         self._more = more
         self._seen: dict[str, _State] = {}
         self._read: dict[str, _State] = {}
+        self._digests: dict[tuple[str, _State], str] = {}
 
     def read_model(self, read: Callable[[BinaryIO, int], _Read]) -> _Read | None:
         """Read the model itself, and trust the folder that its path leads to.
@@ -174,9 +175,12 @@ class DataFolders:
             except (_RefusedError, OSError):
                 return None
             with opened as file:
-                found[location] = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+                digest = self._digests.get((location, state))
+                if digest is None:
+                    digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
                 if _state(file) != state:
                     return None
+            found[location] = self._digests[location, state] = digest
         return found[""] if len(found) == 1 else data_digest(canonical(found))
 
     def _again(self, location: str) -> BinaryIO:
