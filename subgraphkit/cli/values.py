@@ -15,6 +15,7 @@ __all__ = [
     "merge_options",
     "merge_pairs",
     "option_value",
+    "pair",
     "seconds",
     "shape_of",
     "symbol_size",
@@ -28,6 +29,20 @@ def _split(text: str, form: str) -> tuple[str, str]:
     """Split at the last ``=``; names of values may contain one, sizes do not."""
     name, found, value = text.rpartition("=")
     if not found or not name or not value:
+        raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
+    return name, value
+
+
+def pair(text: str, form: str, *, may_be_empty: bool = False) -> tuple[str, str]:
+    """Split at the first ``=``, for values that may contain one.
+
+    Args:
+        text: What was given.
+        form: What was expected, as the error says.
+        may_be_empty: Whether there may be nothing behind it.
+    """
+    name, found, value = text.partition("=")
+    if not found or not name or not (value or may_be_empty):
         raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
     return name, value
 
@@ -57,12 +72,9 @@ def symbol_size(text: str) -> tuple[str, int]:
 
 def file_of_input(text: str) -> tuple[str, str]:
     """Read ``x=folder/file.npy``, or ``folder/file.npz`` with the empty name."""
-    name, found, path = text.partition("=")
-    if not found and text.endswith(".npz"):
+    if "=" not in text and text.endswith(".npz"):
         return "", text
-    if not found or not name or not path:
-        raise argparse.ArgumentTypeError(f"expected INPUT=FILE.npy or FILE.npz, got {text!r}")
-    return name, path
+    return pair(text, "INPUT=FILE.npy or FILE.npz")
 
 
 def option_value(text: str) -> tuple[str, str, str]:

@@ -102,7 +102,7 @@ class LiveModel:
 
     def __init__(self, spec: str, batching: dict[str, Any]) -> None:
         self.words, said = (spec, batching), sk.SessionSpec.from_json(spec)
-        self.session, self.version = said.open(), said.digest.removeprefix("sha256:")[:12]
+        self.session, self.version = said.open(), said.digest[:12]
         self._batcher = sk.Batcher(self.session, **batching) if batching else None
         self._busy, self.idle = 0, asyncio.Event()
         self.idle.set()

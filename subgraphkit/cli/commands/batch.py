@@ -2,7 +2,7 @@
 
 import os
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from importlib.util import find_spec
 from typing import Final
 
@@ -11,7 +11,8 @@ from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.parquet import Job, compute, missing_parts
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import spec_as_told
-from subgraphkit.cli.values import counting, merge_pairs
+from subgraphkit.cli.values import counting, merge_pairs, pair
+from subgraphkit.cli.words import A_SPEC
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import counted
@@ -64,17 +65,13 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _column(text: str) -> tuple[str, str]:
-    name, _, column = text.partition("=")
-    if not name or not column:
-        raise ArgumentTypeError(f"expected INPUT=COLUMN, got {text!r}")
-    return name, column
+    return pair(text, "INPUT=COLUMN")
 
 
 def _result(text: str) -> tuple[str, str]:
-    name, found, column = text.partition("=")
-    if not name or (found and not column):
-        raise ArgumentTypeError(f"expected OUTPUT or OUTPUT=COLUMN, got {text!r}")
-    return name, column or name
+    if text and "=" not in text:
+        return text, text
+    return pair(text, "OUTPUT or OUTPUT=COLUMN")
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -88,7 +85,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "--spec",
         metavar="SPEC",
         required=True,
-        help="a spec that 'subgraphkit spec' wrote, a model or a bundle",
+        help=A_SPEC,
     )
     parser.add_argument("--backend", metavar="LIST", help="backends, unless a spec says them")
     parser.add_argument(

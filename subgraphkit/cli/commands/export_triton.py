@@ -9,6 +9,7 @@ from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import spec_as_told
 from subgraphkit.cli.values import counting, seconds
+from subgraphkit.cli.words import A_SPEC
 from subgraphkit.configuration.config import resolve
 from subgraphkit.serving.triton import export_triton
 from subgraphkit.texts import printable
@@ -46,9 +47,7 @@ def _root() -> Path:
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "spec", metavar="SPEC", help="a spec that 'subgraphkit spec' wrote, a model or a bundle"
-    )
+    parser.add_argument("spec", metavar="SPEC", help=A_SPEC)
     parser.add_argument("folder", metavar="DIR", type=Path, help="the model repository of Triton")
     parser.add_argument("--backend", metavar="LIST", help="backends, if it is not a spec")
     parser.add_argument("--name", help="name of the model (default: that of its file)")

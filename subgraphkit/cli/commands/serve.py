@@ -16,7 +16,8 @@ from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import is_spec, spec_as_told
-from subgraphkit.cli.values import counting, merge_pairs
+from subgraphkit.cli.values import counting, merge_pairs, pair
+from subgraphkit.cli.words import A_SPEC
 from subgraphkit.errors import CallerError
 
 __all__ = ["COMMAND"]
@@ -79,11 +80,12 @@ def _deploy(serve: Any, specs: Mapping[str, Any], arguments: Namespace) -> None:
 
 
 def _named(text: str) -> tuple[str, str]:
-    name, found, place = text.partition("=")
-    if not found:
+    if "=" not in text:
         return PurePath(text).stem, text
-    if not name or "/" in name or not place:
-        raise ArgumentTypeError(f"expected SPEC or NAME=SPEC without '/' in the name, got {text!r}")
+    form = "SPEC or NAME=SPEC without '/' in the name"
+    name, place = pair(text, form)
+    if "/" in name:
+        raise ArgumentTypeError(f"expected {form}, got {text!r}")
     return name, place
 
 
@@ -113,8 +115,7 @@ def _arguments(parser: ArgumentParser) -> None:
         metavar="[NAME=]SPEC",
         type=_named,
         nargs="+",
-        help="a spec that 'subgraphkit spec' wrote, a model or a bundle; without NAME, it is "
-        "named as its file",
+        help=f"{A_SPEC}; without NAME, it is named as its file",
     )
     parser.add_argument("--backend", metavar="LIST", help="backends of models that are no specs")
     parser.add_argument(

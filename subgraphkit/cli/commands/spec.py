@@ -1,14 +1,14 @@
 """``subgraphkit spec``: the spec of a session, which any process opens it by."""
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from typing import Any, Final
 
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import read_spec, shapes_as_told
-from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs
+from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs, pair
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.placing import SessionSpec
 
@@ -59,9 +59,7 @@ def _made(arguments: Namespace) -> SessionSpec:
 
 
 def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    name, value = pair(text, "NAME=VALUE", may_be_empty=True)
     return name.strip(), value
 
 
