@@ -4,28 +4,17 @@ The checks of the contract, of artefacts and of stress need a subgraph of the ba
 is; they use the first of these models of which the backend takes a node.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-import onnx
-from onnx import parser
-from onnx.reference import ReferenceEvaluator
-
+from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Outcome
 from subgraphkit.testing.subject import Stopped, Subject
 
 __all__ = ["ROWS", "SmallModel", "model_of", "model_taken", "small_models"]
 
-ROWS: Final = 4
-"""Size of the first axis unless another is asked for."""
-
 _ROWS_PER_IMAGE: Final = 64
-_HEADER: Final = '<ir_version: 10, opset_import: ["" : 17]>'
 _TEXTS: Final = (
     """mlp (float[N,16] x) => (float[N,8] y)
        <float[16,32] w1, float[32] b1, float[32,8] w2, float[8] b2>
@@ -48,57 +37,6 @@ _TEXTS: Final = (
     """moved (float[N,8] x) => (float[8,N] y)
        { t = Transpose<perm=[1,0]>(x) y = Identity(t) }""",
 )
-
-
-@dataclass(frozen=True, eq=False)
-class SmallModel:
-    """A model with one input ``x`` and one output ``y``.
-
-    Attributes:
-        proto: The model.
-    """
-
-    proto: onnx.ModelProto
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return str(self.proto.graph.name)
-
-    def feeds(self, seed: int = 0) -> Mapping[str, npt.NDArray[Any]]:
-        """Return something to feed; another seed gives other values."""
-        tensor = self.proto.graph.input[0].type.tensor_type
-        shape = [dim.dim_value for dim in tensor.shape.dim]
-        drawn = np.random.default_rng(seed).standard_normal(shape)
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        return {"x": (drawn * 4 if dtype.kind == "i" else drawn).astype(dtype)}
-
-    def expected(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return what onnx's own implementation computes."""
-        return list(ReferenceEvaluator(self.proto).run(None, dict(feeds)))
-
-
-def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
-    """Read a model in onnx's text form.
-
-    Args:
-        text: The graph. Values that are declared and made by no node become initializers with
-            numbers drawn, unless they have some.
-        header: Versions of the format and of the operator sets.
-    """
-    model = parser.parse_model(f"{header} {text}")
-    graph = model.graph
-    made = {name for node in graph.node for name in node.output}
-    declared = [value for value in graph.value_info if value.name not in made]
-    rng = np.random.default_rng(5)
-    for value in declared:
-        tensor = value.type.tensor_type
-        shape = tuple(dim.dim_value for dim in tensor.shape.dim)
-        drawn = rng.standard_normal(shape) / 4
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        graph.initializer.append(onnx.numpy_helper.from_array(drawn.astype(dtype), value.name))
-        graph.value_info.remove(value)
-    return model
 
 
 @lru_cache(maxsize=2)
