@@ -55,7 +55,7 @@ PRODUCERS: Final = {
         ("Expand(x[3,1], s:int64![3]={2,3,4})", (2, 3, 4)),
         ("Unsqueeze(x[3,4], a:int64![1]={-1})", (3, 4, 1)),
         ("Squeeze(x[3,1,4], a:int64![1]={1})", (3, 4)),
-        ("Resize<mode=\"nearest\">(x[1,2,3,2], \"\", s:float![4]={1,1,2,2})", (1, 2, 6, 4)),
+        ('Resize<mode="nearest">(x[1,2,3,2], "", s:float![4]={1,1,2,2})', (1, 2, 6, 4)),
     ),
     "elementwise": (
         ("Relu(x[2,3,4])", (2, 3, 4)),

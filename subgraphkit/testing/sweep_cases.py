@@ -1,15 +1,16 @@
 """Cases of level 5 that try all that a backend claims of the tables, many operators at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.combinations import PRODUCERS, combinations
 from subgraphkit.testing.feeding_forms import FEEDING_FORMS
 from subgraphkit.testing.operations import FAMILIES, Operation, operations
-from subgraphkit.testing.run_checks import Check
 from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
@@ -38,6 +39,8 @@ _USUAL: Final = {"products": 17, "windows": 11}
 _USUAL_SIZE: Final = 19
 _LARGE: Final = {"arithmetic": 20011, "curves": 20011, "reductions": 9001, "quantised": 20011}
 _LARGE_SIZE: Final = {"movement": 4099, "products": 301, "windows": 67, "normalisations": 301}
+_MOST_AT_ONCE: Final = 80
+_SECONDS: Final = 15.0
 _MOST_SQUARE: Final = 129
 _BANDS: Final = ((1, 33), (34, 1022), (1023, 70000))
 _THREADS: Final = 4
@@ -45,8 +48,14 @@ _RUNS_PER_THREAD: Final = 6
 _MOST_IN_THREADS: Final = 24
 
 
+_Row = tuple[Operation, int]
+_Step = Callable[[Subject, Sweep, Session], Finding | None]
+
+
 def sweep_cases() -> Iterator[Case]:
     """Build the cases: for each family its sizes, its operators in use, and its threads."""
+    for kind in PRODUCERS:
+        yield _case(f"fused/{kind}", partial(_fused, kind))
     for family in FAMILIES:
         yield _case(f"operators/{family}", partial(_in_use, family))
         yield _case(f"sizes/open/{family}", partial(_open_sizes, family), "dynamic_shapes")
@@ -58,9 +67,7 @@ def _case(name: str, run: Callable[[Subject], Finding], *needs: str) -> Case:
     return Case(f"L{_LEVEL}/{name}", _LEVEL, run, needs=needs, patience=2.0)
 
 
-def _taken(
-    subject: Subject, rows: Sequence[tuple[Operation, int]], *, is_open: bool = False
-) -> list[tuple[Operation, int]]:
+def _taken(subject: Subject, rows: Sequence[_Row], *, is_open: bool = False) -> list[_Row]:
     """Return those of which the backend takes a node; nothing is compiled."""
     if not rows:
         return []
@@ -69,15 +76,28 @@ def _taken(
     return [row for number, row in enumerate(rows) if number in numbers]
 
 
-def _tried(subject: Subject, model: Sweep, steps: dict[str, Check]) -> Finding:
-    """Open a session and carry out checks, until one finds fault."""
-    with subject.session(model.proto) as session:
-        taken = subject.operators_taken(session.partitioning)
-        for name, check in steps.items():
-            found = check(subject, model, session)
-            if found is not None:
-                return Finding(found.outcome, f"{name}: {found.detail}", taken)
-    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)
+def _tried(
+    subject: Subject, rows: Sequence[_Row], steps: Mapping[str, _Step], *, is_open: bool = False
+) -> Finding:
+    """Carry checks out, until one finds fault, on sessions that have some of the rows each.
+
+    What compiles so slowly that there is no time for all is tried on the first of them; each has
+    something of every part of the table.
+    """
+    parts = -(-len(rows) // _MOST_AT_ONCE)
+    started = time.monotonic()
+    taken: dict[str, None] = {}
+    for part in range(parts):
+        model = Sweep(rows[part::parts], is_open=is_open)
+        with subject.session(model.proto) as session:
+            taken |= dict.fromkeys(subject.operators_taken(session.partitioning))
+            for name, step in steps.items():
+                found = step(subject, model, session)
+                if found is not None:
+                    return Finding(found.outcome, f"{name}: {found.detail}", tuple(taken))
+        if time.monotonic() - started > _SECONDS:
+            break
+    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=tuple(taken))
 
 
 def _unclaimed(family: str) -> Finding:
@@ -88,6 +108,15 @@ def _usual(family: str) -> int:
     return _USUAL.get(family, _USUAL_SIZE)
 
 
+# -- fused ---------------------------------------------------------------------------------------
+
+
+def _fused(kind: str, subject: Subject) -> Finding:
+    """What may be fused computes what its operators compute one by one."""
+    rows = _taken(subject, [(one, 1) for one in combinations(kind)])
+    return _tried(subject, rows, {"fused": _once}) if rows else _unclaimed(kind)
+
+
 # -- in use --------------------------------------------------------------------------------------
 
 
@@ -96,15 +125,14 @@ def _in_use(family: str, subject: Subject) -> Finding:
     rows = _taken(subject, [(one, _usual(family)) for one in operations(family)])
     if not rows:
         return _unclaimed(family)
-    model = Sweep(rows)
     forms = {
         f"fed {name}": partial(run_checks.fed_in_a_form, form)
         for name, form in FEEDING_FORMS.items()
         if name != "stride_zero"
     }
-    steps: dict[str, Check] = {
+    steps: dict[str, _Step] = {
         "first run": _once,
-        "special values": partial(_special, model),
+        "special values": _special,
         "written in place": run_checks.written_in_place,
         "repeated": run_checks.repeated_runs_are_equal,
         "results stay": run_checks.results_stay,
@@ -113,14 +141,14 @@ def _in_use(family: str, subject: Subject) -> Finding:
         "buffers": run_checks.buffers_are_filled,
         "spread buffers": run_checks.spread_buffers_are_filled,
     }
-    return _tried(subject, model, steps)
+    return _tried(subject, rows, steps)
 
 
 def _once(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
     return run_checks.fed_with(subject, model, session, model.feeds())
 
 
-def _special(model: Sweep, subject: Subject, _: SmallModel, session: Session) -> Finding | None:
+def _special(subject: Subject, model: Sweep, session: Session) -> Finding | None:
     claims = session.partitioning.turns.claims
     losing = frozenset[str]().union(
         *(one.property.loses_nan for one in claims if one.backend.name == subject.name)
@@ -135,7 +163,7 @@ def _special(model: Sweep, subject: Subject, _: SmallModel, session: Session) ->
 # -- sizes ---------------------------------------------------------------------------------------
 
 
-def _open_rows(subject: Subject, family: str) -> list[tuple[Operation, int]]:
+def _open_rows(subject: Subject, family: str) -> list[_Row]:
     rows = [
         (one, _usual(family))
         for one in operations(family)
@@ -156,19 +184,19 @@ def _open_sizes(family: str, subject: Subject) -> Finding:
     if not rows:
         return _unclaimed(family)
     sizes = _sizes(family)
-    model = Sweep(rows, is_open=True)
     return _tried(
         subject,
-        model,
+        rows,
         {
-            f"N={size}": partial(_of_size, model, size, seed)
+            f"N={size}": partial(_of_size, size, seed)
             for seed, size in enumerate([*sizes[::-1], *sizes[-9::4], sizes[-1]])
         },
+        is_open=True,
     )
 
 
 def _of_size(
-    model: Sweep, size: int, seed: int, subject: Subject, _: SmallModel, session: Session
+    size: int, seed: int, subject: Subject, model: Sweep, session: Session
 ) -> Finding | None:
     return run_checks.fed_with(subject, model, session, model.feeds(seed, size))
 
@@ -177,7 +205,7 @@ def _fixed_sizes(family: str, subject: Subject) -> Finding:
     """What cannot be open is compiled for sizes, of which each operator has a few."""
     sizes = _sizes(family)
     is_open = set(_open_rows(subject, family))
-    rows: list[tuple[Operation, int]] = []
+    rows: list[_Row] = []
     for number, one in enumerate(operations(family)):
         if (one, _usual(family)) in is_open:
             continue
@@ -187,7 +215,7 @@ def _fixed_sizes(family: str, subject: Subject) -> Finding:
             if band:
                 rows.append((one, band[(number * 5 + place) % len(band)]))
     rows = _taken(subject, rows)
-    return _tried(subject, Sweep(rows), {"sizes": _once}) if rows else _unclaimed(family)
+    return _tried(subject, rows, {"sizes": _once}) if rows else _unclaimed(family)
 
 
 # -- threads -------------------------------------------------------------------------------------
@@ -206,4 +234,4 @@ def _large_threads(family: str, subject: Subject) -> Finding:
         entrances = [lambda: session] * _THREADS
         return run_checks.in_threads(subject, model, entrances, _RUNS_PER_THREAD)
 
-    return _tried(subject, Sweep(rows), {"large arrays": in_threads})
+    return _tried(subject, rows, {"large arrays": in_threads})
