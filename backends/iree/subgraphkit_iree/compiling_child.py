@@ -1,0 +1,190 @@
+"""A child process that imports ONNX into IREE's compiler and compiles it, a line of JSON each way.
+
+The compiler cannot be stopped, and some models take it down; here neither does harm. A command
+has ``do``, ``takes`` or ``compile``, and ``model``, an ONNX model whose large weights are outside;
+to compile, also ``flags``. The answer has ``problem``, empty if there is none, and ``nodes``, the
+places of the nodes that it names; of what was compiled ``engine``.
+"""
+
+import base64
+import io
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import onnx
+from iree.compiler import ir
+from iree.compiler.api import Invocation, Output, Session, Source
+from iree.compiler.dialects import util
+from iree.compiler.extras import onnx_importer
+
+__all__ = ["IDLE_SECONDS"]
+
+IDLE_SECONDS: Final = 20
+"""After how long without a command the process ends."""
+
+_ASKED: Final = (
+    "builtin.module(func.func(convert-torch-onnx-to-torch),"
+    "torch-onnx-to-torch-backend-pipeline,torch-to-iree)"
+)
+"""The passes that replace ONNX's operators; what they leave, no other pass takes."""
+
+_MOST_SAID: Final = 500
+_ERROR: Final = re.compile(r"(?:^|\s)error: (.*)")
+_NODE: Final = re.compile(r'"node (\d+)"')
+
+
+def main() -> None:
+    """Answer until nobody asks any more."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what the compiler prints is no answer
+    _doze()
+    for line in sys.stdin:
+        _doze(0)
+        json.dump(_answered(json.loads(line)), answers)
+        answers.write("\n")
+        answers.flush()
+        _doze()
+
+
+def _doze(seconds: int = IDLE_SECONDS) -> None:
+    """End the process after so many seconds; never if there are none."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
+
+
+def _answered(command: Mapping[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryFile() as printed:
+        engine = b""
+        try:
+            with _printing_to(printed.fileno()):
+                code = _imported(base64.b64decode(command["model"]))
+                with _ready(code, command.get("flags", ())) as invocation:
+                    engine = _DOES[command["do"]](invocation)
+            problem = ""
+        except _Refused:
+            printed.seek(0)
+            problem = printed.read().decode(errors="replace")
+        except (onnx_importer.OnnxImportError, ir.MLIRError, ValueError) as error:
+            problem = f"error: {error}"
+    found = _ERROR.findall(problem)
+    return {
+        "problem": (found[0] if found else problem)[:_MOST_SAID] or problem and "no reason given",
+        "nodes": sorted({int(number) for number in _NODE.findall(problem)}),
+        "engine": base64.b64encode(engine).decode(),
+    }
+
+
+class _Refused(Exception):  # noqa: N818 (a state: the compiler has printed what it is)
+    """The compiler returned without a result."""
+
+
+@contextmanager
+def _printing_to(place: int) -> Iterator[None]:
+    before = os.dup(2)
+    os.dup2(place, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+def _imported(data: bytes) -> bytes:
+    """Return a model as MLIR in its binary form; weights outside of it are parameters."""
+    model = onnx.load_from_string(data)
+    graph = model.graph
+    graph.name = "main"
+    for place, node in enumerate(graph.node):
+        node.name = f"node {place}"
+    left_out = [one for one in graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL]
+    inputs = len(graph.input)
+    for tensor in left_out:
+        graph.initializer.remove(tensor)
+        graph.input.append(
+            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        )
+    info = onnx_importer.ModelInfo(model)
+    context = ir.Context()
+    module = info.create_module(context=context).operation
+    onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
+    with context, ir.Location.unknown():
+        _with_parameters(module, inputs)
+    code = io.BytesIO()
+    module.write_bytecode(code)
+    return code.getvalue()
+
+
+def _with_parameters(module: ir.Operation, inputs: int) -> None:
+    """Make parameters of all arguments of the function beyond so many, called by their place."""
+    (function,) = module.regions[0].blocks[0].operations
+    block = function.regions[0].blocks[0]
+    weights = list(block.arguments)[inputs:]
+    for place, weight in enumerate(weights):
+        stored = _stored(weight.type)
+        with ir.InsertionPoint(function):
+            util.GlobalOp(
+                ir.StringAttr.get(f"weight_{place}"),
+                ir.TypeAttr.get(stored),
+                sym_visibility=ir.StringAttr.get("private"),
+                initial_value=ir.Attribute.parse(
+                    f'#flow.parameter.named<"weights"::"{place}"> : {stored}'
+                ),
+            )
+        with ir.InsertionPoint.at_block_begin(block):
+            loaded = util.GlobalLoadOp(stored, f"weight_{place}")
+            value = ir.Operation.create(
+                "torch_c.from_builtin_tensor", results=[weight.type], operands=[loaded.result]
+            ).result
+        weight.replace_all_uses_with(value)
+    for _ in weights:
+        block.erase_argument(inputs)
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    function.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(type_.inputs[:inputs], type_.results)
+    )
+
+
+def _stored(type_: ir.Type) -> ir.Type:
+    """Return the tensor type that holds a ``!torch.vtensor<[2,3],si8>``: integers have no sign."""
+    (shape, element) = re.fullmatch(r"!torch.vtensor<\[(.*)\],(\w+)>", str(type_)).groups()
+    element = re.sub(r"^[su]i", "i", element)
+    return ir.Type.parse(f"tensor<{''.join(f'{dim}x' for dim in shape.split(',') if dim)}{element}>")
+
+
+@contextmanager
+def _ready(code: bytes, flags: list[str]) -> Iterator[Invocation]:
+    """Open the compiler with a module that it has read."""
+    with Session() as session:
+        session.set_flags(*flags)
+        with session.invocation() as invocation:
+            invocation.enable_console_diagnostics()
+            if not invocation.parse_source(Source.wrap_buffer(session, code)):
+                raise _Refused
+            yield invocation
+
+
+def _tried(invocation: Invocation) -> bytes:
+    if not invocation.execute_text_pass_pipeline(_ASKED):
+        raise _Refused
+    return b""
+
+
+def _compiled(invocation: Invocation) -> bytes:
+    if not invocation.execute():
+        raise _Refused
+    with Output.open_membuffer() as engine:
+        invocation.output_vm_bytecode(engine)
+        return bytes(engine.map_memory())
+
+
+_DOES: Final[Mapping[str, Callable[[Invocation], bytes]]] = {"takes": _tried, "compile": _compiled}
+
+if __name__ == "__main__":
+    main()
