@@ -35,10 +35,16 @@ class Compiled:
 class Compiler:
     """The compiler, in a child that is started when it is needed and ends when it is not.
 
+    It ends when an operator is closed, or when nobody has asked anything for a while.
+
     Thread-safety: safe; one thread at a time is served.
     """
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start over in a forked process: the child of the parent answers the parent."""
         self._lock = threading.Lock()
         self._child: AnsweringChild | None = None
 
@@ -55,6 +61,16 @@ class Compiler:
     def compile(self, model: onnx.ModelProto, flags: Sequence[str], progress: Progress) -> Compiled:
         """Compile a model; as ``takes``."""
         return self._do("compile", model, flags, progress)
+
+    def rest(self) -> None:
+        """Let the child end, unless it is at work; the next question starts another."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._child is not None:
+                    self._child.stop()
+                    self._child = None
+            finally:
+                self._lock.release()
 
     def _do(
         self, what: str, model: onnx.ModelProto, flags: Sequence[str], progress: Progress
@@ -90,15 +106,8 @@ class Compiler:
         raise AssertionError
 
 
-the_compiler = Compiler()
+the_compiler: Final = Compiler()
 """The compiler of this process."""
 
-
-def _start_over() -> None:
-    """Have a child of its own in a forked process; that of the parent answers the parent."""
-    global the_compiler  # noqa: PLW0603 (one a process)
-    the_compiler = Compiler()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_over)
+    os.register_at_fork(after_in_child=the_compiler.forget)

@@ -8,6 +8,7 @@ import subgraphkit as sk
 from subgraphkit.backend import fill_buffers
 from subgraphkit.types import DataType
 
+from subgraphkit_iree.compiler import the_compiler
 from subgraphkit_iree.devices import Device
 
 __all__ = ["IreeOperator"]
@@ -118,6 +119,7 @@ class IreeOperator(sk.SubgraphOperator):
         """Let the module, its weights and the device go."""
         self._context = self._function = self._device = None
         self._weights = {}
+        the_compiler.rest()
 
 
 def _element(runtime: Any, type_: Any) -> Any:
