@@ -6,7 +6,6 @@ from importlib.util import find_spec
 import subgraphkit as sk
 from subgraphkit.backend import BindContext
 from subgraphkit.onnx_io import outside_weights
-
 from subgraphkit_iree.backend_options import Options
 from subgraphkit_iree.claims import IreeProperty
 from subgraphkit_iree.devices import Device, identity, open_device, versions

@@ -1,17 +1,15 @@
 """What the iree backend takes: what IREE's compiler says it can compute, but for what is known."""
 
-from pathlib import Path
 from typing import Final
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext, Progress
+from subgraphkit.backend import BindContext
 from subgraphkit.ir import BoundGraph, make_subgraph
 from subgraphkit.onnx_io import node_key, outside_weights
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, TensorType, ValueType
-
 from subgraphkit_iree.backend_options import Options
-from subgraphkit_iree.compiler import the_compiler
+from subgraphkit_iree.compiler import CompilerEndedError, the_compiler
 from subgraphkit_iree.devices import compiler_flags, open_device, versions
 from subgraphkit_iree.operator import IreeOperator
 
@@ -46,20 +44,15 @@ class IreeSelector(sk.SubgraphSelector):
 
     Args:
         graph: The graph that the nodes belong to.
-        flags: Flags of the compiler.
-        folder: Where answers are kept; None for this process alone.
-        progress: Cancelled if nobody waits for the answers any more.
+        context: The bind.
     """
 
     stateless = True
 
-    def __init__(
-        self, graph: BoundGraph, flags: list[str], folder: Path | None, progress: Progress
-    ) -> None:
+    def __init__(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         self._graph = graph
-        self._flags = flags
-        self._folder = folder
-        self._progress = progress
+        self._context = context
+        self._folder = context.kept_folder()
 
     def select(self, node: sk.Node) -> bool | sk.Refusal:
         """Say yes, or why not."""
@@ -78,7 +71,10 @@ class IreeSelector(sk.SubgraphSelector):
 
     def _ask(self, node: sk.Node) -> str | Passing:
         alone = make_subgraph(self._graph, [node.id], "iree")
-        said = the_compiler.takes(alone.to_model(weights="outside"), (), self._progress).problem
+        try:
+            said = the_compiler.takes(alone.to_model(weights="outside"), self._context)
+        except CompilerEndedError as error:
+            said = str(error)
         return Passing(said) if is_machine_fault(said) else said
 
 
@@ -96,15 +92,13 @@ class IreeProperty(sk.SubgraphProperty):
     """Regions of nodes that the compiler takes, each compiled as one module."""
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
-        """Find out where answers are kept."""
+        """Keep what the selector needs."""
         del graph
         self._context = context
-        self._folder = context.kept_folder()
 
     def create_selector(self, graph: BoundGraph) -> sk.SubgraphSelector:
         """Make the selector."""
-        flags = compiler_flags(self._context.options)
-        return IreeSelector(graph, flags, self._folder, self._context.progress)
+        return IreeSelector(graph, self._context)
 
     def create_operator(
         self, subgraph: sk.Subgraph, context: BindContext[Options]
@@ -115,7 +109,7 @@ class IreeProperty(sk.SubgraphProperty):
             Unsupported: The compiler cannot after all; with the nodes that it names, if it does.
         """
         model = subgraph.to_model(weights="outside")
-        made = the_compiler.compile(model, compiler_flags(context.options), context.progress)
+        made = the_compiler.compile(model, compiler_flags(context.options), context)
         if made.problem:
             at_home = {name: node.id for node in subgraph.members for name in node.outputs}
             nodes = {at_home.get(model.graph.node[place].output[0]) for place in made.nodes}

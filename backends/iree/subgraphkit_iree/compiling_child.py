@@ -1,19 +1,21 @@
 """A child process that imports ONNX into IREE's compiler and compiles it, a line of JSON each way.
 
-The compiler cannot be stopped, and some models take it down; here neither does harm. A command
-has ``do``, ``takes`` or ``compile``, and ``model``, an ONNX model whose large weights are outside;
-to compile, also ``flags``. The answer has ``problem``, empty if there is none, and ``nodes``, the
-places of the nodes that it names; of what was compiled ``engine``.
+The compiler cannot be stopped, and some models take it down; here neither does harm. A command has
+``do``, which is ``takes`` or ``compile``; ``model``, an ONNX model whose large weights are outside;
+the compiler's ``flags``; and ``limits`` of bytes and seconds. The answer has ``problem``, empty if
+there is none, ``nodes``, the places of those that it names, and the compiled ``engine``.
 """
 
 import base64
 import io
 import json
+import math
 import os
 import re
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -23,6 +25,11 @@ from iree.compiler import ir
 from iree.compiler.api import Invocation, Output, Session, Source
 from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 __all__ = ["IDLE_SECONDS"]
 
@@ -37,7 +44,8 @@ _ASKED: Final = (
 other pass takes. Without some of them they take a fifth of the time, and most operators."""
 
 _MOST_SAID: Final = 500
-_ERROR: Final = re.compile(r"(?:^|\s)error: (.*)")
+_ERROR: Final = re.compile(r"(?:^|\s)error: (?:loc\([^)]*\): )?(.*?)(?:: [%\"].*)?$", re.MULTILINE)
+_UNKNOWN: Final = re.compile(r"error:.*torch\.operator.*name = \"onnx\.(\w+)\"")
 _NODE: Final = re.compile(r'"node (\d+)"')
 
 
@@ -66,19 +74,54 @@ def _answered(command: Mapping[str, Any]) -> dict[str, Any]:
         try:
             with _printing_to(printed.fileno()):
                 code = _imported(base64.b64decode(command["model"]))
-                engine = _DOES[command["do"]](code, command["flags"])
+                with _limited(*command["limits"]):
+                    engine = _DOES[command["do"]](code, command["flags"])
             problem = ""
         except _Refused:
             printed.seek(0)
             problem = printed.read().decode(errors="replace")
         except (onnx_importer.OnnxImportError, ir.MLIRError, ValueError) as error:
             problem = f"error: {error}"
-    found = _ERROR.findall(problem)
     return {
-        "problem": (found[0] if found else problem)[:_MOST_SAID] or problem and "no reason given",
+        "problem": _in_short(problem),
         "nodes": sorted({int(number) for number in _NODE.findall(problem)}),
         "engine": base64.b64encode(engine).decode(),
     }
+
+
+@contextmanager
+def _limited(most_bytes: int, seconds: int) -> Iterator[None]:
+    """Have the system refuse memory, and end this process after so much time; 0 is no limit."""
+    if resource is None:
+        yield
+        return
+    kinds = (
+        (resource.RLIMIT_DATA, most_bytes),
+        (
+            resource.RLIMIT_CPU,
+            seconds and math.ceil(time.process_time()) + seconds,
+        ),
+    )
+    before = [(kind, resource.getrlimit(kind)) for kind, _ in kinds]
+    for (kind, wanted), (_, (_, most)) in zip(kinds, before, strict=True):
+        if wanted:
+            least = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+            resource.setrlimit(kind, (least, most))
+    try:
+        yield
+    finally:
+        for kind, limits in before:
+            resource.setrlimit(kind, limits)
+
+
+def _in_short(printed: str) -> str:
+    """Return the first error that the compiler printed, without the code that it is about."""
+    unknown = _UNKNOWN.search(printed)
+    if unknown:
+        return f"it has no conversion for this {unknown[1]}"
+    found = _ERROR.search(printed)
+    text = (found[1] if found else printed).strip()
+    return text[:_MOST_SAID] or (printed and "no reason given")
 
 
 class _Refused(Exception):  # noqa: N818 (a state: the compiler has printed what it is)
@@ -155,7 +198,9 @@ def _stored(type_: ir.Type) -> ir.Type:
     """Return the tensor type that holds a ``!torch.vtensor<[2,3],si8>``: integers have no sign."""
     (shape, element) = re.fullmatch(r"!torch.vtensor<\[(.*)\],(\w+)>", str(type_)).groups()
     element = re.sub(r"^[su]i", "i", element)
-    return ir.Type.parse(f"tensor<{''.join(f'{dim}x' for dim in shape.split(',') if dim)}{element}>")
+    return ir.Type.parse(
+        f"tensor<{''.join(f'{dim}x' for dim in shape.split(',') if dim)}{element}>"
+    )
 
 
 @contextmanager

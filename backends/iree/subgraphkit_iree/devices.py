@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import BindContext
-
 from subgraphkit_iree.backend_options import Options
 
 __all__ = ["Device", "compiler_flags", "identity", "open_device", "versions"]
@@ -43,7 +42,7 @@ class Device:
 
     def __init__(self, name: str, threads: int) -> None:
         from iree import runtime  # noqa: PLC0415 (the manifest says whether it is there)
-        from iree.runtime._binding import create_hal_driver  # noqa: PLC0415, PLC2701
+        from iree.runtime._binding import create_hal_driver  # noqa: PLC0415
 
         driver = name
         if name == "cpu":

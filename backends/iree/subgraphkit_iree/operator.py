@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 import subgraphkit as sk
 from subgraphkit.backend import fill_buffers
 from subgraphkit.types import DataType
-
 from subgraphkit_iree.compiler import the_compiler
 from subgraphkit_iree.devices import Device
 
@@ -39,7 +39,7 @@ class IreeOperator(sk.SubgraphOperator):
         self._runtime: Any = runtime
         self._engine = engine
         self._outputs = subgraph.outputs
-        self._inputs = [_element(runtime, type_) for type_ in subgraph.input_types]
+        self._inputs = [_element(runtime, type_.dtype) for type_ in subgraph.input_types]
         self._dtypes = [type_.dtype.numpy for type_ in subgraph.output_types]
         self._device: Device | None = device
         self._weights = dict(weights)
@@ -122,17 +122,12 @@ class IreeOperator(sk.SubgraphOperator):
         the_compiler.rest()
 
 
-def _element(runtime: Any, type_: Any) -> Any:
-    """Return the element type as the runtime has it."""
-    dtype: DataType = type_.dtype
-    kinds = runtime.HalElementType
-    return {
-        DataType.FLOAT16: kinds.FLOAT_16,
-        DataType.BFLOAT16: kinds.BFLOAT_16,
-        DataType.FLOAT: kinds.FLOAT_32,
-        DataType.DOUBLE: kinds.FLOAT_64,
-        DataType.BOOL: kinds.BOOL_8,
-    }.get(dtype) or getattr(kinds, f"INT_{dtype.bits}" if dtype.label[0] == "i" else f"UINT_{dtype.bits}")
+def _element(runtime: Any, dtype: DataType) -> Any:
+    """Return the element type as the runtime has it: ``FLOAT_32``, ``UINT_8``, ``BOOL_8``."""
+    kind = {"DOUBLE": "FLOAT", "BFLOAT16": "BFLOAT"}.get(
+        dtype.name, dtype.name.rstrip("0123456789")
+    )
+    return getattr(runtime.HalElementType, f"{kind}_{dtype.bits}")
 
 
 def _plain(array: Any) -> Any:
