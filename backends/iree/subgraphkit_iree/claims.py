@@ -112,9 +112,10 @@ class IreeProperty(sk.SubgraphProperty):
         made = the_compiler.compile(model, compiler_flags(context.options), context)
         if made.problem:
             at_home = {name: node.id for node in subgraph.members for name in node.outputs}
-            nodes = {at_home.get(model.graph.node[place].output[0]) for place in made.nodes}
+            firsts = (model.graph.node[place].output[0] for place in made.nodes)
             raise sk.Unsupported(
-                f"IREE says: {made.problem}", nodes=sorted(nodes - {None}), code="compile_failed"
+                f"IREE says: {made.problem}",
+                nodes=[at_home[one] for one in firsts if one in at_home],
             )
-        device = open_device(context.options, context)
+        device = open_device(context.options, context.threads)
         return IreeOperator(made.engine, subgraph, outside_weights(model, subgraph), device)

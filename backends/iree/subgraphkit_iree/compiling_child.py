@@ -18,6 +18,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 import onnx
@@ -25,11 +27,6 @@ from iree.compiler import ir
 from iree.compiler.api import Invocation, Output, Session, Source
 from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
 
 __all__ = ["IDLE_SECONDS"]
 
@@ -92,9 +89,10 @@ def _answered(command: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _limited(most_bytes: int, seconds: int) -> Iterator[None]:
     """Have the system refuse memory, and end this process after so much time; 0 is no limit."""
-    if resource is None:
+    if find_spec("resource") is None:  # Windows
         yield
         return
+    resource = import_module("resource")
     kinds = (
         (resource.RLIMIT_DATA, most_bytes),
         (
@@ -196,11 +194,8 @@ def _with_parameters(module: ir.Operation, inputs: int) -> None:
 
 def _stored(type_: ir.Type) -> ir.Type:
     """Return the tensor type that holds a ``!torch.vtensor<[2,3],si8>``: integers have no sign."""
-    (shape, element) = re.fullmatch(r"!torch.vtensor<\[(.*)\],(\w+)>", str(type_)).groups()
-    element = re.sub(r"^[su]i", "i", element)
-    return ir.Type.parse(
-        f"tensor<{''.join(f'{dim}x' for dim in shape.split(',') if dim)}{element}>"
-    )
+    dims, element = re.findall(r"\[(.*)\],[su]?(\w+)>", str(type_))[0]
+    return ir.Type.parse(f"tensor<{'x'.join([*filter(None, dims.split(',')), element])}>")
 
 
 @contextmanager

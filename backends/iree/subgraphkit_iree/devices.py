@@ -1,4 +1,4 @@
-"""Devices of IREE's runtime: opened once for all who want the same, and looked for."""
+"""Devices of IREE's runtime, opened once for all who want the same, and their compiler flags."""
 
 import os
 import platform
@@ -9,20 +9,27 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend import BindContext
+from subgraphkit.backend import unavailable
+from subgraphkit.errors import BackendUnavailableError
 from subgraphkit_iree.backend_options import Options
 
-__all__ = ["Device", "compiler_flags", "identity", "open_device", "versions"]
+__all__ = ["Device", "compiler_flags", "identity_of", "open_device", "versions"]
 
-WHEELS: Final = ("iree-base-compiler", "iree-base-runtime")
+_WHEELS: Final = ("iree-base-compiler", "iree-base-runtime")
 
-_TARGETS: Final = {
-    "cpu": ("--iree-hal-local-target-device-backends=llvm-cpu", "--iree-llvmcpu-target-cpu="),
-    "vulkan": ("", "--iree-vulkan-target="),
-    "cuda": ("", "--iree-cuda-target="),
-    "hip": ("", "--iree-rocm-target="),
+_TARGET_FLAGS: Final = {
+    "cpu": "--iree-llvmcpu-target-cpu",
+    "vulkan": "--iree-vulkan-target",
+    "cuda": "--iree-cuda-target",
+    "hip": "--iree-rocm-target",
 }
-"""By device, a flag of the compiler, and the one that names the architecture."""
+"""By device, the flag that names the architecture."""
+
+_REMEDIES: Final = {
+    "vulkan": "Install a Vulkan driver of the device, and the loader (libvulkan1).",
+    "cuda": "Install NVIDIA's driver; in a container, start it with access to the GPU.",
+    "hip": "Install the HIP runtime of ROCm, and set the option target, such as gfx942.",
+}
 
 _opening = threading.Lock()
 _open: "weakref.WeakValueDictionary[tuple[str, int], Device]" = weakref.WeakValueDictionary()
@@ -36,34 +43,54 @@ class Device:
         threads: How many threads compute on the processor; 0 leaves it to IREE.
 
     Attributes:
-        hal: The device as the runtime has it.
+        driver: IREE's name of what runs the device.
+        threads: The same.
+        hal: The device, as the runtime has it.
         instance: The virtual machine that its modules belong to.
+
+    Raises:
+        BackendUnavailableError: There is no such device here (SGK104).
     """
 
     def __init__(self, name: str, threads: int) -> None:
-        from iree import runtime  # noqa: PLC0415 (the manifest says whether it is there)
-        from iree.runtime._binding import create_hal_driver  # noqa: PLC0415
+        from iree import runtime  # noqa: PLC0415 (may be missing, which the probe says)
+        from iree.runtime._binding import (  # noqa: PLC0415 (the same; drivers of its own are there)
+            create_hal_driver,
+        )
 
-        driver = name
+        self.driver = name
         if name == "cpu":
-            driver = "local-sync" if threads == 1 else "local-task"
-            # a driver of its own has the threads that the flag says when it is made
+            self.driver = "local-sync" if threads == 1 else "local-task"
+            # a driver has as many threads as the flag says while it is made
             runtime.flags.parse_flags(f"--task_topology_group_count={threads}")
-        self.driver = driver
         self.threads = threads
-        self.hal: Any = create_hal_driver(driver).create_default_device()
+        try:
+            self.hal: Any = create_hal_driver(self.driver).create_default_device()
+        except (RuntimeError, ValueError) as error:
+            raise _missing(name, str(error)) from error
         self.instance: Any = runtime.VmInstance()
 
 
-def open_device(options: Options, context: BindContext[Options]) -> Device:
-    """Return the device that the options mean, the same to all who want the same number of threads.
+def _missing(name: str, said: str) -> BackendUnavailableError:
+    words = said.partition("; ")[2].strip() or said
+    return unavailable(
+        "iree", [f"IREE finds no device {name!r}: {words.splitlines()[0]}"], _REMEDIES.get(name, "")
+    )
+
+
+def open_device(options: Options, threads: int | None) -> Device:
+    """Return the device that options mean, one for all who want the same number of threads.
+
+    Args:
+        options: Options of the backend.
+        threads: How many the session has; None leaves it to IREE.
+
+    Raises:
+        BackendUnavailableError: There is no such device here (SGK104).
 
     Thread-safety: safe.
     """
-    threads = 0
-    if options.device == "cpu":
-        threads = options.threads or context.threads or 0
-    key = options.device, threads
+    key = options.device, (options.threads or threads or 0) if options.device == "cpu" else 0
     with _opening:
         device = _open.get(key)
         if device is None:
@@ -72,26 +99,24 @@ def open_device(options: Options, context: BindContext[Options]) -> Device:
 
 
 def compiler_flags(options: Options) -> list[str]:
-    """Return the flags for the compiler that the options mean."""
-    general, target = _TARGETS[options.device]
-    architecture = options.target or ("host" if options.device == "cpu" else "")
-    device = "local" if options.device == "cpu" else options.device
-    flags = [
-        f"--iree-hal-target-device={device}",
-        general,
-        target + architecture if architecture else "",
+    """Return the flags for the compiler that options mean."""
+    is_cpu = options.device == "cpu"
+    target = options.target or ("host" if is_cpu else "")
+    return [
         "--iree-input-type=onnx",
+        f"--iree-hal-target-device={'local' if is_cpu else options.device}",
+        *(["--iree-hal-local-target-device-backends=llvm-cpu"] if is_cpu else []),
+        *([f"{_TARGET_FLAGS[options.device]}={target}"] if target else []),
         f"--iree-opt-level=O{options.optimization}",
         *options.flags,
     ]
-    return [flag for flag in flags if flag]
 
 
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
-    """Return the versions of the wheels that are installed."""
+    """Return the versions of IREE's wheels, those that are installed."""
     found = {}
-    for wheel in WHEELS:
+    for wheel in _WHEELS:
         try:
             found[wheel] = version(wheel)
         except PackageNotFoundError:
@@ -99,16 +124,23 @@ def versions() -> dict[str, str]:
     return found
 
 
+def identity_of(options: Options) -> str:
+    """Return what was compiled for, beyond what the options say.
+
+    Without a target that is, for a processor, which instructions it has.
+    """
+    return options.target or (_instructions() if options.device == "cpu" else "default")
+
+
 @lru_cache(maxsize=1)
-def identity() -> str:
-    """Return which instructions the processor has, as the system counts them."""
+def _instructions() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return platform.processor() or platform.machine()
-    told = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}
-    keys = ("vendor_id", "cpu family", "model", "flags", "CPU part", "Features")
-    return ";".join(told[key] for key in keys if key in told)
+        return f"{platform.machine()} {platform.processor()}"
+    said = {key.strip(): value.strip() for key, _, value in (one.partition(":") for one in lines)}
+    keys = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")
+    return ";".join(said[key] for key in keys if key in said)
 
 
 def _start_over() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 import subgraphkit as sk
 from subgraphkit.backend import fill_buffers
-from subgraphkit.types import DataType
+from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_iree.compiler import the_compiler
 from subgraphkit_iree.devices import Device
 
@@ -39,14 +39,20 @@ class IreeOperator(sk.SubgraphOperator):
         self._runtime: Any = runtime
         self._engine = engine
         self._outputs = subgraph.outputs
-        self._inputs = [_element(runtime, type_.dtype) for type_ in subgraph.input_types]
-        self._dtypes = [type_.dtype.numpy for type_ in subgraph.output_types]
+        self._inputs = [_element(runtime, one) for one in map(_dtype, subgraph.input_types)]
+        self._dtypes = [_dtype(one).numpy for one in subgraph.output_types]
         self._device: Device | None = device
         self._weights = dict(weights)
-        self._load()
+        self._info = {
+            "device": device.driver,
+            "threads": device.threads or "all",
+            "engine_bytes": len(engine),
+            "weight_bytes": sum(array.nbytes for array in weights.values()),
+        }
+        self._load(device)
 
-    def _load(self) -> None:
-        runtime, device = self._runtime, self._device
+    def _load(self, device: Device) -> None:
+        runtime = self._runtime
         modules = [runtime.create_hal_module(device.instance, device.hal)]
         if self._weights:
             index = runtime.ParameterIndex()
@@ -60,7 +66,7 @@ class IreeOperator(sk.SubgraphOperator):
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute the outputs on the device, from copies of the inputs."""
-        runtime, hal = self._runtime, self._device.hal
+        runtime, hal = self._runtime, self._opened().hal
         arguments = runtime.VmVariantList(len(inputs))
         allocate = hal.allocator.allocate_buffer_copy
         for array, element in zip(inputs, self._inputs, strict=True):
@@ -90,7 +96,7 @@ class IreeOperator(sk.SubgraphOperator):
         before = self._weights
         self._weights = before | dict(changed)
         try:
-            self._load()
+            self._load(self._opened())
         except BaseException:
             self._weights = before
             raise
@@ -106,20 +112,24 @@ class IreeOperator(sk.SubgraphOperator):
 
     def info(self) -> Mapping[str, Any]:
         """Return where it runs and how large it is."""
+        return self._info
+
+    def _opened(self) -> Device:
         if self._device is None:
-            return {}
-        return {
-            "device": self._device.driver,
-            "threads": self._device.threads or "all",
-            "engine_bytes": len(self._engine),
-            "weight_bytes": sum(array.nbytes for array in self._weights.values()),
-        }
+            raise RuntimeError("the operator is closed")
+        return self._device
 
     def close(self) -> None:
         """Let the module, its weights and the device go."""
         self._context = self._function = self._device = None
         self._weights = {}
         the_compiler.rest()
+
+
+def _dtype(type_: ValueType | None) -> DataType:
+    if not isinstance(type_, TensorType):
+        raise TypeError(f"{type_} is no tensor")
+    return type_.dtype
 
 
 def _element(runtime: Any, dtype: DataType) -> Any:
