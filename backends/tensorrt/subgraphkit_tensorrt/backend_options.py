@@ -96,10 +96,6 @@ class Options:
     """Streams beside the main one that an engine may use."""
     sparse_weights: bool = False
     """Whether kernels for weights with two zeros in four may be used."""
-    tactic_sources: tuple[str, ...] = ()
-    """Names of the sources of kernels that may be used; the others may not."""
-    preview_features: tuple[str, ...] = ()
-    """Names of preview features to switch on."""
     tiling_level: Literal["none", "fast", "moderate", "full"] = "none"
     """Effort spent on tiling."""
     l2_limit_for_tiling: int | None = None
@@ -114,10 +110,6 @@ class Options:
     """Whether timings of kernels are kept for the next build."""
     editable_timing_cache: bool = False
     """Whether builds choose the same kernels as before, from the timing cache."""
-    dla_core: int | None = None
-    """Core of the deep learning accelerator to build for, on boards that have one."""
-    gpu_fallback: bool = False
-    """Whether layers that the accelerator cannot run go to the GPU."""
     verbosity: Literal["none", "layer_names", "detailed"] = "layer_names"
     """How much a plan tells of its layers; detailed is for reports and profiles."""
     progress: Literal["auto", "off"] = "auto"
@@ -140,8 +132,6 @@ class Options:
     newer."""
     compute_capabilities: tuple[str, ...] = ()
     """GPUs that TensorRT for RTX builds for, such as SM89; current is the one here."""
-    target_platform: Literal["same", "windows"] = "same"
-    """Operating system the plan is for; another than this one is only built."""
     stream: int | None = None
     """Address of the CUDA stream to work on, a cudaStream_t that outlives all sessions on its
     GPU; without, the backend makes its own. For single runs, there is on_stream()."""

@@ -246,8 +246,6 @@ def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option() -> None
         {"verbosity": "detailed"},
         {"weight_streaming": True},
         {"compute_capabilities": ("SM89", "sm86")},
-        {"preview_features": ("ALIASED_PLUGIN_IO_10_03",)},
-        {"tactic_sources": ("JIT_CONVOLUTIONS",)},
         {"tiling_level": "fast"},
         {"workspace_limit": 1 << 30},
     ],
@@ -261,8 +259,6 @@ def test_an_option_reaches_the_builder(given: dict[str, Any]) -> None:
     "given",
     [
         {"hardware_compatible": "ampere_plus"},
-        {"target_platform": "windows"},
-        {"dla_core": 0},
         {"compute_capabilities": ("SM12",)},
     ],
     ids=str,

@@ -15,7 +15,7 @@ from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray
 from subgraphkit_tensorrt.running.regions import restore
 
-RELEASES = ["8.5.3", "8.6.1", "10.0.1", "10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
+RELEASES = ["10.0.1", "10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
 
 
 # -- one run -------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ def test_every_release_computes_the_same(double: Double) -> None:
         np.testing.assert_array_equal(y, summed(x))
 
 
-@pytest.mark.parametrize("double", ["8.6.1", "11.4.0"], indirect=True)
+@pytest.mark.parametrize("double", ["10.0.1", "11.4.0"], indirect=True)
 def test_results_are_the_callers_own(double: Double) -> None:
     opened = Opened(SUM, double)
     (first,) = opened(X)
@@ -75,16 +75,6 @@ def test_every_element_type_of_the_border_passes_unchanged(double: Double, dtype
     np.testing.assert_array_equal(y, x)
 
 
-@pytest.mark.parametrize("double", ["8.6.1"], indirect=True)
-def test_int64_that_an_old_release_cannot_hold_is_refused(double: Double) -> None:
-    opened = Opened("agraph (int64[2] x) => (int64[2] y) { y = Neg(x) }", double)
-    (y,) = opened(np.array([1, -5]))
-    assert y.dtype == np.int64
-    assert y.tolist() == [-1, 5]
-    with pytest.raises(ExecutionError, match="beyond int32"):
-        opened(np.array([1, 2**40]))
-
-
 def test_shapes_computed_from_an_input_are_read_from_the_host(double: Double) -> None:
     opened = Opened(
         "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }",
@@ -99,7 +89,7 @@ def test_shapes_computed_from_an_input_are_read_from_the_host(double: Double) ->
 # -- shapes --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("double", ["8.6.1", "10.3.0", "11.4.0"], indirect=True)
+@pytest.mark.parametrize("double", ["10.0.1", "10.3.0", "11.4.0"], indirect=True)
 def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double: Double) -> None:
     opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
     for count in (4, 64, 0, 3):

@@ -120,11 +120,10 @@ def _built(
     context: BindContext[Options],
 ) -> bytes:
     options, progress = context.options, context.progress
-    if library.capabilities.progress_monitor:
-        title = f"TensorRT builds {subgraph.id}"
-        phases = BuildPhases(title, progress, is_told=options.progress != "off")
-        monitor = monitor_for(library.trt, phases)
-        config.progress_monitor = monitor
+    title = f"TensorRT builds {subgraph.id}"
+    phases = BuildPhases(title, progress, is_told=options.progress != "off")
+    monitor = monitor_for(library.trt, phases)
+    config.progress_monitor = monitor
     timings = timing_cache_for(context, library, _device(options.device))
     attached = timings.attach(config) if timings is not None else None
     made, lines = _run(parsed, config, progress)

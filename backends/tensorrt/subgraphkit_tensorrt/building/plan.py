@@ -5,7 +5,6 @@ the builder; a plan is looked at before any library sees it.
 """
 
 import json
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 from subgraphkit.errors import CompileError
 from subgraphkit_tensorrt.building.profiles import InputRange
+from subgraphkit_tensorrt.library.capabilities import release_of
 
 __all__ = ["EnginePlan", "plan_problem", "read_plans", "write_plans"]
 
@@ -141,7 +141,7 @@ def plan_problem(
     if size != len(data) % 2**32:
         return f"it has {len(data)} bytes, and says {size}"
     made_by = tuple(data[_VERSION_AT : _VERSION_AT + 4])
-    here = tuple(int(number) for number in re.findall(r"\d+", version)[:4])
+    here = release_of(version)[: len(made_by)]
     if not version_compatible and here and made_by[: len(here)] != here:
         return f"it was built by version {'.'.join(map(str, made_by))}, and {version} is in use"
     return ""

@@ -118,7 +118,7 @@ class Contexts:
         # Streamed weights take scratch of their own, which the library knows best.
         managed = options.context_memory == "shared" and not options.weight_streaming
         self.shares_scratch = managed
-        self._most = options.max_contexts if self._library.capabilities.shared_profiles else 1
+        self._most = options.max_contexts
         self._resting: list[Context] = []
         self._all: list[Context] = []
         self._changed = threading.Condition()
@@ -176,9 +176,8 @@ class Contexts:
             return 0
         can, execution_context = self._library.capabilities, context.execution_context
         nbytes = self.scratch_bytes
-        if can.update_device_memory_size:
-            # It returns 0 as well when it fails, and an engine may do without scratch.
-            nbytes = int(execution_context.update_device_memory_size_for_shapes()) or nbytes
+        # It returns 0 as well when it fails, and an engine may do without scratch.
+        nbytes = int(execution_context.update_device_memory_size_for_shapes()) or nbytes
         block = lane.scratch(nbytes)
         if can.set_device_memory:
             execution_context.set_device_memory(block.address, block.nbytes)
@@ -259,10 +258,6 @@ class Contexts:
         wanted = "shared" if self.shares_scratch else self._options.context_memory
         if wanted == "shared" and self._options.weight_streaming:
             wanted = "static"
-        if not can.allocation_strategy:
-            if self.shares_scratch:
-                return engine.create_execution_context_without_device_memory()
-            return engine.create_execution_context()
         strategy = trt.ExecutionContextAllocationStrategy.__members__[_STRATEGIES[wanted]]
         if not can.runtime_config:
             return engine.create_execution_context(strategy)

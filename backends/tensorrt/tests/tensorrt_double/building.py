@@ -1,5 +1,4 @@
 """The double's builder and parser: they take whatever ONNX takes, and build nothing."""
-# ruff: noqa: N802 (the names are those of the libraries)
 
 import ctypes
 import json
@@ -130,6 +129,12 @@ class OnnxParser:
     def get_subgraph_nodes(self, index: int) -> list[int]:
         return list(range(self._network.num_layers)) if index == 0 else []
 
+    def get_used_vc_plugin_libraries(self) -> list[str]:
+        return []
+
+    def get_layer_output_tensor(self, name: str, i: int) -> Any:
+        del name, i  # as of a layer that was fused away
+
     def load_model_proto(self, model: Any, path: str | None = None) -> bool:
         del path
         self._pending = onnx.load_from_string(bytes(model))
@@ -194,10 +199,6 @@ class IBuilderConfig:
 class Builder:
     def __init__(self, logger: Any) -> None:
         self._logger = logger
-
-    @property
-    def num_DLA_cores(self) -> int:
-        return 0
 
     def create_network(self, flags: int = 0) -> INetworkDefinition:
         return INetworkDefinition(self._trt, flags)  # type: ignore[attr-defined]
