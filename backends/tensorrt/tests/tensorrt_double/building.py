@@ -221,11 +221,12 @@ class Builder:
             for tensor in proto.graph.initializer:
                 array = onnx.numpy_helper.to_array(tensor)
                 tensor.CopyFrom(onnx.numpy_helper.from_array(np.zeros_like(array), tensor.name))
-        profile = config.profiles[0] if config.profiles else IOptimizationProfile()
+        profiles = config.profiles or [IOptimizationProfile()]
         missing = [
             name
             for name in computation.inputs
-            if computation.type_of(name).element_count is None and name not in profile.shapes
+            if computation.type_of(name).element_count is None
+            and any(name not in profile.shapes for profile in profiles)
         ]
         if missing:
             self._logger.log(
@@ -237,8 +238,8 @@ class Builder:
             text = f"Total {told} bytes"
             self._logger.log(self._logger.Severity.INFO, text)
         described = {
-            "shapes": profile.shapes,
-            "values": profile.values,
+            "shapes": [profile.shapes for profile in profiles],
+            "values": [profile.values for profile in profiles],
             "flags": sorted(config.given),
         }
         return IHostMemory(_written(described, proto.SerializeToString(), self._trt))  # type: ignore[attr-defined]
