@@ -80,7 +80,7 @@ class ICudaEngine:
 
     @property
     def num_optimization_profiles(self) -> int:
-        return 1
+        return len(self._described["shapes"])
 
     @property
     def refittable(self) -> bool:
@@ -165,6 +165,7 @@ class IExecutionContext:
         self._of = engine
         self._managed = managed
         self._shapes: dict[str, tuple[int, ...]] = {}
+        self._profile = 0
         self._addresses: dict[str, int] = {}
         self._allocators: dict[str, Any] = {}
         self._scratch: tuple[int, int] | None = None
@@ -219,7 +220,7 @@ class IExecutionContext:
 
     def set_input_shape(self, name: str, shape: Any) -> bool:
         shape = tuple(shape)
-        given = self._of._described["shapes"].get(name)
+        given = self._of._described["shapes"][self._profile].get(name)
         fixed = self._of.get_tensor_shape(name)
         low, high = (given[0], given[2]) if given else (fixed, fixed)
         fits = len(shape) == len(low) and all(
@@ -228,6 +229,14 @@ class IExecutionContext:
         if not fits:
             return self._say(f"shape {shape} of {name} is outside the profile {low} to {high}")
         self._shapes[name] = shape
+        return True
+
+    def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
+        if not 0 <= profile_index < self._of.num_optimization_profiles:
+            return self._say(f"there is no profile {profile_index}")
+        self._profile = profile_index
+        self._shapes.clear()
+        self._addresses.clear()
         return True
 
     def set_tensor_address(self, name: str, memory: int) -> bool:
