@@ -95,33 +95,51 @@ class Offer:
 
     def text(self) -> str:
         """Return the graph in onnx's text form; weights are declared, and have no numbers."""
-        axes = ",".join("N" if size is None else str(size) for size in self.shape)
-        type_ = f"{self.element_type}[{axes}]"
-        weights, bodies = [], []
-        for place in range(self.times):
-            weights += [self._placed(text, place) for text in self.form.weights]
-            bodies.append(self._placed(self.form.body, place))
+        weights, body = self.between("x", "y")
         declared = f"<{', '.join(weights)}>" if weights else ""
         name = re.sub(r"\W+", "_", self.name)
-        return f"{name} ({type_} x) => ({type_} y) {declared} {{ {' '.join(bodies)} }}"
+        return f"{name} ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
+
+    @property
+    def type(self) -> str:
+        """The type of ``x`` and ``y``, as onnx's text form has it."""
+        axes = ",".join("N" if size is None else str(size) for size in self.shape)
+        return f"{self.element_type}[{axes}]"
+
+    def between(self, source: str, target: str, mark: str = "") -> tuple[list[str], str]:
+        """Write the nodes between two values in onnx's text form.
+
+        Args:
+            source: The value they read.
+            target: The value they make.
+            mark: What the names of all else end with.
+
+        Returns:
+            Declarations of weights, and the nodes.
+        """
+        weights, bodies = [], []
+        for place in range(self.times):
+            ends = (
+                source if not place else f"{target}_{place - 1}",
+                target if place == self.times - 1 else f"{target}_{place}",
+            )
+            own = f"{mark}_{place}" if self.times > 1 else mark
+            weights += [self._placed(text, *ends, own) for text in self.form.weights]
+            bodies.append(self._placed(self.form.body, *ends, own))
+        return weights, " ".join(bodies)
 
     def is_valid(self) -> bool:
         """Say whether ONNX defines its operators for its type."""
         return _is_valid(self)
 
-    def _placed(self, text: str, place: int) -> str:
-        """Write a form out; in a chain, each has names of its own."""
+    def _placed(self, text: str, source: str, target: str, mark: str) -> str:
         channels = self._sized(_PER_CHANNEL.get(self.kind, "C"))
         text = text.replace("CHANNELS", channels).replace("PLACES", self._places())
         text = re.sub(r"\bT\b", self.element_type, self._sized(text))
-        if self.times == 1:
-            return text
-        source = f"y_{place - 1}" if place else "x"
-        target = "y" if place == self.times - 1 else f"y_{place}"
-        fixed = {"x": source, "y": target}
+        ends = {"x": source, "y": target}
         return re.sub(
-            rf"\b({'|'.join(self.form.names)})\b(?!\s*=\s*[\d\"\[])(?!\()",
-            lambda found: fixed.get(found[1], f"{found[1]}_{place}"),
+            rf"\b({'|'.join(self.form.names)})\b(?!\s*=\s*[\d\"\[])(?!\()",  # no attributes
+            lambda found: ends.get(found[1], found[1] + mark),
             text,
         )
 

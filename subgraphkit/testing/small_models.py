@@ -4,15 +4,34 @@ The checks of the contract, of artefacts and of stress need a subgraph of the ba
 is; they use the first of these models of which the backend takes a node.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
+from subgraphkit.comparing.offers import OFFERS, Offer
 from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Outcome
 from subgraphkit.testing.subject import Stopped, Subject
 
-__all__ = ["ROWS", "SmallModel", "model_of", "model_taken", "small_models"]
+__all__ = [
+    "NOTHING",
+    "ROWS",
+    "SmallModel",
+    "model_of",
+    "model_taken",
+    "models_taken",
+    "small_models",
+]
+
+NOTHING: Final = (
+    f"it claims none of the {len(OFFERS)} models it was offered, alone, in other types, ranks and "
+    "sizes, nor in chains; `subgraphkit plan MODEL --backend NAME` says why it refuses nodes"
+)
+"""What is said of a backend that takes nothing at all."""
+
+_AXES_OF_PICTURES: Final = 4
 
 _ROWS_PER_IMAGE: Final = 64
 _TEXTS: Final = (
@@ -52,17 +71,49 @@ def small_models(rows: int = ROWS) -> tuple[SmallModel, ...]:
 
 
 def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
-    """Return the first model of which the backend takes a node.
+    """Return the first model of which the backend takes a node, offers of the catalogue behind.
+
+    Args:
+        subject: The backend.
+        rows: Size of the first axis of ``x``, where the backend leaves a choice.
 
     Raises:
         Stopped: It takes none of any (``UNCLAIMED``), or fails when it is asked.
     """
     for model in small_models(rows):
-        try:
-            partitioning = subject.partitioned(subject.bound(model.proto))
-        except SubgraphkitError as error:
-            raise Stopped(Outcome.FAIL_PROBE, str(error)) from error
-        if subject.nodes_taken(partitioning):
+        if _takes(subject, model):
             return model
-    names = ", ".join(model.name for model in small_models())
-    raise Stopped(Outcome.UNCLAIMED, f"it takes no node of the models {names}")
+    images = max(1, rows // _ROWS_PER_IMAGE)
+    for offer in _in_turn(subject):
+        larger = offer.with_rows(rows if len(offer.shape) < _AXES_OF_PICTURES else images)
+        for one in (larger.model(), offer.model()):
+            if _takes(subject, one):
+                return one
+    raise Stopped(Outcome.UNCLAIMED, NOTHING)
+
+
+def models_taken(subject: Subject) -> Iterator[SmallModel]:
+    """Yield models of which the backend takes a node: the first, and one of other operators.
+
+    Raises:
+        Stopped: As for ``model_taken``.
+    """
+    first = model_taken(subject)
+    yield first
+    known = {node.op_type for node in first.proto.graph.node}
+    offers = (one for one in _in_turn(subject) if known.isdisjoint(one.operators))
+    yield from (one.model() for one in islice(offers, 1))
+
+
+def _in_turn(subject: Subject) -> list[Offer]:
+    """Return what it claims, the heavy first, that can be compared with onnx's own results."""
+    claims = sorted(subject.claims, key=lambda offer: not offer.form.is_heavy)
+    return [offer for offer in claims if offer.rows is not None]
+
+
+def _takes(subject: Subject, model: SmallModel) -> bool:
+    try:
+        partitioning = subject.partitioned(subject.bound(model.proto))
+    except SubgraphkitError as error:
+        raise Stopped(Outcome.FAIL_PROBE, str(error)) from error
+    return bool(subject.nodes_taken(partitioning))

@@ -18,6 +18,7 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import validate_options
 from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.comparing import Tolerance, first_difference
+from subgraphkit.comparing.bystander import Bystander
 from subgraphkit.comparing.offers import Offer, offers_taken, variants_taken
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
@@ -50,6 +51,8 @@ DataSet = tuple[Mapping[str, Any], Sequence[Any]]
 
 _FALLBACK: Final = "numpy"
 _ORIGIN: Final = "the conformance kit"
+_MOST_STOPS: Final = 8
+"""How often a backend is asked that has not answered once."""
 SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "strict": False,
@@ -173,13 +176,19 @@ class Subject:
             Stopped: It takes none, and failed when it was asked about one.
         """
         stops: list[Stopped] = []
+        answered = False
 
         def ask(proto: Any) -> list[tuple[str, str]]:
+            nonlocal answered
             try:
-                return self._asked(proto)
+                claimed = self._asked(proto)
             except Stopped as stop:
                 stops.append(stop)
+                if len(stops) == _MOST_STOPS and not answered:
+                    raise
                 return []
+            answered = True
+            return claimed
 
         taken = offers_taken(ask)
         if stops and not taken:
@@ -195,7 +204,8 @@ class Subject:
         return variants_taken(self._asked, offer)
 
     def _asked(self, proto: Any) -> list[tuple[str, str]]:
-        nodes = self.nodes_taken(self.partitioned(self.bound(proto)))
+        bound = self.bound(proto, backend=[self.choice, Bystander])
+        nodes = self.nodes_taken(self.partitioned(bound))
         return [(node.op_type, next(filter(None, node.outputs), "")) for node in nodes]
 
     # -- the road, step by step --------------------------------------------------------------
