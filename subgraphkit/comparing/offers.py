@@ -38,6 +38,8 @@ _OTHER_TYPES: Final = (
 )  # fmt: skip
 _ANY_RANK: Final = ("vector", "picture", "sequence", "flat")
 _WIDE: Final = 8
+_MOST_FAILURES: Final = 8
+"""How often a backend is asked that fails and has not answered once."""
 _TIMES: Final = (3, 8)
 _HALVES: Final = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16})
 _SIZED: Final = re.compile(r"\b(\d*)C\b")
@@ -224,7 +226,44 @@ def offers_taken(ask: Ask) -> tuple[Offer, ...]:
     Returns:
         What it takes whole; or, if there is no such thing, what it takes a part of. See
         ``variants_taken`` for more.
+
+    Raises:
+        Exception: What the backend raised first when it was asked, if it takes nothing.
     """
+    asking = _Patient(ask)
+    taken = _offers_taken(asking)
+    if asking.failure is not None and not taken:
+        raise asking.failure
+    return taken
+
+
+class _Patient:
+    """Goes on asking a backend that fails, unless it never answers.
+
+    Attributes:
+        failure: What it raised first.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self.failure: Exception | None = None
+        self._ask = ask
+        self._failed = 0
+        self._answered = False
+
+    def __call__(self, model: onnx.ModelProto) -> Sequence[tuple[str, str]]:
+        try:
+            claimed = self._ask(model)
+        except Exception as error:  # noqa: BLE001 (whatever a backend raises)
+            self.failure = self.failure or error
+            self._failed += 1
+            if self._failed == _MOST_FAILURES and not self._answered:
+                raise self.failure from None
+            return ()
+        self._answered = True
+        return claimed
+
+
+def _offers_taken(ask: Ask) -> tuple[Offer, ...]:
     shares = {offer: _share(offer, ask(offer.model().proto)) for offer in OFFERS}
     tried: Iterable[Offer] = OFFERS
     if any(share == _WHOLE for share in shares.values()):
