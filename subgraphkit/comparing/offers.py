@@ -19,7 +19,16 @@ from onnx import compose, helper, numpy_helper, shape_inference
 from subgraphkit.comparing.operator_texts import FORMS, Form
 from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
 
-__all__ = ["OFFERS", "Ask", "Offer", "offers_taken", "together", "variants", "variants_taken"]
+__all__ = [
+    "OFFERS",
+    "Ask",
+    "Offer",
+    "claims_whole",
+    "offers_taken",
+    "together",
+    "variants",
+    "variants_taken",
+]
 
 _SHAPES: Final = {
     "vector": "C",
@@ -99,8 +108,7 @@ class Offer:
         """Return the graph in onnx's text form; weights are declared, and have no numbers."""
         weights, body = self.between("x", "y")
         declared = f"<{', '.join(weights)}>" if weights else ""
-        name = re.sub(r"\W+", "_", self.name)
-        return f"{name} ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
+        return f"offer ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
 
     @property
     def type(self) -> str:
@@ -155,6 +163,7 @@ class Offer:
 @lru_cache(maxsize=2048)
 def _built(offer: Offer) -> onnx.ModelProto:
     proto = model_of(offer.text(), _header(offer.form.opset))
+    proto.graph.name = offer.name
     for tensor in proto.graph.initializer:
         if tensor.data_type in _HALVES and tensor.int32_data:  # the text says 2, not the bits of 2
             dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
@@ -210,6 +219,7 @@ def together(offers: Sequence[Offer]) -> onnx.ModelProto:
             continue
         for field in ("node", "input", "output", "initializer"):
             getattr(whole.graph, field).extend(getattr(part.graph, field))
+    whole.graph.name = f"{offers[0].name} and {len(offers) - 1} more"
     return whole
 
 
@@ -302,6 +312,11 @@ def _side_by_side(ask: Ask, offers: Iterable[Offer]) -> dict[Offer, int]:
 
 
 _WHOLE: Final = 2
+
+
+def claims_whole(offer: Offer, claimed: Iterable[tuple[str, str]]) -> bool:
+    """Say whether the operators that an offer is about are among those claimed."""
+    return _share(offer, claimed) == _WHOLE
 
 
 def _share(offer: Offer, claimed: Iterable[tuple[str, str]]) -> int:
