@@ -19,9 +19,10 @@ import numpy.typing as npt
 from subgraphkit.errors import InputError, SubgraphkitError
 from subgraphkit.processes.child_process import how_it_ended
 from subgraphkit.running import Session
+from subgraphkit.testing.aliasing import shared
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.small_models import SmallModel
-from subgraphkit.testing.subject import Stopped, Subject, shared, untouched
+from subgraphkit.testing.subject import Stopped, Subject, untouched
 from subgraphkit.testing.sweeps import Sweep
 
 __all__ = [
