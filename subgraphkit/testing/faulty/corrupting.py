@@ -80,7 +80,7 @@ def backend_of(name: str, corruption: Corruption, module: str) -> type[WrappingB
     """Make the class of a backend that a module has under a name."""
     taken = frozenset(corruption.takes.split())
 
-    def select(self: EveryNode, node: Node) -> Answer:
+    def select(_: EveryNode, node: Node) -> Answer:
         if not taken or node.op_type in taken:
             return True
         return Refusal("op_unsupported", f"it takes {', '.join(sorted(taken))}")
@@ -94,20 +94,18 @@ def backend_of(name: str, corruption: Corruption, module: str) -> type[WrappingB
     )
 
 
-def results(
-    change: Callable[[Any], Any], where: Callable[[Node], Any] = lambda node: True
-) -> _Corrupt:
+def results(change: Callable[[Any], Any], where: Callable[[Node], Any] | None = None) -> _Corrupt:
     """Corrupt each result that a node makes for which ``where`` is true.
 
     Args:
         change: Is given a result of its own, and changes it or returns another.
-        where: Says of a node whether its results are corrupted.
+        where: Says of a node whether its results are corrupted; of all, if it is None.
     """
 
     def corrupt(operator: Corrupted, inputs: list[Any], right: _Run) -> Sequence[Any]:
         made = right(inputs)
         for place, name in enumerate(operator.subgraph.outputs):
-            if where(operator.makers[name]):
+            if where is None or where(operator.makers[name]):
                 changed = change(made[place])
                 made[place] = made[place] if changed is None else changed
         return made
