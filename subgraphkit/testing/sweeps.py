@@ -148,7 +148,7 @@ class Sweep(SmallModel):
 
         Args:
             seed: Which values.
-            losing: Operators that are fed no NaN.
+            losing: Operators that are fed neither NaN nor infinities.
         """
         fed = dict(self.feeds(seed))
         for name, array in fed.items():
@@ -166,7 +166,8 @@ class Sweep(SmallModel):
         return self.rows[number][0].judged in _PRECISE
 
     def _model(self, *, precise: bool) -> onnx.ModelProto:
-        nodes, inputs, outputs, stored = [], [], [], []
+        nodes, inputs, stored = [], [], []
+        outputs: list[onnx.ValueInfoProto] = []
         for number, (operation, size) in enumerate(self.rows):
             wide = precise and operation.judged in _PRECISE
             for one in operation.arguments:
@@ -257,12 +258,14 @@ def _special(operation: Operation, dtype: np.dtype[Any], *, loses: bool) -> _Arr
     vague = operation.family not in _SPECIAL or operation.text.startswith(_VAGUE)
     if vague or dtype.kind != "f":
         return None
-    limits: Any = np.finfo(dtype)  # type: ignore[arg-type]
-    values = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 0.5, -1.5, 2.5]
+    limits: Any = np.finfo(dtype)
+    values = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5]
     values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
     if operation.judged != "near":
         values += [limits.max, limits.min, limits.tiny]
-    return np.array(values if loses else [*values, np.nan, np.nan]).astype(dtype)
+    # of infinities some operators make the NaN that those behind them lose
+    strange = [] if loses else [np.inf, -np.inf, np.nan, np.nan]
+    return np.array([*values, *strange]).astype(dtype)
 
 
 def _wrong(judged: str, wanted: _Wanted, have: _Array) -> Finding | None:
