@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support stubs bench campaign \
+.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support faults stubs bench campaign \
 	campaign-long release-dry clean
 
 help: ## show this list
@@ -47,7 +47,7 @@ test: $(DEV) ## check style, types, layers and docs, then run every test
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # Every option of tests/suite.py by which a check that is sampled in every run is made in full.
-LONG := --cuts-per-model=112 --random-graphs=10000 --folded-graphs=10000 --interrupted-builds=200 --fused-combinations=2000 \
+LONG := --cuts-per-model=112 --random-graphs=10000 --folded-graphs=10000 --interrupted-builds=200 --fused-combinations=2000 --swept-families=8 \
 	--mixed-models=9 --large-networks --claimed-cases=2000 --foreign-operators --older-versions --followed-cases=100 --planted-faults=20 \
 	--killed-actors=20 --served-updates=10 --stream-schedules=50
 
@@ -95,6 +95,9 @@ docs: $(DEV) ## build the pages into build/docs; warnings are errors
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
 	for name in iree numpy onednn onnxruntime openvino tvm; do \
 		$(BIN)/subgraphkit test $$name --level 5 --csv docs/support/$$name.csv || exit 1; done
+
+faults: $(DEV) ## write again what caught each faulty backend in an earlier tree: TREE=folder
+	$(BIN)/python -m tests.fault_table $(TREE)
 
 stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
 	$(BIN)/python -m tests.house.stubs

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -93,8 +93,17 @@ def main(tree: Path) -> None:
     lines = [line for one in started for line in one.communicate()[0].split()]
     with TABLE.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(("fault", "before"))
-        writer.writerows(sorted(line.split(",") for line in lines))
+        writer.writerow(("backend", "what it does", "caught before by", "caught by"))
+        writer.writerows(rows(dict(line.split(",") for line in lines)))
+
+
+def rows(before: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row for each corruption."""
+    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
+
+    for name, one in CORRUPTIONS.items():
+        text = f"{one.text} ({one.takes.replace(' ', ', ')})"
+        yield name, text, before[name] or "nothing", one.case
 
 
 if __name__ == "__main__":

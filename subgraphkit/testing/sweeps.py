@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -50,6 +51,10 @@ _Array = npt.NDArray[Any]
 def number_of(name: str) -> int:
     """Return which operation of a model a value of it belongs to."""
     return int(name.rpartition("_")[2])
+
+
+_Declared = Mapping[str, tuple[float, float]]
+_NOTHING: Final[_Declared] = MappingProxyType({})
 
 
 class _Wanted(NamedTuple):
@@ -132,13 +137,22 @@ class Sweep(SmallModel):
             for number, array in zip(self._number_of.values(), made, strict=True)
         ]
 
-    def difference(self, expected: Sequence[Any], actual: Sequence[Any]) -> Finding | None:
-        """Judge each result by what is asked of its operation."""
+    def difference(
+        self, expected: Sequence[Any], actual: Sequence[Any], declared: _Declared = _NOTHING
+    ) -> Finding | None:
+        """Judge each result by what is asked of its operation.
+
+        Args:
+            expected: What is expected.
+            actual: What was computed.
+            declared: Relative and absolute tolerances by dtype, which widen what is allowed where
+                anything is.
+        """
         if len(expected) != len(actual):
             return Finding(Outcome.FAIL_RUN, f"{len(actual)} outputs, expected {len(expected)}")
         for name, want, have in zip(self._number_of, expected, actual, strict=True):
             operation, _ = self.rows[self._number_of[name]]
-            wrong = _wrong(operation.judged, want, np.asarray(have))
+            wrong = _wrong(operation.judged, want, np.asarray(have), declared)
             if wrong is not None:
                 return Finding(wrong.outcome, f"{operation.label}: {wrong.detail}")
         return None
@@ -268,7 +282,7 @@ def _special(operation: Operation, dtype: np.dtype[Any], *, loses: bool) -> _Arr
     return np.array([*values, *strange]).astype(dtype)
 
 
-def _wrong(judged: str, wanted: _Wanted, have: _Array) -> Finding | None:
+def _wrong(judged: str, wanted: _Wanted, have: _Array, declared: _Declared) -> Finding | None:
     want = wanted.array
     if have.shape != want.shape:
         return Finding(Outcome.FAIL_SHAPE, f"shape {have.shape}, expected {want.shape}")
@@ -283,7 +297,7 @@ def _wrong(judged: str, wanted: _Wanted, have: _Array) -> Finding | None:
         right = np.asarray(have == want)
     else:
         with np.errstate(all="ignore"):
-            right = _right(judged, wanted, have)
+            right = _right(judged, wanted, have, declared)
     if right.all():
         return None
     place = tuple(np.argwhere(~right)[0].tolist())
@@ -294,7 +308,7 @@ def _wrong(judged: str, wanted: _Wanted, have: _Array) -> Finding | None:
     )
 
 
-def _right(judged: str, wanted: _Wanted, have: _Array) -> Any:
+def _right(judged: str, wanted: _Wanted, have: _Array, declared: _Declared) -> Any:
     """Say of each fraction whether it is right."""
     want = wanted.array
     nearest = want.astype(have.dtype)
@@ -303,6 +317,9 @@ def _right(judged: str, wanted: _Wanted, have: _Array) -> Any:
         return same & ((np.signbit(have) == np.signbit(want)) | np.isnan(want))
     if judged == "equal":
         return same
+    relative, absolute = declared.get(str(have.dtype), (0.0, 0.0))
+    if relative or absolute:
+        same |= np.abs(have.astype(np.float64) - want) <= relative * np.abs(want) + absolute
     if judged == "ulp":
         allowed = _UNITS * np.spacing(np.abs(nearest)).astype(np.float64)
         zeros = (have == 0) & (want == 0)
