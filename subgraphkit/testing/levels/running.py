@@ -74,7 +74,6 @@ _NOT_IN_A_CHILD: Final = "SGK127"
 
 def cases(subject: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
-    del subject
     yield from _cases_of_small_models()
     for text in _DYNAMIC:
         yield _case(f"shapes/several/{_name(text)}", partial(_several_shapes, text), _SHAPES)
@@ -90,7 +89,8 @@ def cases(subject: Subject) -> Iterable[Case]:
     yield _case("processes/forked", _forked)
     yield _case("processes/spec", _opened_by_spec)
     yield from sweep_cases()
-    for seed in range(_RANDOM_GRAPHS):
+    first = subject.seed * _RANDOM_GRAPHS
+    for seed in range(first, first + _RANDOM_GRAPHS):
         yield _case(f"random_graphs/{seed}", partial(_random, seed))
 
 
