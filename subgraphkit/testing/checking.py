@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from importlib import import_module
 from operator import attrgetter
@@ -35,7 +35,7 @@ def check_backend(
     level: int = LAST_LEVEL,
     *,
     options: Mapping[str, Any] | None = None,
-    only: str = "*",
+    only: str | Collection[str] = "*",
     models: str = "",
     timeout_seconds: float = DEFAULT_SECONDS,
 ) -> Iterator[Finding]:
@@ -52,7 +52,7 @@ def check_backend(
             that claims everything and runs it on the fallback.
         level: The last level to be tried, from 0.
         options: Values of the backend's options, by name.
-        only: A pattern that cases must match, ``*`` standing for any text.
+        only: A pattern that cases must match, ``*`` standing for any text; or the cases themselves.
         models: A directory of models to be tried at level 4 besides those of ONNX: files
             ``NAME.onnx``, compared with the NumPy backend, or ``NAME/model.onnx`` with what to feed
             and to expect in ``NAME/test_data_set_0``, as ONNX stores them.
@@ -85,7 +85,7 @@ def check_backend(
 
 
 def _findings(
-    subject: Mapping[str, Any], level: int, only: str, timeout_seconds: float
+    subject: Mapping[str, Any], level: int, only: str | Collection[str], timeout_seconds: float
 ) -> Iterator[Finding]:
     pool = Pool(subject, min(_MOST_CHILDREN, os.cpu_count() or 1))
     try:
@@ -102,14 +102,22 @@ def _findings(
         pool.close()
 
 
-def _may_match(level: int, only: str) -> bool:
+def _matches(case: str, only: str | Collection[str]) -> bool:
+    return fnmatchcase(case, only) if isinstance(only, str) else case in only
+
+
+def _may_match(level: int, only: str | Collection[str]) -> bool:
     """Say whether a case of a level can match, for building the cases of some takes seconds."""
-    plain = re.split(r"[*?\[]", only, maxsplit=1)[0]
     prefix = f"L{level}/"
+    if not isinstance(only, str):
+        return any(case.startswith(prefix) for case in only)
+    plain = re.split(r"[*?\[]", only, maxsplit=1)[0]
     return prefix.startswith(plain) or plain.startswith(prefix)
 
 
-def _of_level(pool: Pool, level: int, only: str, timeout_seconds: float) -> Iterator[Finding]:
+def _of_level(
+    pool: Pool, level: int, only: str | Collection[str], timeout_seconds: float
+) -> Iterator[Finding]:
     try:
         listed = pool.listed(level)
     except Ended as ended:
@@ -120,7 +128,7 @@ def _of_level(pool: Pool, level: int, only: str, timeout_seconds: float) -> Iter
     tasks = [
         Task(Finding.from_dict(one["case"]), timeout_seconds * one["patience"]) for one in listed
     ]
-    chosen = [task for task in tasks if fnmatchcase(task.case.case, only)]
+    chosen = [task for task in tasks if _matches(task.case.case, only)]
     yield from pool.findings(chosen)
 
 
