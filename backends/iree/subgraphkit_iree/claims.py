@@ -91,6 +91,8 @@ def _untakeable(type_: ValueType | None) -> sk.Refusal | None:
 class IreeProperty(sk.SubgraphProperty):
     """Regions of nodes that the compiler takes, each compiled as one module."""
 
+    connectivity = "any"
+
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Keep what the selector needs."""
         del graph
