@@ -10,7 +10,6 @@ import numpy as np
 import subgraphkit as sk
 from subgraphkit.backend import fill_buffers
 from subgraphkit.types import DataType, TensorType, ValueType
-
 from subgraphkit_iree.compiler import the_compiler
 from subgraphkit_iree.devices import Device
 

@@ -12,12 +12,11 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import BackendUnavailableError, CompileTimeoutError
-
-pytest.importorskip("iree.compiler", reason="iree-base-compiler is not installed")
-pytest.importorskip("iree.runtime", reason="iree-base-runtime is not installed")
-
-from subgraphkit_iree import claims
+from subgraphkit_iree import IreeBackend, claims
 from subgraphkit_iree.compiler import Compiler, CompilerEndedError, the_compiler
+
+found = IreeBackend.probe()
+pytestmark = pytest.mark.skipif(not found.available, reason="; ".join(found.problems))
 
 TEXT = """
 <ir_version: 10, opset_import: ["": 21]>
