@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tests.jobs import ROOT
 
@@ -69,5 +70,6 @@ def lowest(projects: Iterable[Project]) -> list[str]:
         for wanted in map(Requirement, [*project.described["dependencies"], *taken]):
             for clause in wanted.specifier:
                 if wanted.name not in ours and clause.operator == ">=":
-                    bounds[wanted.name] = max(bounds.get(wanted.name, ""), clause.version)
+                    known = bounds.get(wanted.name, clause.version)
+                    bounds[wanted.name] = max(known, clause.version, key=Version)
     return [f"{name}=={version}" for name, version in sorted(bounds.items())]

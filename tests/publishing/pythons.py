@@ -40,12 +40,12 @@ class Line:
     """A line of the table.
 
     Attributes:
-        python: Which Python.
-        what: Which distributions.
+        first: Which Python, or which step.
+        what: Which distributions, or what of the step.
         outcome: What became of them; begins with FAILED or "left out" where that is so.
     """
 
-    python: str
+    first: str
     what: str
     outcome: str
 
