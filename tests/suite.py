@@ -135,6 +135,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=2,
         help="exchanges of a model that Ray Serve serves, under load (10 is the full check)",
     )
+    parser.addoption(
+        "--stream-schedules",
+        type=int,
+        default=1,
+        help="orders in which the streams of a double of a GPU get on, for each test of what runs "
+        "there; with 1, each test has one of its own (50 is the full check)",
+    )
 
 
 def pytest_report_header() -> str:
