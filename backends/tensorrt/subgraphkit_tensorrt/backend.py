@@ -33,6 +33,7 @@ from subgraphkit_tensorrt.library.flavours import (
     Installation,
     Library,
     find,
+    kernels_problem,
     planning_library,
     wanted_flavour,
 )
@@ -203,6 +204,18 @@ class TensorRTBackend(Backend[Options]):
                 f"option 'device' of backend 'tensorrt' is {index}, expected a number below "
                 f"{len(devices)}: {', '.join(map(str, devices))}",
                 hint="CUDA_VISIBLE_DEVICES says which GPUs CUDA may see, and in which order.",
+                backend="tensorrt",
+                option="device",
+            )
+        options = self.option_values
+        problem = kernels_problem(self.library, devices[index]) if devices else ""
+        if problem and not options.build_only:
+            title = f"{self.library.flavour.title} {self.library.capabilities.version}"
+            raise OptionError(
+                "SGK156",
+                f"option 'device' of backend 'tensorrt' is {index}, where {title} cannot run: "
+                f"{problem}",
+                hint="Name another device, or install TensorRT itself.",
                 backend="tensorrt",
                 option="device",
             )

@@ -44,6 +44,11 @@ class Gpu:
     multiprocessors: int
     memory_bytes: int
 
+    @property
+    def sm(self) -> str:
+        """Its compute capability as libraries name it, such as ``SM89``."""
+        return "SM{}{}".format(*self.compute_capability)
+
     def __str__(self) -> str:
         """Render for people, such as ``cuda:0 NVIDIA L4 (8.9)``."""
         major, minor = self.compute_capability
