@@ -10,7 +10,7 @@ import onnx
 
 from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
 
-__all__ = ["BUILDING", "read_plan"]
+__all__ = ["BUILDING", "read_plan", "with_model"]
 
 _HEADER = 28
 
@@ -199,6 +199,8 @@ class IBuilderConfig:
 class Builder:
     def __init__(self, logger: Any) -> None:
         self._logger = logger
+        self._device = self._double.cuda.current  # type: ignore[attr-defined]
+        self._double.builders.add(self)  # type: ignore[attr-defined]
 
     def create_network(self, flags: int = 0) -> INetworkDefinition:
         return INetworkDefinition(self._trt, flags)  # type: ignore[attr-defined]
@@ -212,6 +214,8 @@ class Builder:
     def build_serialized_network(
         self, network: INetworkDefinition, config: IBuilderConfig
     ) -> IHostMemory | None:
+        cuda = self._double.cuda  # type: ignore[attr-defined]
+        cuda.is_on(self._device, "a builder")
         computation = network.computation
         if computation is None:
             return None
@@ -241,6 +245,7 @@ class Builder:
             "shapes": [profile.shapes for profile in profiles],
             "values": [profile.values for profile in profiles],
             "flags": sorted(config.given),
+            "device": cuda.current,
         }
         return IHostMemory(_written(described, proto.SerializeToString(), self._trt))  # type: ignore[attr-defined]
 
@@ -285,6 +290,13 @@ def read_plan(
     if plan[24:28] != numbers and not (reads_older and plan[24:28] < numbers):
         return "Serialization assertion stdVersionRead == kSERIALIZATION_VERSION failed."
     return described, plan[start + length :]
+
+
+def with_model(plan: bytes, model: bytes) -> bytes:
+    """Return a plan with another model, such as one with other weights."""
+    (length,) = struct.unpack_from("<Q", plan, _HEADER)
+    end = _HEADER + 8 + length
+    return plan[:16] + struct.pack("<Q", end + len(model)) + plan[24:end] + model
 
 
 BUILDING = (
