@@ -12,15 +12,24 @@ __all__ = ["bytes_of", "shared"]
 
 def shared(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
     """Look for memory that results share with inputs or with one another."""
-    seen = [(f"input {name!r}", array) for name, value in feeds.items() for array in _arrays(value)]
-    for place, value in enumerate(results):
-        mine = [(f"output {place}", array) for array in _arrays(value)]
-        for _, array in mine:
-            for other, before in seen:
-                if np.may_share_memory(array, before) and np.shares_memory(array, before):
-                    text = f"output {place} shares memory with {other}"
-                    return Finding(Outcome.FAIL_ALIAS, text)
-        seen += mine
+    fed = [(f"input {name!r}", array) for name, value in feeds.items() for array in _arrays(value)]
+    made = [
+        (f"output {place}", one) for place, value in enumerate(results) for one in _arrays(value)
+    ]
+    ours = {id(array) for _, array in made}
+    # In order of address, what overlaps something before it overlaps one of those still open.
+    spans = sorted(
+        ((*np.lib.array_utils.byte_bounds(one), name, one) for name, one in fed + made if one.size),
+        key=lambda span: span[:2],
+    )
+    still: list[Any] = []
+    for low, high, name, array in spans:
+        still = [span for span in still if span[1] > low]
+        for _, _, other, before in still:
+            if not ours.isdisjoint({id(array), id(before)}) and np.shares_memory(array, before):
+                first, second = (name, other) if id(array) in ours else (other, name)
+                return Finding(Outcome.FAIL_ALIAS, f"{first} shares memory with {second}")
+        still.append((low, high, name, array))
     return None
 
 
