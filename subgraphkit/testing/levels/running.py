@@ -115,8 +115,13 @@ _CHECKS: Final[dict[str, Check]] = {
 
 def _cases_of_small_models() -> Iterator[Case]:
     for model in small_models():
-        yield from _cases_of(model.name, lambda _, model=model: model)
+        yield from _cases_of(model.name, partial(_itself, model))
     yield from _cases_of("claimed", lambda subject: list(models_taken(subject))[-1])
+
+
+def _itself(model: SmallModel, subject: Subject) -> SmallModel:
+    del subject
+    return model
 
 
 def _cases_of(name: str, model: Callable[[Subject], SmallModel]) -> Iterator[Case]:
