@@ -5,7 +5,9 @@ add no options. The cache holds for every test and for every process that a test
 is left alone.
 """
 
+import contextlib
 import gc
+import importlib.util
 import os
 import resource
 import shutil
@@ -15,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tests.golden_support", "tests.run_examples")
+# Whoever runs some folder alone needs pytest, and only what that folder imports beside it.
+_HAS_SYBIL = importlib.util.find_spec("sybil") is not None
+pytest_plugins = ("tests.golden_support", *(["tests.run_examples"] if _HAS_SYBIL else []))
 
 LISTED = 20
 """How many of the slowest files are listed at the end of a run of more."""
@@ -28,16 +31,19 @@ os.environ["XDG_STATE_HOME"] = os.path.join(_FOLDER, "state")  # noqa: PTH118 (a
 
 # Property tests are the same on every run: fixed seeds, no deadline, no stored examples.
 # --hypothesis-profile=explore looks for new examples instead.
-settings.register_profile(
-    "steady",
-    database=None,
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],  # a loaded machine is not a wrong result
-)
-settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
-settings.load_profile("steady")
+with contextlib.suppress(ModuleNotFoundError):
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "steady",
+        database=None,
+        deadline=None,
+        derandomize=True,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],  # a loaded machine is not a wrong result
+    )
+    settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+    settings.load_profile("steady")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,6 +135,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=2,
         help="exchanges of a model that Ray Serve serves, under load (10 is the full check)",
     )
+    parser.addoption(
+        "--stream-schedules",
+        type=int,
+        default=1,
+        help="orders in which the streams of a double of a GPU get on, for each test of what runs "
+        "there; with 1, each test has one of its own (50 is the full check)",
+    )
 
 
 def pytest_report_header() -> str:
@@ -159,11 +172,39 @@ def _seconds() -> float:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Any:
     """Note how long the processors worked since the last report."""
-    del item, call
     report = yield
+    error = call.excinfo.value if call.excinfo is not None else None
+    if getattr(error, "code", "") == "SGK101":  # the tests' backends are named after packages
+        _skip_without(f"subgraphkit_{error.context.get('backend')}", report, item)
     now = _seconds()
     report.cpu_seconds, _SPENT[0] = now - _SPENT[0], now
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    """Skip a file that needs what is not installed, where files or folders were asked for.
+
+    A run of everything has to have everything, and fails.
+    """
+    report = yield
+    raised = getattr(getattr(report, "call", None), "excinfo", None)
+    cause = raised.value.__cause__ if raised is not None else None
+    if isinstance(cause, ModuleNotFoundError):
+        _skip_without((cause.name or "").partition(".")[0], report, collector)
+    return report
+
+
+def _skip_without(package: str, report: Any, asked: pytest.Item | pytest.Collector) -> None:
+    """Skip what needs a package that is not installed, unless everything is run."""
+    named = asked.config.args_source is pytest.Config.ArgsSource.ARGS
+    _, ours, backend = package.partition("subgraphkit_")
+    known = not ours or (asked.config.rootpath / "backends" / backend).is_dir()
+    if named and known and package and importlib.util.find_spec(package) is None:
+        provider = f"-e backends/{backend}" if ours else "-e '.[test]'"
+        report.outcome = "skipped"
+        reason = f"Skipped: {package} is not installed; pip install {provider} has it"
+        report.longrepr = (str(asked.path), None, reason)
 
 
 @pytest.hookimpl(tryfirst=True)

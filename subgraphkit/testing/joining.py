@@ -13,10 +13,11 @@ import onnx
 from onnx import compose, helper
 
 from subgraphkit.ir import Node
+from subgraphkit.testing.aliasing import shared
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.foreign import DOMAIN, beside_foreign, is_own
 from subgraphkit.testing.judging import carry_out
-from subgraphkit.testing.subject import Subject, shared, untouched
+from subgraphkit.testing.subject import Subject, untouched
 
 __all__ = ["Part", "carry_out_jointly", "joint_key"]
 

@@ -11,13 +11,33 @@ from subgraphkit_tensorrt.running.cudart import Cuda
 __all__ = ["double"]
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on the double in several schedules, if they are asked for."""
+    count = metafunc.config.getoption("--stream-schedules")
+    if "double" in metafunc.fixturenames and count > 1:
+        metafunc.parametrize("schedule", range(count), indirect=True)
+
+
 @pytest.fixture
-def double(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
+def schedule(request: pytest.FixtureRequest) -> int | None:
+    """Return the seed of the schedule of the streams, another one for every test."""
+    given = getattr(request, "param", None)
+    return sum(map(ord, request.node.name)) % 997 if given is None else given
+
+
+@pytest.fixture
+def double(
+    request: pytest.FixtureRequest, schedule: int | None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Double]:
     """Return the double of a release, 11.4.0 unless the test is parametrised.
 
-    A test that does what a real device would not have survived fails.
+    Every third schedule has each stream as late as it can be, and every other a device without
+    memory pools. A test that does what a real device would not have survived fails.
     """
-    made = Double(getattr(request, "param", "11.4.0"))
+    late = schedule is None or schedule % 3 == 0
+    pools = schedule is None or schedule % 2 == 0
+    release = getattr(request, "param", "11.4.0")
+    made = Double(release, schedule=None if late else schedule, pools=pools)
     runtime = Cuda(made.cuda)
     for module in (loader, cudart):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -149,6 +150,27 @@ def test_a_library_that_can_do_nothing_without_a_gpu_says_so(place: Place, text:
     assert probe.versions["tensorrt"] == "10.3.0"
     with pytest.raises(BackendUnavailableError, match="needs a GPU"):
         TensorRTBackend(Options(build_only=True))
+
+
+KERNELS = "\nclass ComputeCapability: __members__ = {'CURRENT': 1, 'SM75': 75, 'SM89': 89}\n"
+
+
+def test_a_library_without_kernels_for_the_gpu_says_which_it_has(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place("tensorrt_rtx", WITHOUT_DRIVER + KERNELS)
+    h100 = Gpu(0, "NVIDIA H100", (9, 0), 132, 80 << 30)
+    _with_devices(monkeypatch, h100)
+    found = find()
+    said = "it has kernels for SM75, SM89 and none for cuda:0 NVIDIA H100 (9.0)"
+    assert (found.state, said in found.problem) == ("absent device", True)
+    assert "pip install 'subgraphkit-tensorrt[cu13]'" in found.hint
+    assert not TensorRTBackend.probe().available
+    _with_devices(monkeypatch, h100, L4)
+    assert find().state == "ready"
+    assert TensorRTBackend(Options(device=1)).fingerprint()
+    with pytest.raises(OptionError, match=f"SGK156.*{re.escape(said)}"):
+        TensorRTBackend(Options(device=0))
 
 
 def test_with_a_gpu_the_library_is_ready(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,6 +324,14 @@ def test_a_session_where_engines_can_only_be_built_is_refused_or_does_without(
     assert [one.backend for one in built.partitioning.subgraphs] == ["tensorrt"]
 
 
+def test_a_release_before_the_supported_ones_is_named(place: Place) -> None:
+    place("tensorrt", WITHOUT_DRIVER.replace("10.3.0", "8.6.1.post1"))
+    found = find("tensorrt")
+    assert (found.state, found.library) == ("absent library", None)
+    assert "TensorRT 8.6.1.post1 is installed; the oldest that can be used is 10.0" in found.problem
+    assert "newer" in found.hint
+
+
 def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None:
     absent = TensorRTBackend.planner(Options(flavour="tensorrt_lean"))
     assert (absent.evidence, absent.library.flavour.name) == ("declared", "tensorrt_lean")
@@ -313,7 +343,7 @@ def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None
     assert (old.evidence, old.library.capabilities.version) == ("declared", "10.3.0")
     assert "Attention" in rules_for(old.library, Options()).table.newer
     with pytest.raises(OptionError, match="cannot honour"):
-        TensorRTBackend.planner(Options(optimization_level=5))
+        TensorRTBackend.planner(Options(editable_timing_cache=True))
     model = load(
         b'<ir_version: 8, opset_import: ["acme": 1]> g (float[2] x) => (float[2] y) '
         b"{ y = acme.Own(x) }"

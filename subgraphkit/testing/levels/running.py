@@ -28,6 +28,7 @@ from subgraphkit.testing.references import REFERENCE
 from subgraphkit.testing.run_checks import Check
 from subgraphkit.testing.small_models import SmallModel, model_of, small_models
 from subgraphkit.testing.subject import SETTINGS, Stopped, Subject
+from subgraphkit.testing.sweep_cases import sweep_cases
 
 __all__ = ["cases"]
 
@@ -87,6 +88,7 @@ def cases(subject: Subject) -> Iterable[Case]:
     yield _case("errors/travel", _error_travels)
     yield _case("processes/forked", _forked)
     yield _case("processes/spec", _opened_by_spec)
+    yield from sweep_cases()
     first = subject.seed * _RANDOM_GRAPHS
     for seed in range(first, first + _RANDOM_GRAPHS):
         yield _case(f"random_graphs/{seed}", partial(_random, seed))
@@ -95,6 +97,7 @@ def cases(subject: Subject) -> Iterable[Case]:
 _SHAPES: Final = ("dynamic_shapes",)
 _CHECKS: Final[dict[str, Check]] = {
     "runs/repeated": run_checks.repeated_runs_are_equal,
+    "runs/written_in_place": run_checks.written_in_place,
     "runs/results_stay": run_checks.results_stay,
     "runs/refused_feeds": run_checks.good_run_after_refused_feeds,
     "threads/one_session": run_checks.threads_share_a_session,

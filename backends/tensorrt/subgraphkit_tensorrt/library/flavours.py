@@ -13,8 +13,8 @@ from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
-from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.library.gpus import Machine, machine
+from subgraphkit_tensorrt.library.capabilities import OLDEST, Capabilities
+from subgraphkit_tensorrt.library.gpus import Gpu, Machine, machine
 from subgraphkit_tensorrt.library.logger import listening, logger_for
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Installation",
     "Library",
     "find",
+    "kernels_problem",
     "planning_library",
     "wanted_flavour",
 ]
@@ -201,6 +202,8 @@ def _load(flavour: Flavour, module: str) -> Installation:
             try:
                 trt = importlib.import_module(module)
                 capabilities = Capabilities.of(trt, flavour.name)
+                if capabilities.generation < OLDEST:
+                    return _too_old(flavour, capabilities.version, here)
                 library = Library(flavour, trt, capabilities, logger_for(trt))
             except Exception as error:  # noqa: BLE001 (whatever is wrong, it is told)
                 return _broken(flavour, module, error, here)
@@ -218,6 +221,13 @@ def _broken(flavour: Flavour, module: str, error: Exception, here: Machine) -> I
     return Installation("absent library", None, here, problem, hint, flavour)
 
 
+def _too_old(flavour: Flavour, version: str, here: Machine) -> Installation:
+    oldest = ".".join(map(str, OLDEST))
+    problem = f"{flavour.title} {version} is installed; the oldest that can be used is {oldest}"
+    hint = f"Install a newer one beside it, in an environment of its own: {flavour.install}"
+    return Installation("absent library", None, here, problem, hint, flavour)
+
+
 def _distribution(module: str) -> str:
     try:
         names = dict.fromkeys(packages_distributions().get(module, []))
@@ -227,15 +237,29 @@ def _distribution(module: str) -> str:
 
 
 def _placed(library: Library, here: Machine) -> Installation:
-    if here.devices:
+    problems = [kernels_problem(library, gpu) for gpu in here.devices]
+    if not all(problems):
         return Installation("ready", library, here)
     title = f"{library.flavour.title} {library.capabilities.version}"
+    why, hint = "; ".join(problems) or here.problem, here.hint
+    if problems:
+        hint = f"Install TensorRT itself: {FLAVOURS['tensorrt'].install}"
     if _builds(library):
-        problem = f"{title} can build engines here but cannot run them: {here.problem}"
-        return Installation("build only", library, here, problem, here.hint)
-    return Installation(
-        "absent device", library, here, f"{title} needs a GPU: {here.problem}", here.hint
-    )
+        problem = f"{title} can build engines here but cannot run them: {why}"
+        return Installation("build only", library, here, problem, hint)
+    return Installation("absent device", library, here, f"{title} needs a GPU: {why}", hint)
+
+
+def kernels_problem(library: Library, gpu: Gpu) -> str:
+    """Say why a library cannot run on a GPU; empty if it can, or does not say for which it is.
+
+    TensorRT for RTX has kernels for GeForce RTX and RTX PRO alone, and none for an H100.
+    """
+    known = library.capabilities.gpus - {"NONE", "CURRENT"}
+    if not known or gpu.sm in known:
+        return ""
+    names = ", ".join(sorted(known, key=lambda name: (len(name), name)))
+    return f"it has kernels for {names} and none for {gpu}"
 
 
 def _builds(library: Library) -> bool:

@@ -29,6 +29,7 @@ class Context:
 
     Attributes:
         execution_context: TensorRT's ``IExecutionContext``.
+        profile: The place of the range of shapes it runs.
         shapes: By input, the shape that was set last.
         recordings: CUDA graphs recorded from it.
         met_new: Whether it was given shapes it did not have before since kernels were last kept.
@@ -38,9 +39,15 @@ class Context:
     """
 
     def __init__(
-        self, execution_context: Any, device: Device, trt: Any, times: LayerTimes | None
+        self,
+        execution_context: Any,
+        device: Device,
+        trt: Any,
+        times: LayerTimes | None,
+        profile: int,
     ) -> None:
         self.execution_context = execution_context
+        self.profile = profile
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.times = times
         self.met_new = False
@@ -59,6 +66,12 @@ class Context:
         """Order the lane behind the context's last run."""
         if self._stream is not None:
             self._device.cuda.order(self._stream, lane.stream)
+        elif self.profile:  # a new context has the first one
+            with listening() as lines:
+                done = self.execution_context.set_optimization_profile_async(
+                    self.profile, lane.stream
+                )
+            check_run(done, f"take range {self.profile} of an engine", lines)
         self._stream = lane.stream
 
     def has_allocator(self, name: str) -> bool:
@@ -118,7 +131,7 @@ class Contexts:
         # Streamed weights take scratch of their own, which the library knows best.
         managed = options.context_memory == "shared" and not options.weight_streaming
         self.shares_scratch = managed
-        self._most = options.max_contexts if self._library.capabilities.shared_profiles else 1
+        self._most = options.max_contexts
         self._resting: list[Context] = []
         self._all: list[Context] = []
         self._changed = threading.Condition()
@@ -127,15 +140,19 @@ class Contexts:
         """Scratch memory that a context needs at most."""
 
     @contextmanager
-    def lease(self) -> Iterator[Context]:
+    def lease(self, profile: int = 0) -> Iterator[Context]:
         """Hold a context, the one used last if it is free; waits while all are in use.
 
-        A context whose run failed is thrown away.
+        A context whose run failed is thrown away. Every range of shapes has contexts of its own, as
+        a context that changes to another forgets all it was set to.
+
+        Args:
+            profile: The place of the range of shapes.
 
         Raises:
             ExecutionError: TensorRT cannot make a context (SGK163).
         """
-        context = self._take()
+        context = self._take(profile)
         try:
             yield context
         except BaseException:
@@ -176,9 +193,8 @@ class Contexts:
             return 0
         can, execution_context = self._library.capabilities, context.execution_context
         nbytes = self.scratch_bytes
-        if can.update_device_memory_size:
-            # It returns 0 as well when it fails, and an engine may do without scratch.
-            nbytes = int(execution_context.update_device_memory_size_for_shapes()) or nbytes
+        # It returns 0 as well when it fails, and an engine may do without scratch.
+        nbytes = int(execution_context.update_device_memory_size_for_shapes()) or nbytes
         block = lane.scratch(nbytes)
         if can.set_device_memory:
             execution_context.set_device_memory(block.address, block.nbytes)
@@ -197,13 +213,19 @@ class Contexts:
             self._forget(context)
         self._keep_kernels(at_end=True)
 
-    def _take(self) -> Context:
+    def _take(self, profile: int) -> Context:
         with self._changed:
-            while not self._resting and len(self._all) >= self._most:
+            while True:
+                found = next(
+                    (one for one in reversed(self._resting) if one.profile == profile), None
+                )
+                if found is not None:
+                    self._resting.remove(found)
+                    return found
+                if sum(one.profile == profile for one in self._all) < self._most:
+                    break
                 self._changed.wait()
-            if self._resting:
-                return self._resting.pop()
-            context = self._made()
+            context = self._made(profile)
             self._all.append(context)
             return context
 
@@ -213,7 +235,7 @@ class Contexts:
             stays = not self._closed
             if stays:
                 self._resting.append(context)
-                self._changed.notify()
+                self._changed.notify_all()
         if not stays:
             self._forget(context)
         if is_new or not stays:
@@ -230,14 +252,14 @@ class Contexts:
     def _drop(self, context: Context) -> None:
         self._forget(context)
         with self._changed:
-            self._changed.notify()
+            self._changed.notify_all()
 
     def _forget(self, context: Context) -> None:
         context.close()
         with self._changed:
             self._all.remove(context)
 
-    def _made(self) -> Context:
+    def _made(self, profile: int) -> Context:
         with listening() as lines:
             execution_context = self._created()
             if execution_context is None and self._device.memory.kept_bytes:
@@ -252,17 +274,13 @@ class Contexts:
         if limit is not None:
             execution_context.persistent_cache_limit = limit
         times = LayerTimes() if self._options.profiling else None
-        return Context(execution_context, self._device, self._library.trt, times)
+        return Context(execution_context, self._device, self._library.trt, times, profile)
 
     def _created(self) -> Any:
         trt, can, engine = self._library.trt, self._library.capabilities, self._engine
         wanted = "shared" if self.shares_scratch else self._options.context_memory
         if wanted == "shared" and self._options.weight_streaming:
             wanted = "static"
-        if not can.allocation_strategy:
-            if self.shares_scratch:
-                return engine.create_execution_context_without_device_memory()
-            return engine.create_execution_context()
         strategy = trt.ExecutionContextAllocationStrategy.__members__[_STRATEGIES[wanted]]
         if not can.runtime_config:
             return engine.create_execution_context(strategy)

@@ -101,13 +101,13 @@ class TensorRTOperator(SubgraphOperator):
             raise RuntimeError("the operator is closed")
         self._check_remote(inputs)
         wanted: Sequence[Any] = (None,) * len(self._dtypes) if outputs is None else outputs
-        with self._device.active(), self._engines.using(inputs) as loaded:
+        with self._device.active(), self._engines.using(inputs) as (loaded, profile):
             places = [
                 self._place(buffer, tensor.dtype == dtype)
                 for buffer, tensor, dtype in zip(wanted, loaded.outputs, self._dtypes, strict=True)
             ]
             stream = stream_for(self._options)
-            with loaded.contexts.lease() as context, self._device.lane(stream) as lane:
+            with loaded.contexts.lease(profile) as context, self._device.lane(stream) as lane:
                 execution = Execution(loaded, context, lane, records=self._recorded(loaded))
                 results = execution.run(inputs, places)
         return [
@@ -210,7 +210,7 @@ class TensorRTOperator(SubgraphOperator):
 
     def _described(self, plan: EnginePlan, loaded: LoadedEngine) -> dict[str, Any]:
         facts: dict[str, Any] = {
-            "ranges": [one.to_json() for one in plan.ranges],
+            "ranges": [[one.to_json() for one in ranges] for ranges in plan.profiles],
             # What an engine does not tell of itself, the builder told.
             "memory": {**plan.report.get("memory", {}), **loaded.memory()},
             "contexts": loaded.contexts.count(),

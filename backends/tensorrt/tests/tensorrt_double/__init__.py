@@ -6,6 +6,7 @@ as a device's do at their most unkind; see ``cuda``.
 """
 
 import ctypes
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -40,6 +41,8 @@ class Double:
     Args:
         release: A release that was measured, such as ``"11.4.0"``.
         memory: Bytes of device memory.
+        schedule: Seed of the schedule of its streams; see ``cuda``.
+        pools: Whether its devices have memory pools.
 
     Attributes:
         trt: The module.
@@ -51,16 +54,27 @@ class Double:
         refuses_runs: Whether runs fail from now on.
         refuses_contexts: Whether contexts cannot be made.
         refuses_refits: Whether weights are not taken.
+        refuses_refitters: Whether refitters cannot be made.
+        builders: The builders that live.
     """
 
-    def __init__(self, release: str = "11.4.0", memory: int = 1 << 30) -> None:
-        self.cuda = DoubleCuda(memory)
+    def __init__(
+        self,
+        release: str = "11.4.0",
+        memory: int = 1 << 30,
+        schedule: int | None = None,
+        *,
+        pools: bool = True,
+    ) -> None:
+        self.cuda = DoubleCuda(memory, schedule, pools=pools)
         self.enqueued = 0
         self.compiled = 0
         self.device = "double"
         self.refuses_runs = False
         self.refuses_contexts = False
         self.refuses_refits = False
+        self.refuses_refitters = False
+        self.builders: weakref.WeakSet[Any] = weakref.WeakSet()
         self.trt = self._module(Api(release))
         flavour = FLAVOURS[Api(release).flavour]
         capabilities = Capabilities.of(self.trt, flavour.name)

@@ -1,15 +1,28 @@
-"""CUDA's runtime library in Python: its memory is that of the host, and its streams are lazy.
+"""CUDA's runtime library in Python: its memory is that of the host, and its streams run late.
 
-What is put on a stream happens when somebody waits for the stream, and not before, so that a wait
-that is missing gives wrong results. New memory is full of ones, which are NaNs; memory that was
-freed is no longer found.
+What is put on a stream happens when somebody waits for the stream, or when a schedule drawn from a
+seed lets the stream get on, so that a wait that is missing gives wrong results. New memory is full
+of ones, which are NaNs; memory that was freed is poisoned and no longer found. Work that touches
+memory out of order, or on the wrong device, is a violation in every schedule.
 """
 # ruff: noqa: N802 (the names are those of the libraries)
 
 import ctypes
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
+
+from backends.tensorrt.tests.tensorrt_double.ordering import (
+    Allocation,
+    Clock,
+    Span,
+    Step,
+    Stream,
+    Work,
+    merge,
+)
+from backends.tensorrt.tests.tensorrt_double.pools import Pools
 
 __all__ = ["DoubleCuda"]
 
@@ -17,6 +30,7 @@ _INVALID = 1
 _OUT_OF_MEMORY = 2
 _FAILED = 719
 _NOT_WHILE_CAPTURING = 900
+_CAPTURE_INVALID = 901
 _TEXTS = {
     _INVALID: b"invalid argument",
     _OUT_OF_MEMORY: b"out of memory",
@@ -24,49 +38,52 @@ _TEXTS = {
 }
 _ALIGNMENT = 256
 _POISON = 0xFF
-Work = Callable[[], None]
+_FREED = 0xDD
+_POOLS_SUPPORTED = 115
+_PINNED = 1
+_DEVICES = 2
 
 
-class _Stream:
-    def __init__(self, device: int = 0) -> None:
-        self.device = device
-        self.work: list[Work] = []
-        self.done = 0
-        self.recorded: list[Work] | None = None
-        self.failure: Exception | None = None
-
-
-class DoubleCuda:
+class DoubleCuda(Pools):
     """The functions that are used, with their C arguments.
 
     Args:
         memory: Bytes of device memory.
+        schedule: Seed of the schedule; without, every stream is as late as it can be.
+        pools: Whether the devices have memory pools.
 
     Attributes:
         violations: What was done that a real device would not have survived.
         copies: How often was copied, by kind: 1 to the device, 2 to the host, 3 within.
         waits: How often the host waited for a stream.
         failing: Names of functions that fail from now on, with their status.
-        refuses_capture: Whether nothing can be recorded.
 
     Thread-safety: may be used from any thread.
     """
 
-    def __init__(self, memory: int = 1 << 32) -> None:
+    def __init__(
+        self, memory: int = 1 << 32, schedule: int | None = None, *, pools: bool = True
+    ) -> None:
+        super().__init__()
         self.violations: list[str] = []
         self.copies = {1: 0, 2: 0, 3: 0}
         self.failing: dict[str, int] = {}
         self.launches = 0
         self.waits = 0
         self.free_bytes = memory
+        self.pools = pools
+        self._draw = random.Random(schedule) if schedule is not None else None
         self._total = memory
         self._lock = threading.RLock()
-        self._memory: dict[int, tuple[Any, int, int]] = {}
+        self._memory: dict[int, Allocation] = {}
+        self._quarantine: list[object] = []
         self._pinned: dict[int, Any] = {}
-        self._streams: dict[int, _Stream] = {0: _Stream()}
-        self._events: dict[int, tuple[_Stream, int]] = {}
+        self._host: Clock = {}
+        self._defaults = [Stream(-1 - one, one) for one in range(_DEVICES)]
+        self._streams: dict[int, Stream] = {}
+        self._events: dict[int, tuple[Stream, int, Clock]] = {}
         self._event_devices: dict[int, int] = {}
-        self._graphs: dict[int, list[Work]] = {}
+        self._graphs: dict[int, list[Step]] = {}
         self._handles = 0x1000
         self._local = threading.local()
 
@@ -74,27 +91,41 @@ class DoubleCuda:
 
     def view(self, address: int, nbytes: int) -> memoryview:
         """Return device memory, if it is there."""
-        for start, (buffer, offset, size) in self._memory.items():
-            if start <= address and address + nbytes <= start + size:
-                place = offset + address - start
-                return memoryview(buffer).cast("B")[place : place + nbytes]
-        raise LookupError(f"{nbytes} bytes at {address:#x} are not memory of the device")
+        found = self.allocation((address, nbytes))
+        place = found.offset + address - found.start
+        return memoryview(found.buffer).cast("B")[place : place + nbytes]  # type: ignore[arg-type]
 
-    def put(self, stream: int, work: Work) -> None:
+    def allocation(self, span: Span) -> Allocation:
+        """Return the memory that holds a span."""
+        for found in self._memory.values():
+            if found.holds(span):
+                return found
+        raise LookupError(f"{span[1]} bytes at {span[0]:#x} are not memory of the device")
+
+    def put(
+        self, stream: int, work: Work, reads: Sequence[Span] = (), writes: Sequence[Span] = ()
+    ) -> None:
         """Put work on a stream, or into what is being recorded from it."""
         with self._lock:
-            found = self._streams[stream]
-            (found.work if found.recorded is None else found.recorded).append(work)
+            self._put(self._at(stream), Step(work, None, reads, writes))
 
     def finish(self, stream: int) -> None:
-        """Do the work on a stream."""
+        """Do the work on a stream; the host knows it to be done."""
         with self._lock:
-            found = self._streams[stream]
+            found = self._at(stream)
             self._advance(found, len(found.work))
+            merge(self._host, found.clock)
 
     def is_recording(self, stream: int) -> bool:
         """Say whether a stream is being recorded."""
-        return self._streams[stream].recorded is not None
+        return self._at(stream).recorded is not None
+
+    def is_on(self, device: int, what: str) -> None:
+        """See that a device is the current one when something on it is used."""
+        if self.current != device:
+            self.violations.append(
+                f"{what} of device {device} is used while device {self.current} is current"
+            )
 
     @property
     def current(self) -> int:
@@ -106,15 +137,77 @@ class DoubleCuda:
         """Bytes of device memory that are allocated."""
         return self._total - self.free_bytes
 
-    def _advance(self, stream: _Stream, until: int) -> None:
+    # -- the schedule ------------------------------------------------------------------------
+
+    def _at(self, stream: int | None) -> Stream:
+        return self._streams[stream] if stream else self._defaults[self.current]
+
+    def _put(self, stream: Stream, step: Step) -> None:
+        self.is_on(stream.device, "a stream")
+        if stream.recorded is not None:
+            stream.recorded.append(step)
+            return
+        merge(stream.clock, self._host)
+        if step.needs is None:
+            stream.clock[stream.number] = len(stream.work)
+            self._touch(stream, step)
+        stream.work.append(step)
+        self._let_on()
+
+    def _touch(self, stream: Stream, step: Step) -> None:
+        for spans, writes in ((step.reads, False), (step.writes, True)):
+            for span in spans:
+                if not span[1]:
+                    continue
+                try:
+                    found = self.allocation(span)
+                except LookupError as error:
+                    self.violations.append(str(error))
+                    continue
+                if found.device != stream.device:
+                    self.violations.append("memory of another device is touched")
+                self.violations += found.touch(span, stream.number, stream.clock, writes=writes)
+
+    def _let_on(self) -> None:
+        """Let streams get on as the schedule wants it."""
+        if self._draw is None:
+            return
+        for _ in range(self._draw.randrange(4)):
+            late = [one for one in self._all() if one.done < len(one.work)]
+            if not late:
+                return
+            stream = self._draw.choice(late)
+            self._advance(stream, min(stream.done + self._draw.randint(1, 4), len(stream.work)))
+
+    def _all(self) -> list[Stream]:
+        return [*self._defaults, *self._streams.values()]
+
+    def _advance(self, stream: Stream, until: int) -> None:
         while stream.done < until:
-            work = stream.work[stream.done]
+            step = stream.work[stream.done]
             stream.done += 1
+            if step.needs is not None:
+                self._advance(*step.needs)
             try:
-                work()
+                step.work()
             except Exception as error:  # noqa: BLE001 (a device reports it at the next wait)
                 self.violations.append(f"{type(error).__name__}: {error}")
                 stream.failure = error
+
+    def _capturing(self) -> list[Stream]:
+        """Return the streams that this thread records, which must not wait for the device."""
+        mine = threading.get_ident()
+        return [
+            one
+            for one in self._streams.values()
+            if one.recorded is not None and one.recorder == mine
+        ]
+
+    def _spoils(self) -> bool:
+        """Say whether a call is made inside a recording that does not survive it."""
+        for stream in self._capturing():
+            stream.is_valid = False
+        return bool(self._capturing())
 
     # -- devices -----------------------------------------------------------------------------
 
@@ -123,7 +216,12 @@ class DoubleCuda:
         return 0
 
     def cudaGetDeviceCount(self, place: Any) -> int:
-        place._obj.value = 2
+        place._obj.value = _DEVICES
+        return 0
+
+    def cudaDeviceGetAttribute(self, place: Any, attribute: Any, device: Any) -> int:
+        del device
+        place._obj.value = int(self.pools and attribute.value == _POOLS_SUPPORTED)
         return 0
 
     def cudaGetDevice(self, place: Any) -> int:
@@ -140,8 +238,11 @@ class DoubleCuda:
 
     def cudaDeviceSynchronize(self) -> int:
         with self._lock:
-            for stream in self._streams.values():
+            if self._spoils():
+                return _NOT_WHILE_CAPTURING
+            for stream in self._all():
                 self._advance(stream, len(stream.work))
+                merge(self._host, stream.clock)
         return 0
 
     def cudaGetLastError(self) -> int:
@@ -154,31 +255,45 @@ class DoubleCuda:
 
     def cudaMalloc(self, place: Any, nbytes: Any) -> int:
         with self._lock:
-            if self._capturing():
+            if self._spoils():
                 return _NOT_WHILE_CAPTURING
-            size = nbytes.value
-            if size > self.free_bytes:
-                return _OUT_OF_MEMORY
-            buffer = (ctypes.c_ubyte * (size + _ALIGNMENT))()
-            ctypes.memset(buffer, _POISON, size + _ALIGNMENT)
-            start = ctypes.addressof(buffer)
-            offset = -start % _ALIGNMENT
-            self._memory[start + offset] = (buffer, offset, size)
-            self.free_bytes -= size
-            place._obj.value = start + offset
-            return 0
+            found = self._allocate(nbytes.value, self.current)
+            place._obj.value = found.start if found is not None else None
+            return 0 if found is not None else _OUT_OF_MEMORY
 
     def cudaFree(self, address: Any) -> int:
         with self._lock:
-            self.cudaDeviceSynchronize()
+            if self.cudaDeviceSynchronize():
+                return _NOT_WHILE_CAPTURING
             if address.value not in self._memory:
                 self.violations.append(f"freed {address.value} which is not allocated")
                 return _INVALID
-            self.free_bytes += self._memory.pop(address.value)[2]
+            self._release(self._memory[address.value])
             return 0
+
+    def _allocate(self, size: int, device: int) -> Allocation | None:
+        if size > self.free_bytes:
+            return None
+        buffer = (ctypes.c_ubyte * (size + _ALIGNMENT))()
+        ctypes.memset(buffer, _POISON, size + _ALIGNMENT)
+        start = ctypes.addressof(buffer)
+        offset = -start % _ALIGNMENT
+        found = Allocation(buffer, start + offset, offset, size, device)
+        self._memory[found.start] = found
+        self.free_bytes -= size
+        return found
+
+    def _release(self, found: Allocation) -> None:
+        del self._memory[found.start]
+        ctypes.memset(found.start, _FREED, found.size)
+        self._quarantine.append(found.buffer)  # so that its address is not that of other memory
+        del self._quarantine[:-256]
+        self.free_bytes += found.size
 
     def cudaHostAlloc(self, place: Any, nbytes: Any, flags: Any) -> int:
         del flags
+        if self._spoils():
+            return _NOT_WHILE_CAPTURING
         buffer = (ctypes.c_ubyte * nbytes.value)()
         ctypes.memset(buffer, _POISON, nbytes.value)
         self._pinned[ctypes.addressof(buffer)] = buffer
@@ -187,7 +302,14 @@ class DoubleCuda:
 
     def cudaFreeHost(self, address: Any) -> int:
         with self._lock:
-            self._pinned.pop(address.value)
+            buffer = self._pinned.pop(address.value)
+            ctypes.memset(buffer, _FREED, len(buffer))
+            self._quarantine.append(buffer)
+        return 0
+
+    def cudaPointerGetAttributes(self, place: Any, address: Any) -> int:
+        where = self._pinned_at(address.value)
+        ctypes.cast(place, ctypes.POINTER(ctypes.c_int))[0] = 0 if where is None else _PINNED
         return 0
 
     def cudaMemcpyAsync(self, target: Any, source: Any, nbytes: Any, kind: Any, stream: Any) -> int:
@@ -206,7 +328,8 @@ class DoubleCuda:
 
         if self._status("cudaMemcpyAsync"):
             return self._status("cudaMemcpyAsync")
-        self.put(stream.value or 0, copy)
+        reads = [] if way == 1 else [(of, size)]
+        self.put(stream.value or 0, copy, reads, [] if way == 2 else [(to, size)])
         return 0
 
     # -- streams and events ------------------------------------------------------------------
@@ -215,22 +338,25 @@ class DoubleCuda:
         del flags
         with self._lock:
             place._obj.value = self._handle()
-            self._streams[place._obj.value] = _Stream(self.current)
+            self._streams[place._obj.value] = Stream(place._obj.value, self.current)
         return 0
 
     def cudaStreamDestroy(self, stream: Any) -> int:
         with self._lock:
-            self.finish(stream.value)
+            found = self._streams[stream.value]
+            self._advance(found, len(found.work))
             del self._streams[stream.value]
         return 0
 
     def cudaStreamSynchronize(self, stream: Any) -> int:
         with self._lock:
             self.waits += 1
-            found = self._streams[stream.value or 0]
-            if found.recorded is not None:
+            found = self._at(stream.value)
+            if found.recorded is not None or self._spoils():
                 return _NOT_WHILE_CAPTURING
-            self._advance(found, len(found.work))
+            self._let_on()
+            self.finish(stream.value)
+            self._trim_pools()
             failure, found.failure = found.failure, None
             return _FAILED if failure is not None else 0
 
@@ -243,19 +369,20 @@ class DoubleCuda:
 
     def cudaEventRecord(self, event: Any, stream: Any) -> int:
         with self._lock:
-            found = self._streams[stream.value or 0]
-            # The default stream is that of the current device.
-            where = found.device if stream.value else self.current
-            if self._event_devices[event.value] != where:
+            found = self._at(stream.value)
+            if self._event_devices[event.value] != found.device:
                 self.violations.append("an event is recorded on the stream of another device")
-            self._events[event.value] = (found, len(found.work))
+            merge(found.clock, self._host)
+            self._events[event.value] = (found, len(found.work), dict(found.clock))
         return 0
 
     def cudaStreamWaitEvent(self, stream: Any, event: Any, flags: Any) -> int:
         del flags
         with self._lock:
-            other, place = self._events[event.value]
-        self.put(stream.value or 0, lambda: self._advance(other, place))
+            other, place, clock = self._events[event.value]
+            found = self._at(stream.value)
+            self._put(found, Step(lambda: None, (other, place)))
+            merge(found.clock, clock)
         return 0
 
     def cudaEventDestroy(self, event: Any) -> int:
@@ -269,7 +396,8 @@ class DoubleCuda:
         del mode
         if self._status("cudaStreamBeginCapture"):
             return self._status("cudaStreamBeginCapture")
-        self._streams[stream.value].recorded = []
+        found = self._streams[stream.value]
+        found.recorded, found.recorder, found.is_valid = [], threading.get_ident(), True
         return 0
 
     def cudaStreamEndCapture(self, stream: Any, place: Any) -> int:
@@ -278,6 +406,8 @@ class DoubleCuda:
             recorded, found.recorded = found.recorded, None
             if recorded is None:
                 return _INVALID
+            if not found.is_valid:
+                return _CAPTURE_INVALID
             place._obj.value = self._handle()
             self._graphs[place._obj.value] = recorded
         return self._status("cudaStreamEndCapture")
@@ -301,8 +431,9 @@ class DoubleCuda:
 
     def cudaGraphLaunch(self, graph: Any, stream: Any) -> int:
         self.launches += 1
-        for work in self._graphs[graph.value]:
-            self.put(stream.value, work)
+        with self._lock:
+            for step in self._graphs[graph.value]:
+                self._put(self._at(stream.value), step)
         return 0
 
     # -- inside ------------------------------------------------------------------------------
@@ -312,9 +443,6 @@ class DoubleCuda:
             start for start, one in self._pinned.items() if start <= address < start + len(one)
         )
         return next(found, None)
-
-    def _capturing(self) -> bool:
-        return any(stream.recorded is not None for stream in self._streams.values())
 
     def _status(self, name: str) -> int:
         return self.failing.get(name, 0)

@@ -20,6 +20,9 @@ class Weights:
 class Refitter:
     def __init__(self, engine: Any, logger: Any) -> None:
         del logger
+        self._double.cuda.is_on(engine._device, "an engine")
+        if self._double.refuses_refitters:
+            raise TypeError("pybind11::init(): factory function returned nullptr")
         self._engine = engine
         self._model: bytes | None = None
         self._named: dict[str, Any] = {}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.tensorrt.tests.tensorrt_double.building import IHostMemory, read_plan
+from backends.tensorrt.tests.tensorrt_double.building import IHostMemory, read_plan, with_model
 from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
 from backends.tensorrt.tests.tensorrt_double.keeping import (
     EngineInspector,
@@ -44,8 +44,10 @@ class Runtime:
             self._logger.log(self._logger.Severity.ERROR, found)
             return None
         engine = self._trt.ICudaEngine._of(found[0], found[1])
+        engine._plan = bytes(serialized_engine)
         engine._memory = UserMemory(self.gpu_allocator)
         engine._device = self._double.cuda.current
+        self._double.cuda.is_on(found[0]["device"], "a plan")
         if not engine._memory.take(_WEIGHTS):
             self._logger.log(self._logger.Severity.ERROR, "Requested amount of GPU memory failed")
             return None
@@ -68,13 +70,17 @@ class ICudaEngine:
         engine._contexts = 0
         return engine
 
+    def __del__(self) -> None:
+        if hasattr(self, "_device"):
+            self._double.cuda.is_on(self._device, "an engine")
+
     @property
     def num_io_tensors(self) -> int:
         return len(self._computation.inputs) + len(self._computation.outputs)
 
     @property
     def num_optimization_profiles(self) -> int:
-        return 1
+        return len(self._described["shapes"])
 
     @property
     def refittable(self) -> bool:
@@ -126,6 +132,7 @@ class ICudaEngine:
         return self._trt.TensorLocation.HOST if host else self._trt.TensorLocation.DEVICE
 
     def create_execution_context(self, strategy: Any = None) -> Any:
+        self._double.cuda.is_on(self._device, "an engine")
         given = strategy.strategy if hasattr(strategy, "strategy") else strategy
         context = self._trt.IExecutionContext()
         managed = getattr(given, "name", "STATIC") == "USER_MANAGED"
@@ -149,7 +156,8 @@ class ICudaEngine:
         return self._trt.EngineInspector._of(self)
 
     def serialize(self) -> IHostMemory:
-        raise NotImplementedError
+        self._double.cuda.is_on(self._device, "an engine")
+        return IHostMemory(with_model(self._plan, self._computation.proto.SerializeToString()))
 
 
 class IExecutionContext:
@@ -157,6 +165,7 @@ class IExecutionContext:
         self._of = engine
         self._managed = managed
         self._shapes: dict[str, tuple[int, ...]] = {}
+        self._profile = 0
         self._addresses: dict[str, int] = {}
         self._allocators: dict[str, Any] = {}
         self._scratch: tuple[int, int] | None = None
@@ -164,6 +173,12 @@ class IExecutionContext:
         self._user = threading.Lock()
         self._put = 0
         self._ran = 0
+        self._alive = [True]
+
+    def __del__(self) -> None:
+        if hasattr(self, "_alive"):
+            self._alive.clear()
+            self._double.cuda.is_on(getattr(self._of, "_device", 0), "a context")
 
     @property
     def device_memory(self) -> Any:
@@ -205,7 +220,7 @@ class IExecutionContext:
 
     def set_input_shape(self, name: str, shape: Any) -> bool:
         shape = tuple(shape)
-        given = self._of._described["shapes"].get(name)
+        given = self._of._described["shapes"][self._profile].get(name)
         fixed = self._of.get_tensor_shape(name)
         low, high = (given[0], given[2]) if given else (fixed, fixed)
         fits = len(shape) == len(low) and all(
@@ -214,6 +229,14 @@ class IExecutionContext:
         if not fits:
             return self._say(f"shape {shape} of {name} is outside the profile {low} to {high}")
         self._shapes[name] = shape
+        return True
+
+    def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
+        if not 0 <= profile_index < self._of.num_optimization_profiles:
+            return self._say(f"there is no profile {profile_index}")
+        self._profile = profile_index
+        self._shapes.clear()
+        self._addresses.clear()
         return True
 
     def set_tensor_address(self, name: str, memory: int) -> bool:
@@ -252,8 +275,7 @@ class IExecutionContext:
             return self._say("Error Code 1: Cuda Runtime (an illegal memory access)")
         if self._managed and (self._scratch is None or self._scratch[1] < _SCRATCH // 2):
             return self._say("the context has no device memory")
-        if self._double.cuda.current != self._of._device:
-            self._double.violations.append("an engine is run while another device is current")
+        self._double.cuda.is_on(self._of._device, "an engine")
         shapes = {name: self.get_tensor_shape(name) for name in self._of._computation.outputs}
         dynamic = [
             name for name, shape in shapes.items() if -1 in shape or name in self._allocators
@@ -264,8 +286,10 @@ class IExecutionContext:
         compute = self._computing(stream)
         targets = {name: self._addresses[name] for name in shapes if name not in dynamic}
         if not dynamic:
-            in_turn = self._in_turn(stream)
-            self._double.cuda.put(stream, lambda: in_turn() and self._write(compute(), targets))
+            in_turn, (reads, writes) = self._in_turn(stream), self._touched(shapes, targets)
+            self._double.cuda.put(
+                stream, lambda: in_turn() and self._write(compute(), targets), reads, writes
+            )
         elif not self._execute_at_once(stream, compute, dynamic, targets):
             return False
         self._report(stream)
@@ -276,7 +300,7 @@ class IExecutionContext:
     def _in_turn(self, stream: int) -> Any:
         """Return what sees that runs of one context do not overtake one another."""
         if self._double.cuda.is_recording(stream):
-            return lambda: True
+            return self._same_state(dict(self._shapes))
         mine, self._put = self._put, self._put + 1
 
         def look() -> bool:
@@ -286,6 +310,42 @@ class IExecutionContext:
             return True
 
         return look
+
+    def _same_state(self, shapes: dict[str, tuple[int, ...]]) -> Any:
+        """Return what sees that the context is as it was when a graph was recorded from it.
+
+        A graph reads what the context keeps on the device, which other shapes overwrite.
+        """
+        alive, now, violations = self._alive, self._shapes, self._double.violations
+
+        def look() -> bool:
+            if not alive:
+                violations.append("a graph is launched whose context is gone")
+            elif now != shapes:
+                violations.append(f"a graph of shapes {shapes} is launched, and its context has {now}")
+            return True
+
+        return look
+
+    def _touched(self, shapes: Any, targets: dict[str, int]) -> Any:
+        """Return what a run reads and writes on the device."""
+        host = [
+            name
+            for name in self._of._computation.inputs
+            if self._of.get_tensor_location(name) == self._trt.TensorLocation.HOST
+        ]
+        reads = [
+            (self._addresses[name], self._bytes(name, shape))
+            for name, shape in self._shapes.items()
+            if name not in host
+        ]
+        writes = [(address, self._bytes(name, shapes[name])) for name, address in targets.items()]
+        if self._managed and self._scratch is not None:
+            writes.append((self._scratch[0], _SCRATCH // 2))
+        return reads, writes
+
+    def _bytes(self, name: str, shape: tuple[int, ...]) -> int:
+        return int(np.prod(shape, dtype=np.int64)) * int(self._dtype(name).itemsize)
 
     def _execute_at_once(
         self, stream: int, compute: Any, dynamic: list[str], targets: dict[str, int]
@@ -300,7 +360,8 @@ class IExecutionContext:
             targets[name] = self._allocated(name, results[name], stream)
             if not targets[name]:
                 return self._say(f"no memory for {name}")
-        cuda.put(stream, lambda: self._write(results, targets))
+        shapes = {name: result.shape for name, result in results.items()}
+        cuda.put(stream, lambda: self._write(results, targets), *self._touched(shapes, targets))
         return True
 
     def _computing(self, stream: int) -> Any:
