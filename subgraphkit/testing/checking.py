@@ -33,8 +33,10 @@ __all__ = [
 LAST_LEVEL: Final = len(LEVELS) - 1
 DEFAULT_SECONDS: Final = 60.0
 """How long a case may take unless told otherwise."""
-_SHARES: Final = {3: 6, 4: 1, 5: 3}
+_SHARES: Final = {3: 5, 4: 1, 5: 4}
 """The drawn levels, whose cases come in an order that is drawn, with their parts of the time."""
+_PATIENCE_OF_LARGE: Final = 2.0
+"""What has more is large: a real network."""
 _BEGIN_LARGE: Final = 0.75
 """The part of the time after which no large case is begun: one takes long."""
 
@@ -162,8 +164,9 @@ class _Run:
             yield from pool.findings([task] for task in tasks)
             return
         drawn = _in_turn(tasks, self.subject["seed"])
-        large += [batch for batch in drawn if batch[0].seconds > self.timeout_seconds]
-        small = [batch for batch in drawn if batch[0].seconds <= self.timeout_seconds]
+        most = _PATIENCE_OF_LARGE * self.timeout_seconds
+        large += [batch for batch in drawn if batch[0].seconds > most]
+        small = [batch for batch in drawn if batch[0].seconds <= most]
         now = time.monotonic()
         left = sum(part for number, part in _SHARES.items() if level <= number <= self.levels[-1])
         until = now + (end - now) * _SHARES[level] / left
