@@ -27,6 +27,7 @@ __all__ = [
     "GATES",
     "LAST_LEVEL",
     "check_backend",
+    "in_turn",
     "subject_of",
 ]
 
@@ -163,7 +164,7 @@ class _Run:
         if level not in _SHARES:
             yield from pool.findings([task] for task in tasks)
             return
-        drawn = _in_turn(tasks, self.subject["seed"])
+        drawn = in_turn(tasks, self.subject["seed"])
         most = _PATIENCE_OF_LARGE * self.timeout_seconds
         large += [batch for batch in drawn if batch[0].seconds > most]
         small = [batch for batch in drawn if batch[0].seconds <= most]
@@ -173,10 +174,14 @@ class _Run:
         yield from pool.findings(small, until)
 
 
-def _in_turn(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
-    """Shuffle the cases of each group, and take one of each group in turn.
+def in_turn(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
+    """Shuffle the cases of each group, as those of an operator, and take a batch of each in turn.
 
     The first of a group is alone in its model; the others come jointly where they may.
+
+    Args:
+        tasks: The cases.
+        seed: What draws the order.
     """
     drawn = random.Random(seed)  # noqa: S311 (the same for the same seed, and no secret)
     groups: dict[str, list[Task]] = {}
