@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support stubs bench campaign \
+.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support kit-times stubs bench campaign \
 	campaign-long release-dry clean
 
 help: ## show this list
@@ -94,7 +94,10 @@ docs: $(DEV) ## build the pages into build/docs; warnings are errors
 
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
 	for name in iree numpy onednn onnxruntime openvino tvm; do \
-		$(BIN)/subgraphkit test $$name --level 5 --csv docs/support/$$name.csv || exit 1; done
+		$(BIN)/subgraphkit test $$name --level 5 --all --csv docs/support/$$name.csv || exit 1; done
+
+kit-times: $(DEV) ## measure again how long the conformance kit takes for each backend
+	$(BIN)/python benchmarks/backends/bench_kit.py --write
 
 stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
 	$(BIN)/python -m tests.house.stubs

@@ -10,6 +10,8 @@ import numpy.typing as npt
 __all__ = ["FEEDING_FORMS"]
 
 _Array = npt.NDArray[Any]
+_GARBAGE: Final = 77
+"""What stands between elements, and fits every type."""
 
 
 def _read_only(array: _Array) -> _Array:
