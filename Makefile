@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support kit-times stubs bench campaign \
+.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support kit-times walk stubs bench campaign \
 	campaign-long release-dry clean
 
 help: ## show this list
@@ -98,6 +98,10 @@ support: $(DEV) ## let the conformance kit write again which operators each back
 
 kit-times: $(DEV) ## measure again how long the conformance kit takes for each backend
 	$(BIN)/python benchmarks/backends/bench_kit.py --write
+
+# Wheels of this tree, a new environment, and each command that `new-backend` says comes next.
+walk: $(DEV) ## go the way of a backend's author, and write its transcript, docs/walk.txt
+	$(BIN)/python -m tests.publishing.walk
 
 stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
 	$(BIN)/python -m tests.house.stubs
