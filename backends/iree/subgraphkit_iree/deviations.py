@@ -42,9 +42,49 @@ def _indices(node: sk.Node) -> str:
     return ""
 
 
+_EXPONENTS: Final = frozenset(range(6))
+
+
+def _power(node: sk.Node) -> str:
+    """Take what becomes products; else it is exp(y * log(x)), which is NaN for negative x."""
+    exponent = node.constant(1)
+    if exponent is None:
+        return "an exponent that is not constant; IREE makes NaN of negative numbers"
+    if exponent.size == 1 and exponent.item() in _EXPONENTS:
+        return ""
+    return "an exponent other than a whole number from 0 to 5"
+
+
+def _remainder(node: sk.Node) -> str:
+    is_float = node.dtype().label.startswith(("float", "bfloat"))
+    return "the remainder of floats, which IREE rounds" if is_float else ""
+
+
+def _training(node: sk.Node) -> str:
+    on = node.constant(2)
+    is_left_out = len(node.inputs) < 3 or not node.inputs[2]
+    return "" if is_left_out or (on is not None and not on.any()) else "a training mode"
+
+
+def _always(reason: str) -> Callable[[sk.Node], str]:
+    return lambda node: reason
+
+
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
-    dict.fromkeys(
-        ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
-        _indices,
-    )
+    {
+        **dict.fromkeys(
+            ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
+            _indices,
+        ),
+        **dict.fromkeys(
+            ("Cos", "Sin", "Tan"),
+            _always("angles above some hundreds come out wrong, and large ones as infinity"),
+        ),
+        **dict.fromkeys(
+            ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
+        ),
+        "Dropout": _training,
+        "Mod": _remainder,
+        "Pow": _power,
+    }
 )
