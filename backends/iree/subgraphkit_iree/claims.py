@@ -18,7 +18,7 @@ __all__ = ["IreeProperty", "IreeSelector"]
 
 _ANSWERS: Final = Answers("answers")
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Changes with what is asked, so that answers of older versions are not believed."""
 
 _TAKEN: Final = frozenset(

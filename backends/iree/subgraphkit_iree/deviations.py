@@ -61,13 +61,14 @@ def _remainder(node: sk.Node) -> str:
 
 
 def _training(node: sk.Node) -> str:
+    if node.input_type(2) is None:
+        return ""
     on = node.constant(2)
-    is_left_out = len(node.inputs) < 3 or not node.inputs[2]
-    return "" if is_left_out or (on is not None and not on.any()) else "a training mode"
+    return "" if on is not None and not on.any() else "a training mode"
 
 
 def _always(reason: str) -> Callable[[sk.Node], str]:
-    return lambda node: reason
+    return lambda _: reason
 
 
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
