@@ -67,6 +67,26 @@ def _training(node: sk.Node) -> str:
     return "" if on is not None and not on.any() else "a training mode"
 
 
+def _weighted(node: sk.Node) -> str:
+    return "" if node.input_type(2) is None else "weights of classes; where some are 0, it divides"
+
+
+def _sampled(node: sk.Node) -> str:
+    mode = node.attribute("mode", "linear")
+    return "" if mode in {"linear", "bilinear"} else f"mode {mode}, which takes other places"
+
+
+def _recurrent(node: sk.Node) -> str:
+    """Take the plain ones; the importer drops what it does not know of the others."""
+    if any(node.input_type(place) is not None for place in (4, 7)):
+        return "lengths of sequences or peepholes"
+    odd = {"activations", "activation_alpha", "activation_beta", "clip", "input_forget"}
+    found = sorted(odd & node.attributes.keys())
+    if found or node.attribute("layout", 0):
+        return f"attribute {found[0] if found else 'layout'}"
+    return ""
+
+
 def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
@@ -84,7 +104,11 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         **dict.fromkeys(
             ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
         ),
+        **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+        **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
         "Dropout": _training,
+        "GridSample": _sampled,
+        "LpNormalization": _always("it makes NaN of a row of zeros"),
         "Mod": _remainder,
         "Pow": _power,
     }
