@@ -13,10 +13,11 @@ from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.running.callbacks import error_recorder
 from subgraphkit_tensorrt.running.contexts import Contexts
+from subgraphkit_tensorrt.running.ends import IOTensor
 from subgraphkit_tensorrt.running.kernels import Kernels
 from subgraphkit_tensorrt.running.loader import Loader
 
-__all__ = ["DTYPES", "IOTensor", "LoadedEngine"]
+__all__ = ["DTYPES", "LoadedEngine"]
 
 DTYPES: Final = {
     "FLOAT": np.dtype(np.float32),
@@ -32,23 +33,6 @@ DTYPES: Final = {
 """NumPy's element types by TensorRT's names; those of whole bytes."""
 
 _FREE_FOR_WEIGHTS: Final = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class IOTensor:
-    """An input or output of an engine.
-
-    Attributes:
-        name: Its name in the engine.
-        dtype: Element type that the engine reads or writes; not always that of the model.
-        shape: One entry per axis; -1 where it differs from run to run.
-        on_host: Whether it is in the memory of the host, as shapes are.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    on_host: bool
 
 
 class LoadedEngine:
@@ -108,9 +92,20 @@ class LoadedEngine:
         return self._engine is not None and bool(self._engine.refittable)
 
     @property
-    def has_host_tensors(self) -> bool:
-        """Whether it reads or writes memory of the host."""
-        return any(tensor.on_host for tensor in (*self.inputs, *self.outputs) if tensor)
+    def is_recordable(self) -> bool:
+        """Whether its runs can be CUDA graphs: it leaves the host alone while it runs."""
+        on_host = any(tensor.on_host for tensor in (*self.inputs, *self.outputs) if tensor)
+        return not on_host and self.weight_budget is None
+
+    def serialize(self) -> bytes:
+        """Return a plan of it, with the weights it has.
+
+        Raises:
+            CompileError: TensorRT cannot write it (SGK162).
+        """
+        with self.device.active(), listening() as lines:
+            found = self._engine.serialize() if self._engine is not None else None
+            return bytes(check(found, "write an engine down", lines))
 
     def memory(self) -> dict[str, int]:
         """Return the memory it takes, in bytes, as TensorRT reports it."""

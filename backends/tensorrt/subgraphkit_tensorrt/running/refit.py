@@ -1,5 +1,6 @@
 """New weights for an engine that was built."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: L
     with loaded.device.active(), listening() as lines:
         loaded.device.cuda.wait_for_device()
         loaded.contexts.forget_recordings()
-        refitter = trt.Refitter(loaded.handle, library.logger)
+        refitter = _refitter(loaded, library, lines)
         if library.capabilities.parser_refitter:
             parser_refitter = trt.OnnxParserRefitter(refitter, library.logger)
             check(_parsed(parser_refitter, model), "read the new weights from the model", lines)
@@ -47,6 +48,15 @@ def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: L
         check(refitter.refit_cuda_engine(), "replace the weights", lines)
         # What it read from may go now.
         del refitter, held
+
+
+def _refitter(loaded: LoadedEngine, library: Library, lines: Sequence[str]) -> Any:
+    try:
+        found = library.trt.Refitter(loaded.handle, library.logger)
+    except Exception as error:  # noqa: BLE001 (a binding raises TypeError for a null pointer)
+        lines = (*lines, f"error: {type(error).__name__}: {error}")
+        found = None
+    return check(found, "make a refitter", lines)
 
 
 def _parsed(parser_refitter: Any, model: PreparedModel) -> bool:

@@ -430,6 +430,8 @@ class DoubleCuda(Pools):
         return 0
 
     def cudaGraphLaunch(self, graph: Any, stream: Any) -> int:
+        if self._status("cudaGraphLaunch"):
+            return self._status("cudaGraphLaunch")
         self.launches += 1
         with self._lock:
             for step in self._graphs[graph.value]:
