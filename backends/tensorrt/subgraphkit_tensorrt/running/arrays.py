@@ -1,7 +1,7 @@
 """Arrays on the device, handed over by neighbours without a copy."""
 
 import weakref
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -198,11 +198,7 @@ class Foreign:
         """The bytes of its elements."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
-    def __enter__(self) -> Self:
-        """Read it."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def release(self) -> None:
         """Let go of it."""
         owner, self._owner = self._owner, None
         if isinstance(owner, dlpack.Taken):
@@ -255,16 +251,14 @@ def fetched(value: Any, name: str, device: Device) -> npt.NDArray[Any]:
     """
     if isinstance(value, DeviceArray):
         return np.asarray(value)
-    with (
-        device.active(),
-        device.lane() as lane,
-        foreign(value, name, device, lane.stream) as found,
-    ):
+    with device.active(), device.lane() as lane:
+        found = foreign(value, name, device, lane.stream)
         array = np.empty(found.shape, found.dtype)
         if array.nbytes:
             data = array.ctypes.data
             device.cuda.download(data, found.address, array.nbytes, lane.stream)
         lane.wait()
+        found.release()
         return array
 
 

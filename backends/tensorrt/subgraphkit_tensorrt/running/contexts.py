@@ -38,6 +38,7 @@ class Contexts:
         kernels: Kernels of the engine that are kept, if any are.
 
     Attributes:
+        engine: TensorRT's ``ICudaEngine``; None when all is closed.
         records: Whether runs are recorded as CUDA graphs.
 
     Thread-safety: may be used from any thread.
@@ -51,7 +52,7 @@ class Contexts:
         recorder: Any,
         kernels: Kernels | None = None,
     ) -> None:
-        self._engine = engine
+        self.engine = engine
         self._kernels = kernels
         self._runtime_config: Any = None
         self._loader = loader
@@ -135,7 +136,7 @@ class Contexts:
             self._closed = True
             resting = [*self._resting, *self._recorded.values()]
             self._resting, self._recorded = [], OrderedDict()
-            self._engine = None
+            self.engine = None
             self._runtime_config = None
         for context in resting:
             self._forget(context)
@@ -236,7 +237,7 @@ class Contexts:
         return Context(execution_context, self._loader, times, managed)
 
     def _created(self) -> Any:
-        trt, can, engine = self._library.trt, self._library.capabilities, self._engine
+        trt, can, engine = self._library.trt, self._library.capabilities, self.engine
         wanted = "shared" if self._shares_scratch else self._options.context_memory
         if wanted == "shared" and self._options.weight_streaming:
             wanted = "static"
@@ -253,7 +254,7 @@ class Contexts:
         """Return the configuration of the contexts, made once, as they share compiled kernels."""
         if self._runtime_config is not None:
             return self._runtime_config
-        trt, can, engine = self._library.trt, self._library.capabilities, self._engine
+        trt, can, engine = self._library.trt, self._library.capabilities, self.engine
         runtime_config = engine.create_runtime_config()
         runtime_config.set_execution_context_allocation_strategy(strategy)
         if can.kernel_specialization_strategy:

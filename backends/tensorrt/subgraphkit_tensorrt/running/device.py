@@ -141,9 +141,9 @@ class Device:
     def release_stream(self, stream: int) -> None:
         """Let go of what goes with a stream of the user, which waits for what was put on it."""
         with self._lock:
-            while any(lane.stream == stream for lane in self._lanes) and not self._resting[stream]:
+            while stream in self._resting and not self._resting[stream]:
                 self._lock.wait()  # somebody is running there
-            lanes = [lane for lane in self._resting.get(stream, ()) if lane.is_users]
+            lanes = list(self._resting.get(stream, ()))
             self._forget_lanes(lanes)
         self._end_lanes(lanes)
         self._streams.released.add(stream)

@@ -1,5 +1,6 @@
 """An engine: a plan that was loaded, its tensors, and its contexts."""
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,7 @@ from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.running.callbacks import error_recorder
 from subgraphkit_tensorrt.running.contexts import Contexts
+from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.ends import IOTensor
 from subgraphkit_tensorrt.running.kernels import Kernels
 from subgraphkit_tensorrt.running.loader import Loader
@@ -69,8 +71,7 @@ class LoadedEngine:
         self._library = loader.library
         self.device = loader.device
         with self.device.active(), listening() as lines:
-            engine = loader.load(blob)
-            self._engine = check(engine, "load an engine", lines, hint=_NOT_LOADED)
+            engine = check(loader.load(blob), "load an engine", lines, hint=_NOT_LOADED)
             tables = _tables(self._library.trt, engine)
             self.inputs = tuple(tables.inputs.get(name) for name in inputs)
             self.outputs = tuple(map(tables.output, outputs))
@@ -79,17 +80,20 @@ class LoadedEngine:
             self.plan_bytes = len(blob)
             self.recorder = error_recorder(self._library.trt)
             self.contexts = Contexts(engine, loader, options, self.recorder, kernels)
+            del engine  # it ends with the contexts, on its device
         self.device.retain()
+        self._end = weakref.finalize(self, _close, self.device, self.contexts)
+        self._end.atexit = False
 
     @property
     def handle(self) -> Any:
-        """TensorRT's ``ICudaEngine``."""
-        return self._engine
+        """TensorRT's ``ICudaEngine``; None when it is closed."""
+        return self.contexts.engine
 
     @property
     def refittable(self) -> bool:
         """Whether its weights can be replaced."""
-        return self._engine is not None and bool(self._engine.refittable)
+        return self.handle is not None and bool(self.handle.refittable)
 
     @property
     def is_recordable(self) -> bool:
@@ -104,12 +108,12 @@ class LoadedEngine:
             CompileError: TensorRT cannot write it (SGK162).
         """
         with self.device.active(), listening() as lines:
-            found = self._engine.serialize() if self._engine is not None else None
+            found = self.handle.serialize() if self.handle is not None else None
             return bytes(check(found, "write an engine down", lines))
 
     def memory(self) -> dict[str, int]:
         """Return the memory it takes, in bytes, as TensorRT reports it."""
-        engine, can = self._engine, self._library.capabilities
+        engine, can = self.handle, self._library.capabilities
         if engine is None:
             return {}
         found = {"plan_bytes": self.plan_bytes, "scratch_bytes": self.contexts.scratch_bytes}
@@ -124,12 +128,13 @@ class LoadedEngine:
 
     def close(self) -> None:
         """Let go of it; contexts that are in use go when they are given back."""
-        if self._engine is None:
-            return
-        with self.device.active():
-            self.contexts.close()
-            self._engine = None
-        self.device.release()
+        self._end()
+
+
+def _close(device: Device, contexts: Contexts) -> None:
+    with device.active():
+        contexts.close()
+    device.release()
 
 
 _NOT_LOADED: Final = (

@@ -7,7 +7,7 @@ copied in one piece to memory of the lane, and outputs for it in one piece from 
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -93,10 +93,8 @@ class Execution:
             sources = self._sources(inputs)
             kind = None
             if self._records and self._loaded.contexts.records:
-                ends = (source.host is None for source in sources)
-                shapes = (source.shape for source in sources)
-                goes = (place is None for place in wanted)
-                kind = (self._lane.stream, *shapes, *ends, *goes)
+                ends = ((source.shape, source.host is None) for source in sources)
+                kind = (self._lane.stream, *ends, *(place is None for place in wanted))
             with self._loaded.contexts.lease(kind) as (context, is_recorded):
                 self._is_recorded = is_recorded
                 context.move_to(self._lane)
@@ -248,9 +246,7 @@ class Execution:
         others: list[EngineInput],
         results: Sequence[EngineOutput],
     ) -> list[EngineInput]:
-        """Copy large inputs from memory of the caller's that is pinned.
-
-        If the host does not wait for results, all are copied beside what is computed.
+        """Copy large inputs from pinned memory of the caller's, or beside what is computed.
 
         Returns:
             The inputs that go the usual way.
@@ -337,10 +333,10 @@ class Execution:
                 result.shape = result.allocator.memory.shape
             if result.target is not None:
                 self._write(result, result.target)
-        going, start = [result for result in results if result.goes], self._up_bytes
+        start = self._up_bytes
         if any(result.allocator is not None for result in results):
             start = 0
-            self._download(going)
+            self._download([result for result in results if result.goes])
         if any(map(self._is_waited_for, results)):
             self._lane.wait()
         elif self._is_lent:
@@ -389,8 +385,7 @@ class Execution:
     def _kept(self, result: EngineOutput) -> Block:
         """Return the memory of an output that leaves with it."""
         if result.allocator is not None:
-            block: Block = result.allocator.memory.give_up()
-            return block
+            return cast("Block", result.allocator.memory.give_up())
         if result.block is not None:
             self._own.remove(result.block)
             return result.block
@@ -405,5 +400,4 @@ class Execution:
             with suppress(ExecutionError):  # whoever waits next is told
                 self._lane.wait()
         for array in self._foreign:
-            with array:
-                pass
+            array.release()
